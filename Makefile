@@ -1,0 +1,52 @@
+# make demo   the main job on real digits
+# make test   linters, types, tests
+# make bench  benchmarks, printed as ratios
+# All of them set up .venv first and do so only when setup.py changed.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	$$p -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+
+.PHONY: demo test bench lint format setup clean
+.NOTPARALLEL:
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python -m tos_notebook.demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/demo.stamp
+	$(BIN)/python -m benchmarks
+
+lint: setup
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: setup
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+setup: $(VENV)/test.stamp
+
+# A stamp is touched last, so an interrupted installation is done again.
+$(VENV)/venv.stamp:
+	@test -n "$(PYTHON)" || { echo "Expected Python 3.11 to 3.13 with venv on PATH, found none." \
+		"Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(VENV)/demo.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo]'
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,test]'
+	touch $(VENV)/demo.stamp $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

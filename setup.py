@@ -1,0 +1,68 @@
+"""Packaging. Installing needs neither node nor the network beyond the dependencies."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+
+
+def version() -> str:
+    """Read the version as text: importing the package would need its dependencies."""
+    text = (ROOT / "tos_notebook" / "_version.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    if found is None:
+        raise RuntimeError('Expected a line __version__ = "..." in tos_notebook/_version.py.')
+    return found[1]
+
+
+REQUIRED = [
+    "numpy>=1.26,<3",  # 1.26 is the oldest that TensorFlow 2.18 takes
+    "pyspark>=4.0,<5",  # Spark 4: Java 17 and Python 3.11
+    "tensorflow>=2.18,<3",  # brings Keras 3; TF1 graphs run through tf.compat.v1
+    "pandas>=2.2,<3",  # run.history; PySpark 4 warns about pandas 3
+    "pyarrow>=15,<30",  # Spark's columns to pandas; 15 is the oldest for pandas 2.2
+    "plotly>=6,<8",  # figures and the report; the report inlines its plotly.js
+    "ipython>=8.18,<10",  # the magics
+    "ipywidgets>=8.1,<9",  # the live view
+    "findspark>=2,<3",  # a Spark that SPARK_HOME names
+]
+
+DEMO = [
+    "scikit-learn>=1.4,<2",  # its bundled digits: data without a network
+]
+
+TEST = [
+    *DEMO,
+    "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
+    "hypothesis>=6.100,<7",  # codecs, ledger, layouts
+    "nbval>=0.11,<1",  # the notebooks
+    "mypy>=2.4,<3",
+    "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
+]
+
+setup(
+    name="tos_notebook",
+    version=version(),
+    description="TensorFlow models trained on Spark from a notebook, by parameter server",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="BSD-3-Clause",
+    author="The tos_notebook authors",
+    # 3.14 has no TensorFlow wheel yet.
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["tos_notebook", "tos_notebook.*"]),
+    install_requires=REQUIRED,
+    extras_require={"demo": DEMO, "test": TEST},
+    zip_safe=False,
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Framework :: Jupyter",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

@@ -1,0 +1,271 @@
+"""Start Spark, or adopt one that runs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tos_notebook.errors import ClusterUnreachable, ConnectError
+
+from . import environment
+from .environment import ship_package, warm_up
+from .java import check_java
+from .storage import reason
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["connect", "ship_package", "warm_up"]
+
+MASTER_TIMEOUT = 10.0
+"""Seconds for a master's port to answer. Spark itself would try for 60."""
+
+DEFAULTS = {
+    # The JVM's own 1 GB is too small for the data sets of a first lesson.
+    "spark.driver.memory": "2g",
+    # A progress bar on stderr leaks into notebook cells.
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # A class of 30 on one machine takes more ports than Spark's 16 tries.
+    "spark.port.maxRetries": "200",
+    # Hadoop would wait 15 minutes for a YARN that is not there.
+    "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "20000",
+    "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "2000",
+}
+"""Settings of a Spark that we start, where neither the user nor spark-defaults.conf has any."""
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""For ``local[...]``: a machine without a network, or with a name nobody resolves, is enough."""
+
+_MASTER = re.compile(
+    r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://.+|k8s://.+|yarn"
+)
+_ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
+
+
+def connect(
+    master: str | SparkContext | SparkSession | None = None,
+    *,
+    app_name: str = "tos_notebook",
+    config: Mapping[str, str] | None = None,
+    warm_up: bool = True,
+) -> SparkSession:
+    """Connect to Spark: adopt a running one, or start one.
+
+    Parameters
+    ----------
+    master : str, SparkContext or SparkSession, optional
+        ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``, or what to adopt. By
+        default the active context is adopted, else one started on the master that
+        ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or ``spark-defaults.conf`` names, else on
+        ``local[*]``. Where ``SPARK_HOME`` is set, findspark finds that Spark.
+    app_name : str
+        The application's name, of a Spark that is started.
+    config : mapping of str, optional
+        Spark settings. They cannot change those of a Spark that runs.
+    warm_up : bool
+        Import TensorFlow on the workers now, and check their packages.
+
+    Raises
+    ------
+    JavaMissing
+        No Java 17 or later to start Spark with.
+    ClusterUnreachable
+        The master does not answer, or no executor runs a task.
+    WorkerEnvironment
+        The workers' Python lacks packages.
+    ConnectError
+        Another master or other settings are active, the context is stopped or a Spark
+        Connect session, or Spark does not start.
+    """
+    settings = dict(config or {})
+    adopted = _adopt(master, settings)
+    sc = _start(master, app_name, settings) if adopted is None else adopted
+    if warm_up:
+        try:
+            environment.warm_up(sc)
+        except ConnectError:
+            # Else the next connect(), with the advice taken, would adopt what is broken.
+            if adopted is None:
+                sc.stop()
+            raise
+    return _session(master, sc)
+
+
+def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
+    """Return the context that runs already, checked; None to start one."""
+    named = master is None or isinstance(master, str)
+    sc = _active_context() if named else _context_of(master)
+    if sc is not None:
+        _check_running(sc)
+        _check_master(sc, master if named else None)
+        _check_settings(sc, settings)
+    return sc
+
+
+def _active_context() -> SparkContext | None:
+    # Whoever has a context has imported pyspark; importing it here could find another one.
+    pyspark = sys.modules.get("pyspark")
+    return None if pyspark is None else pyspark.SparkContext._active_spark_context
+
+
+def _context_of(given: Any) -> SparkContext:
+    module = type(given).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise ConnectError(
+            "A Spark Connect session has no RDDs and cannot train. Connect to the cluster "
+            "itself: spark://, yarn, k8s:// or local[*]."
+        )
+    if not module.startswith("pyspark"):
+        raise ConnectError(
+            "Expected a master such as local[2] or spark://host:7077, a SparkContext or a "
+            f"SparkSession; got {type(given).__name__}."
+        )
+    return getattr(given, "sparkContext", given)
+
+
+def _check_running(sc: SparkContext) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        running = sc._jsc is not None and not sc._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        running = False
+    if not running:
+        raise ConnectError("The Spark context is stopped. Call its stop() and connect() anew.")
+
+
+def _check_master(sc: SparkContext, master: str | None) -> None:
+    if master is not None and master != sc.master:
+        raise ConnectError(
+            f"Expected {master}, but Spark is already connected to {sc.master}. Adopt that one "
+            "with connect(), or stop it first: spark.stop()."
+        )
+
+
+def _check_settings(sc: SparkContext, settings: Mapping[str, str]) -> None:
+    conf = sc.getConf()
+    other = {k: conf.get(k) for k, v in settings.items() if conf.get(k) != str(v)}
+    if other:
+        raise ConnectError(
+            f"The running Spark has other settings: {other}. They are fixed when it starts; "
+            "stop it first (spark.stop()), or leave them out of config."
+        )
+
+
+def _session(given: Any, sc: SparkContext) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    if isinstance(given, SparkSession):
+        return given
+    active = SparkSession.getActiveSession()
+    return active if active and active.sparkContext is sc else SparkSession(sc)
+
+
+def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> SparkContext:
+    check_java()
+    _find_spark()
+    configured = _spark_defaults()
+    master = master or _default_master(settings, configured)
+    _check_address(master)
+    _set_python(master)
+    ours = DEFAULTS | (LOOPBACK if re.match(r"local(\[|$)", master) else {})
+    values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
+    return _launch(master, app_name, values)
+
+
+def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkContext:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+
+    conf = SparkConf().setMaster(master).setAppName(app_name)
+    for key, value in values.items():
+        conf.set(key, str(value))
+    try:
+        return SparkContext(conf=conf)
+    except (Py4JError, PySparkRuntimeError, OSError) as error:
+        kind = ConnectError if master.startswith("local") else ClusterUnreachable
+        raise kind(f"Spark does not start on {master}: {reason(error)}") from None
+
+
+def _find_spark() -> None:
+    home = os.environ.get("SPARK_HOME")
+    if not home or "pyspark" in sys.modules:
+        return
+    import findspark
+
+    try:
+        findspark.init(home)
+    except Exception as error:
+        raise ConnectError(
+            f"SPARK_HOME is {home}, but there is no Spark with Python there ({error}). "
+            "Correct it, or unset it to use the installed pyspark."
+        ) from error
+
+
+def _spark_defaults() -> dict[str, str]:
+    """Return the settings of spark-defaults.conf, if there is one."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    path = Path(folder or "", "spark-defaults.conf")
+    if not folder or not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#")
+    return {pair[0]: pair[-1] for pair in pairs}
+
+
+def _default_master(settings: Mapping[str, str], configured: Mapping[str, str]) -> str:
+    submit = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    named = [value for flag, value in itertools.pairwise(submit) if flag == "--master"]
+    candidates = [settings.get("spark.master"), os.environ.get("SPARK_MASTER"), *named]
+    candidates.append(configured.get("spark.master"))
+    return next((master for master in candidates if master), "local[*]")
+
+
+def _set_python(master: str) -> None:
+    # The python3 on the PATH is seldom the notebook's; on other machines it may well be.
+    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _check_address(master: str) -> None:
+    """Refuse a malformed master, or one whose port does not answer (yarn, local have none)."""
+    if not _MASTER.fullmatch(master):
+        raise ConnectError(
+            "Expected a master such as local[2], local[*], spark://host:7077, yarn or "
+            f"k8s://https://host:443; got {master!r}."
+        )
+    found = _ADDRESS.match(master)
+    if found is None:
+        return
+    failures = []
+    for address in found["hosts"].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            _knock(host or address, int(port) if host else 443)
+        except (OSError, ValueError, OverflowError) as error:
+            failures.append(f"{address}: {error}")
+        else:
+            return
+    raise ClusterUnreachable(
+        f"No answer from {master} ({'; '.join(failures)}). Check the address, and whether "
+        "the master runs and its port is open from here."
+    )
+
+
+def _knock(host: str, port: int) -> None:
+    with suppress(ConnectionResetError), socket.create_connection((host, port), MASTER_TIMEOUT):
+        return

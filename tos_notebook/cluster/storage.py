@@ -1,0 +1,252 @@
+"""Files on any file system Spark knows, through the JVM's Hadoop FileSystem."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tos_notebook.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_TEMPORARY = ".tmp-"
+
+
+class Storage:
+    """A directory of files, each written whole or not at all.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    uri : str
+        Where: any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``); a bare path is a local one.
+        Created by the first write.
+
+    Raises
+    ------
+    ConfigError
+        No file system answers to the URI's scheme, or the URI is malformed.
+    """
+
+    def __init__(self, sc: SparkContext, uri: str) -> None:
+        self._sc = sc
+        self._jvm = sc._jvm
+        self._conf = sc._jsc.hadoopConfiguration()
+        self._published: dict[str, str] = {}
+        try:
+            self._root = _path(sc, uri)
+            self._fs = self._root.getFileSystem(self._conf)
+        except _java_error() as error:
+            raise ConfigError(f"Cannot use {uri!r} for files: {reason(error)}") from None
+
+    @property
+    def uri(self) -> str:
+        """Where the files are, with its scheme."""
+        return str(self._fs.makeQualified(self._root).toString())
+
+    def write(self, name: str, data: bytes | memoryview) -> str:
+        """Write a file, replacing one of the same name in a single step.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        data : bytes-like
+
+        Returns
+        -------
+        str
+            The file's URI.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
+        """
+        target = self._file(name)
+        temporary = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        with self._failing("write", name), tempfile.TemporaryDirectory() as directory:
+            local = Path(directory, "data")
+            local.write_bytes(data)
+            self._fs.mkdirs(self._root)
+            try:
+                self._fs.copyFromLocalFile(False, True, self._local(local), temporary)
+                self._replace(temporary, target)
+            finally:
+                self._fs.delete(temporary, False)
+        return str(target.toString())
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            There is no such file, or the file system refused.
+        """
+        source = self._file(name)
+        with self._failing("read", name), tempfile.TemporaryDirectory() as directory:
+            local = Path(directory, "data")
+            # Raw: without a checksum file beside the copy.
+            self._fs.copyToLocalFile(False, source, self._local(local), True)
+            return local.read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a file of this name."""
+        with self._failing("look for", name):
+            return bool(self._fs.exists(self._file(name)))
+
+    def delete(self, name: str) -> bool:
+        """Delete a file; return whether there was one."""
+        with self._failing("delete", name):
+            return bool(self._fs.delete(self._file(name), False))
+
+    def list(self) -> list[str]:
+        """Return the names of the files, sorted."""
+        with self._failing("list", "files"):
+            if not self._fs.exists(self._root):
+                return []
+            statuses = self._fs.listStatus(self._root)
+            names = [s.getPath().getName() for s in statuses if s.isFile()]
+        return sorted(name for name in names if not name.startswith(_TEMPORARY))
+
+    def publish(self, name: str, data: bytes | memoryview) -> str:
+        """Write a file that every task can `fetch` by its name.
+
+        Publishing the same content again does nothing.
+
+        Returns
+        -------
+        str
+            The file's URI.
+
+        Raises
+        ------
+        ConfigError
+            The name was published with another content: executors keep the first.
+        CheckpointError
+            The file system refused.
+        """
+        digest = hashlib.blake2b(data).hexdigest()
+        if self._published.get(name, digest) != digest:
+            raise ConfigError(
+                f"{name!r} was published with another content; publish under a new name."
+            )
+        if name not in self._published:
+            uri = self.write(name, data)
+            with self._failing("publish", name):
+                self._sc.addFile(uri)
+            self._published[name] = digest
+        return str(self._file(name).toString())
+
+    def _file(self, name: str) -> Any:
+        if not name or "/" in name or "\\" in name or name.startswith(".") or ":" in name:
+            raise ConfigError(
+                f"Expected a file name without directories, colon or leading dot, got {name!r}."
+            )
+        return self._child(name)
+
+    def _child(self, name: str) -> Any:
+        return self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(self._root, name))
+
+    def _local(self, path: Path) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
+
+    def _replace(self, source: Any, target: Any) -> None:
+        # FileSystem.rename does not overwrite; FileContext's does, in one step where the
+        # file system can.
+        options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        overwrite = self._sc._gateway.new_array(options, 1)
+        overwrite[0] = options.OVERWRITE
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(
+            target.toUri(), self._conf
+        )
+        context.rename(source, target, overwrite)
+
+    @contextmanager
+    def _failing(self, action: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (_java_error(), OSError) as error:
+            raise CheckpointError(
+                f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
+            ) from None
+
+
+def fetch(name: str) -> bytes:
+    """Return the content of a published file, inside a task.
+
+    Raises
+    ------
+    CheckpointError
+        Spark did not bring the file.
+    """
+    from pyspark import SparkFiles
+
+    path = Path(SparkFiles.get(name))
+    if not path.is_file():
+        raise CheckpointError(
+            f"The published file {name!r} is not on this executor; expected it at {path}."
+        )
+    return path.read_bytes()
+
+
+def find_files(sc: SparkContext, pattern: str) -> list[str]:
+    """Return the URIs of the files at a path: a file, a directory or a glob, on any file system.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    pattern : str
+        A Hadoop URI or a local path; ``*``, ``?``, ``[ab]`` and ``{a,b}`` match.
+
+    Returns
+    -------
+    list of str
+        Sorted; empty if nothing matches. Hidden files (``_x``, ``.x``) are left out.
+
+    Raises
+    ------
+    ConfigError
+        The file system cannot be used.
+    """
+    try:
+        path = _path(sc, pattern)
+        fs = path.getFileSystem(sc._jsc.hadoopConfiguration())
+        found = list(fs.globStatus(path) or [])
+        inside = [list(fs.listStatus(s.getPath())) for s in found if s.isDirectory()]
+    except _java_error() as error:
+        raise ConfigError(f"Cannot look for files at {pattern!r}: {reason(error)}") from None
+    files = [status.getPath() for status in sum(inside, found) if status.isFile()]
+    return sorted(str(f.toString()) for f in files if not f.getName().startswith(("_", ".")))
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of what Java or the system says, without its stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage() or java.toString())
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+
+
+def _path(sc: SparkContext, uri: str) -> Any:
+    """Return a Hadoop Path; a bare path is local, whatever the cluster's default."""
+    local = "://" not in uri and not uri.startswith("file:")
+    # Not Path.as_uri, which would escape the characters of a glob.
+    text = f"file://{Path(uri).expanduser().absolute()}" if local else uri
+    return sc._jvm.org.apache.hadoop.fs.Path(text)
+
+
+def _java_error() -> type[Exception]:
+    from py4j.protocol import Py4JJavaError
+
+    return Py4JJavaError

@@ -1,0 +1,106 @@
+"""The in-place arithmetic that the built-in combiners share.
+
+Everything is computed in the parameters' own dtype, with two exceptions. Float16 is
+computed in float32, because differences and factors would overflow or lose digits.
+Integers are computed in float64 and rounded to the nearest, ties to even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..params import Array
+
+
+def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
+    """Do ``center += delta / divisor`` and make `delta` a copy of the new centre.
+
+    A division, not a product with the reciprocal, so that a fifth is exactly a fifth.
+
+    Parameters
+    ----------
+    center : ndarray
+    delta : ndarray, of the same shape and dtype
+        For unsigned integers the change modulo the dtype's range, as subtraction gives it.
+    divisor : float
+        At least 1.
+    """
+    if divisor != 1:
+        _divide(delta, divisor)
+    center += delta
+    delta[...] = center
+
+
+def blend(center: Array, weights: Array, alpha: float) -> None:
+    """Do ``center += alpha (weights - center)`` and make `weights` a copy of the new centre.
+
+    Parameters
+    ----------
+    center : ndarray
+    weights : ndarray, of the same shape and dtype
+    alpha : float
+        In [0, 1]; at 1 the centre becomes `weights` to the bit.
+    """
+    if alpha == 1:
+        center[...] = weights
+        return
+    if center.dtype.kind == "f":
+        pull = weights.astype(np.float32) if center.dtype == np.float16 else weights
+        pull -= center
+        pull *= alpha
+        np.add(center, pull, out=center, casting="same_kind")
+    else:
+        center[...] = _between(center, weights, alpha)
+    weights[...] = center
+
+
+def attract(center: Array, weights: Array, alpha: float) -> None:
+    """Move `center` and `weights` towards each other by ``alpha (weights - center)`` each.
+
+    Their sum is conserved: exactly for integers, up to rounding for floats.
+
+    Parameters
+    ----------
+    center : ndarray
+    weights : ndarray, of the same shape and dtype
+    alpha : float
+        In [0, 1].
+    """
+    if center.dtype.kind == "f":
+        wide = np.float32 if center.dtype == np.float16 else center.dtype
+        pull = np.subtract(weights, center, dtype=wide)
+        pull *= alpha
+        np.add(center, pull, out=center, casting="same_kind")
+        np.subtract(weights, pull, out=weights, casting="same_kind")
+        return
+    moved = _between(center, weights, alpha)
+    # Integer arithmetic is modular, so the sum survives even where it overflows.
+    weights += center
+    center[...] = moved
+    weights -= center
+
+
+def round_to(values: npt.NDArray[np.float64], dtype: np.dtype[np.generic]) -> Array:
+    """Round finite float64 values to an integer dtype, clipping them to its range."""
+    info = np.iinfo(dtype)  # type: ignore[type-var]
+    high = float(info.max)
+    if int(high) > info.max:
+        high = float(np.nextafter(high, 0))
+    return np.clip(np.rint(values), float(info.min), high).astype(dtype)
+
+
+def _divide(delta: Array, divisor: float) -> None:
+    if delta.dtype.kind == "f":
+        by = np.float32(divisor) if delta.dtype == np.float16 else divisor
+        np.divide(delta, by, out=delta, casting="same_kind")
+        return
+    signed = delta.view(f"i{delta.itemsize}")
+    signed[...] = np.rint(np.divide(signed, divisor, dtype=np.float64))
+
+
+def _between(center: Array, weights: Array, alpha: float) -> Array:
+    low = center.astype(np.float64)
+    moved = round_to(low + alpha * (weights - low), center.dtype)
+    # float64 does not hold every 64-bit integer: what did not change must not.
+    return np.where(weights == center, center, moved)

@@ -1,0 +1,142 @@
+"""Combiners by name, and whatever a user gives as one."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any, get_args
+
+from ..errors import CombinerError, ConfigError
+from .adapters import ComputeCombiner, FunctionCombiner
+from .base import Combiner, Pushes
+from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
+from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
+
+ORIGINALS = (MeanWeightCombiner, UpdateMeanWeightCombiner, DeltaWeightCombiner)
+
+COMBINERS: dict[str, type[Combiner]] = {
+    rule.name: rule for rule in (Downpour, DynSGD, ADAG, EASGD, FedAsync, *ORIGINALS)
+}
+"""Every built-in combiner, by name."""
+
+
+def get(name: str, **params: Any) -> Combiner:
+    """Return a built-in combiner.
+
+    Parameters
+    ----------
+    name : str
+        A key of `COMBINERS`; case does not matter.
+    **params
+        The combiner's own parameters.
+
+    Raises
+    ------
+    CombinerError
+        No combiner has this name; the nearest ones are offered.
+    ConfigError
+        A parameter is unknown or out of range.
+    """
+    rule = COMBINERS.get(name.lower())
+    if rule is None:
+        raise CombinerError(f"No combiner is named {name!r}. {_suggest(name)}")
+    signature = inspect.signature(rule)
+    try:
+        signature.bind(**params)
+    except TypeError as error:
+        raise ConfigError(
+            f"Combiner {name!r}: {error}. It is called as {rule.__name__}{signature}."
+        ) from error
+    return rule(**params)
+
+
+def describe() -> list[dict[str, Any]]:
+    """Return a row of plain values for each built-in combiner.
+
+    Returns
+    -------
+    list of dict
+        With keys ``name``, ``rule``, ``pushes``, ``defaults`` (dict), ``source``, ``when``.
+    """
+    return [
+        {
+            "name": name,
+            "rule": rule.rule,
+            "pushes": rule.pushes,
+            "defaults": {p.name: p.default for p in inspect.signature(rule).parameters.values()},
+            "source": rule.source,
+            "when": rule.when,
+        }
+        for name, rule in COMBINERS.items()
+    ]
+
+
+def as_combiner(value: Any) -> Combiner:
+    """Return a combiner for whatever a user may give as one.
+
+    Parameters
+    ----------
+    value : str, Combiner, class, object or callable
+        A built-in's name; a combiner, or its class if it needs no parameters; an object or
+        class with ``compute(origin_weight, new_weight, worker_id, name)``; or a function
+        ``f(center, update, push)`` that returns a tensor's new value.
+
+    Raises
+    ------
+    CombinerError
+        It is none of these, or cannot be called as it must.
+    """
+    if isinstance(value, str):
+        return get(value)
+    if isinstance(value, type):
+        value = _construct(value)
+    combiner = _adapt(value)
+    if combiner.pushes not in get_args(Pushes):
+        raise CombinerError(
+            f"Combiner {combiner.name}: expected pushes to be 'delta' or 'weights', "
+            f"got {combiner.pushes!r}."
+        )
+    return combiner
+
+
+def _adapt(value: Any) -> Combiner:
+    if isinstance(value, Combiner) and not _overrides_compute(value):
+        return value
+    if callable(getattr(value, "compute", None)):
+        return ComputeCombiner(value)
+    if callable(value):
+        return FunctionCombiner(value)
+    raise CombinerError(
+        "Expected a combiner: a name, a Combiner, an object with compute(origin_weight, "
+        "new_weight, worker_id, name) or a function f(center, update, push); "
+        f"got {value!r} of type {type(value).__name__}."
+    )
+
+
+def _overrides_compute(value: Combiner) -> bool:
+    """Whether a user's subclass of an original has a ``compute`` of its own to be asked."""
+    return any(
+        isinstance(value, original) and type(value).compute is not original.compute
+        for original in ORIGINALS
+    )
+
+
+def _construct(kind: type[Any]) -> Any:
+    if not (issubclass(kind, Combiner) or callable(getattr(kind, "compute", None))):
+        raise CombinerError(
+            f"Class {kind.__name__} is no combiner: expected a subclass of Combiner or a class "
+            "with compute(origin_weight, new_weight, worker_id, name)."
+        )
+    try:
+        return kind()
+    except TypeError as error:
+        raise CombinerError(
+            f"Combiner class {kind.__name__} cannot be created without parameters ({error}); "
+            f"give an instance, {kind.__name__}(...)."
+        ) from error
+
+
+def _suggest(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), COMBINERS, cutoff=0.4)
+    known = ", ".join(COMBINERS)
+    return f"Did you mean {' or '.join(near)}? Known: {known}." if near else f"Known: {known}."

@@ -1,0 +1,51 @@
+"""Check settings where the user gives them, before anything starts."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from .errors import ConfigError
+
+
+def at_least_one(name: str, value: Any) -> int:
+    """Return a whole number of at least 1.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ConfigError(
+            f"{name}: expected a whole number of at least 1, got {value!r} "
+            f"of type {type(value).__name__}."
+        )
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a finite number above 0.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
+    return float(value)
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return one of the allowed words.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    if value not in allowed:
+        raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
+    return str(value)

@@ -1,0 +1,1 @@
+"""Training data: IDX files, columnar blocks, partitioners and the driver-side sources."""

@@ -1,0 +1,114 @@
+"""A source over numpy arrays in the driver."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
+
+from .blocks import NUMERIC, Columns, describe
+from .partitioners import Partitioner, checked_assignment
+
+
+class ArraySource:
+    """Numpy arrays, one for each feed, whose rows the driver serves to the workers.
+
+    At first each partition is a contiguous part of the arrays, as even as can be.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like, shape (rows, ...)
+        Held, not copied.
+    partitions : int
+        At least 1; more than rows leaves some empty.
+
+    Raises
+    ------
+    ConfigError
+        `partitions` is below 1.
+    DataError
+        No array, no rows, or a dtype that is not numeric.
+    ShapeMismatch
+        Arrays of different lengths.
+    """
+
+    def __init__(self, arrays: Sequence[npt.ArrayLike], partitions: int) -> None:
+        if partitions < 1:
+            raise ConfigError(f"partitions: expected at least 1, got {partitions}.")
+        self._arrays = _checked(arrays)
+        self._bounds = _even_bounds(len(self._arrays[0]), partitions)
+        self._indices: list[npt.NDArray[np.int64]] | None = None
+        self.columns = describe(self._arrays)
+        self.partitions = partitions
+        self.samples: int | None = len(self._arrays[0])
+
+    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> ArraySource:
+        """Return a new layout of the same arrays; see `DataSource.repartition`."""
+        layout = ArraySource(self._arrays, partitions)
+        # What partitions a partitioner hashes with are those of the first layout, whatever
+        # came in between: the new layout depends on the arguments alone.
+        layout._bounds = self._bounds
+        targets = np.concatenate(
+            [
+                checked_assignment(partitioner, end - start, epoch, source, partitions)
+                for source, (start, end) in enumerate(itertools.pairwise(self._bounds))
+            ]
+        )
+        counts = np.bincount(targets, minlength=partitions)
+        order = np.argsort(targets, kind="stable")
+        layout._indices = np.split(order, np.cumsum(counts)[:-1])
+        return layout
+
+    def tasks(self, sc: Any) -> Any:
+        """Return an RDD of `partitions` empty partitions: the driver serves the rows."""
+        return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(_nothing)
+
+    def rows(self, partition: int) -> Columns:
+        """Return one partition's rows: views of the arrays at first, else copies."""
+        if self._indices is None:
+            start, end = self._bounds[partition : partition + 2]
+            return tuple(array[start:end] for array in self._arrays)
+        return tuple(array[self._indices[partition]] for array in self._arrays)
+
+    def close(self) -> None:
+        """Do nothing: this layout persisted nothing."""
+
+    def __repr__(self) -> str:
+        columns = ", ".join(map(str, self.columns))
+        return f"ArraySource({self.samples} rows of [{columns}], {self.partitions} partitions)"
+
+
+def _nothing(_: Any) -> tuple[()]:
+    return ()
+
+
+def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
+    arrays = tuple(_native(np.asarray(value)) for value in values)
+    for field, array in enumerate(arrays):
+        if array.ndim == 0 or array.dtype.kind not in NUMERIC:
+            raise DataError(
+                f"Array {field}: expected numbers with a row dimension, "
+                f"got {array.dtype} of shape {array.shape}."
+            )
+    lengths = [len(array) for array in arrays]
+    if len(set(lengths)) > 1:
+        raise ShapeMismatch(
+            f"Expected arrays with the same number of rows, one for each feed; got {lengths} rows."
+        )
+    if not any(lengths):
+        raise DataError("Expected at least one array with at least one row to train on, got none.")
+    return arrays
+
+
+def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _even_bounds(rows: int, partitions: int) -> list[int]:
+    """Return where each partition starts, and the end of the last."""
+    return [rows * index // partitions for index in range(partitions + 1)]

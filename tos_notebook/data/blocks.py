@@ -1,0 +1,310 @@
+"""Blocks: records as columns, one array for each feed, in the data's own dtype."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.errors import ShapeMismatch
+
+Array = npt.NDArray[Any]
+Columns = tuple[Array, ...]
+"""One array for each feed, all with the same first dimension."""
+
+BLOCK_ROWS = 1000
+
+NUMERIC = "biufc"
+"""Kinds of numpy dtypes that can be fed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """Dtype of a column, and its shape without the row dimension."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of shape {self.shape}"
+
+
+class Feed(Protocol):
+    """What `check_columns` needs to know of a program's input.
+
+    `shape` leaves out the row dimension; None in it fits any length, None for it any shape.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the feed, for messages."""
+
+    @property
+    def dtype(self) -> str | None:
+        """Name of its numpy dtype; None to take the data's own."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """Shape of one row."""
+
+
+def describe(columns: Columns) -> tuple[ColumnSpec, ...]:
+    """Return the spec of each column."""
+    return tuple(ColumnSpec(column.dtype.name, column.shape[1:]) for column in columns)
+
+
+def is_castable(found: npt.DTypeLike, expected: npt.DTypeLike, casting: Any) -> bool:
+    """Tell whether `found` may become `expected`; integers may always become floats."""
+    source, target = np.dtype(found), np.dtype(expected)
+    return np.can_cast(source, target, casting) or (source.kind in "iu" and target.kind == "f")
+
+
+def stack_records(
+    records: Iterable[Any],
+    rows: int = BLOCK_ROWS,
+    where: str = "",
+    expected: tuple[ColumnSpec, ...] | None = None,
+) -> Iterator[Columns]:
+    """Turn records into blocks.
+
+    Parameters
+    ----------
+    records : iterable of tuple
+        ``(feature, label)`` or longer. A value is a numpy array or scalar, a Python number, a
+        (nested) list of numbers, or anything with ``toArray``, such as Spark's vectors.
+        Python floats become float32, Python integers int64; arrays keep their dtype.
+    rows : int
+        Rows in a block; the last one may have fewer.
+    where : str
+        Where the records come from, for error messages.
+    expected : tuple of ColumnSpec, optional
+        What every record must fit; the first record's own dtypes and shapes by default.
+
+    Yields
+    ------
+    tuple of ndarray
+        Freshly allocated; nothing for no records.
+
+    Raises
+    ------
+    ShapeMismatch
+        A record that is no tuple of numbers, or differs from the first in arity or shape, or
+        in a dtype that cannot be cast safely.
+    """
+    source = f"{where}: " if where else ""
+    numbered = enumerate(records)
+    while batch := list(itertools.islice(numbered, rows)):
+        if expected is None:
+            expected = _record_spec(*batch[0], source)
+        block = tuple(np.empty((len(batch), *spec.shape), spec.dtype) for spec in expected)
+        for row, (index, record) in enumerate(batch):
+            _check_record(index, record, len(expected), source)
+            for field, (column, value) in enumerate(zip(block, record, strict=True)):
+                if type(value) is not np.ndarray:
+                    value = _as_array(value, index, field, source)
+                if value.dtype != column.dtype or value.shape != column.shape[1:]:
+                    _check_value(value, expected[field], index, field, source)
+                column[row] = value
+        yield block
+
+
+def _record_spec(index: int, record: Any, source: str) -> tuple[ColumnSpec, ...]:
+    _check_record(index, record, None, source)
+    arrays = [_as_array(value, index, field, source) for field, value in enumerate(record)]
+    return tuple(ColumnSpec(array.dtype.name, array.shape) for array in arrays)
+
+
+def _check_record(index: int, record: Any, arity: int | None, source: str) -> None:
+    if not isinstance(record, tuple) or not record:
+        raise ShapeMismatch(
+            f"{source}record {index}: expected a tuple (feature, label) or longer, "
+            f"got {_name(record)}. Map the records to tuples."
+        )
+    if arity is not None and len(record) != arity:
+        raise ShapeMismatch(
+            f"{source}record {index}: expected {arity} fields as in the first record, "
+            f"got {len(record)}."
+        )
+
+
+def _as_array(value: Any, index: int, field: int, source: str) -> Array:
+    try:
+        array = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
+    except ValueError:
+        _refuse_value(value, index, field, source)
+    if array.dtype.kind not in NUMERIC:
+        _refuse_value(value, index, field, source)
+    # np.float64 is a float as well, but its dtype was the user's choice.
+    plain = isinstance(value, (float, list, tuple)) and not isinstance(value, np.generic)
+    return array.astype(np.float32) if plain and array.dtype == np.float64 else array
+
+
+def _check_value(value: Array, spec: ColumnSpec, index: int, field: int, source: str) -> None:
+    if value.dtype.kind not in NUMERIC:
+        _refuse_value(value, index, field, source)
+    if value.shape != spec.shape or not is_castable(value.dtype, spec.dtype, "safe"):
+        raise ShapeMismatch(
+            f"{source}record {index}, field {field}: expected {spec} as in the first record, "
+            f"got {value.dtype} of shape {value.shape}. Give all records one shape and dtype."
+        )
+
+
+def _refuse_value(value: Any, index: int, field: int, source: str) -> NoReturn:
+    raise ShapeMismatch(
+        f"{source}record {index}, field {field}: expected numbers in a rectangular array, "
+        f"got {_name(value)}."
+    )
+
+
+def _name(value: Any) -> str:
+    kind = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
+    size = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
+    return f"{type(value).__name__}{kind}{size}"
+
+
+def check_blocks(
+    blocks: Iterable[Any], expected: tuple[ColumnSpec, ...] | None = None, where: str = ""
+) -> Iterator[Columns]:
+    """Pass blocks on, checked.
+
+    Parameters
+    ----------
+    blocks : iterable of tuple of ndarray
+    expected : tuple of ColumnSpec, optional
+        What every block must fit; the first one's own specs by default.
+    where : str
+        Where the blocks come from, for error messages.
+
+    Raises
+    ------
+    ShapeMismatch
+        A block that is no tuple of numeric arrays of one length, or does not fit `expected`.
+    """
+    source = f"{where}: " if where else ""
+    for index, block in enumerate(blocks):
+        if not _is_block(block) or describe(block) != (expected or describe(block)):
+            wanted = ", ".join(map(str, expected or ()))
+            raise ShapeMismatch(
+                f"{source}block {index}: expected a tuple of numeric arrays of one length, "
+                f"with rows {wanted or 'of any shape'}; got {_block_text(block)}."
+            )
+        expected = expected or describe(block)
+        yield block
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, tuple) or not block:
+        return False
+    arrays = all(isinstance(c, np.ndarray) and c.ndim and c.dtype.kind in NUMERIC for c in block)
+    return arrays and len({len(column) for column in block}) == 1
+
+
+def _block_text(block: Any) -> str:
+    if not isinstance(block, tuple):
+        return _name(block)
+    return ", ".join(
+        f"{c.dtype} of shape {c.shape}" if isinstance(c, np.ndarray) else _name(c) for c in block
+    )
+
+
+def concatenate(blocks: list[Columns]) -> Columns:
+    """Join blocks into one, emptying the list as it goes.
+
+    Each block's column is released once copied, so that the data is held once, plus what
+    is left of one column.
+
+    Parameters
+    ----------
+    blocks : list of tuple of ndarray
+        Blocks of equal specs; empty afterwards.
+
+    Returns
+    -------
+    tuple of ndarray
+        The only block itself, without a copy; empty for no blocks.
+    """
+    if len(blocks) == 1:
+        return blocks.pop()
+    columns = [list(parts) for parts in zip(*blocks, strict=True)]
+    blocks.clear()
+    return tuple(_join(parts) for parts in columns)
+
+
+def _join(parts: list[Array]) -> Array:
+    joined = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    end = len(joined)
+    while parts:
+        part = parts.pop()
+        joined[end - len(part) : end] = part
+        end -= len(part)
+    return joined
+
+
+def epoch_order(
+    rows: int, seed: int, epoch: int, partition: int, shuffle: bool
+) -> npt.NDArray[np.int64]:
+    """Return the order in which a partition's rows are fed in one epoch.
+
+    A pure function of its arguments, so that a retried task feeds the same batches.
+
+    Parameters
+    ----------
+    rows : int
+        Rows in the partition.
+    seed, epoch, partition : int
+        At least 0.
+    shuffle : bool
+        False for the rows' own order.
+
+    Returns
+    -------
+    ndarray, shape (rows,), int64
+    """
+    if not shuffle:
+        return np.arange(rows, dtype=np.int64)
+    bits = np.random.PCG64(np.random.SeedSequence((seed, epoch, partition)))
+    return np.random.Generator(bits).permutation(rows)
+
+
+def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
+    """Check that records fit the feeds of a program.
+
+    Raises
+    ------
+    ShapeMismatch
+        The record has more or fewer fields than there are feeds, or a field's shape or dtype
+        does not fit its feed. Floats are not turned into integers.
+    """
+    if len(found) != len(expected):
+        raise ShapeMismatch(
+            f"Expected records of {len(expected)} fields, one for each feed "
+            f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
+        )
+    for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
+        fits = _shape_fits(column.shape, feed.shape)
+        if not fits or not _dtype_fits(column.dtype, feed.dtype):
+            raise ShapeMismatch(
+                f"Feed {feed.name!r}: expected rows of {feed.dtype or 'any dtype'} with shape "
+                f"{_shape_text(feed.shape)}, got {column} in field {field} of the records. "
+                f"{'Cast' if fits else 'Reshape'} the field, or feed another one."
+            )
+
+
+def _dtype_fits(found: str, expected: str | None) -> bool:
+    return expected is None or is_castable(found, expected, "same_kind")
+
+
+def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None) -> bool:
+    if expected is None:
+        return True
+    return len(found) == len(expected) and all(
+        want in (None, have) for have, want in zip(found, expected, strict=True)
+    )
+
+
+def _shape_text(shape: tuple[int | None, ...] | None) -> str:
+    return "any" if shape is None else str(shape).replace("None", "?")

@@ -1,0 +1,165 @@
+"""A source over an RDD of records or of blocks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from pyspark import RDD, StorageLevel
+
+from tos_notebook.errors import DataError
+
+from .blocks import (
+    BLOCK_ROWS,
+    Columns,
+    ColumnSpec,
+    check_blocks,
+    concatenate,
+    describe,
+    stack_records,
+)
+from .partitioners import Partitioner, checked_assignment
+
+Decoder = Callable[..., Iterator[Columns]]
+"""`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
+
+
+def is_rdd(data: Any) -> bool:
+    """Tell whether this is an RDD, of any kind."""
+    return isinstance(data, RDD)
+
+
+class RddSource:
+    """An RDD of records: tuples ``(feature, label)``, or longer ones for several inputs.
+
+    The user's own layout is turned into blocks inside the training job and stored nowhere.
+    The first repartition persists the blocks (memory, then disk), the base of all layouts.
+
+    Parameters
+    ----------
+    rdd : RDD of tuple
+
+    Raises
+    ------
+    DataError
+        The RDD is empty.
+    ShapeMismatch
+        Its first record is no tuple of numbers.
+    """
+
+    def __init__(self, rdd: RDD[Any]) -> None:
+        self._start(_Base(rdd, stack_records))
+
+    @classmethod
+    def from_blocks(cls, rdd: RDD[Columns]) -> RddSource:
+        """Return a source over an RDD of blocks, tuples of arrays with a row dimension.
+
+        Raises
+        ------
+        DataError
+            The RDD is empty.
+        ShapeMismatch
+            Its first block is no tuple of numeric arrays of one length.
+        """
+        source = cls.__new__(cls)
+        source._start(_Base(rdd, check_blocks))
+        return source
+
+    def _start(self, base: _Base, layout: RDD[Columns] | None = None) -> None:
+        self._base = base
+        self._layout = base.blocks if layout is None else layout
+        self._closed = False
+        self.columns = base.columns
+        self.partitions: int = self._layout.getNumPartitions()
+        self.samples: int | None = None
+        base.users += 1
+
+    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> RddSource:
+        """Return a new layout of the same records; see `DataSource.repartition`.
+
+        Lazy: the first job over `tasks` shuffles.
+        """
+        layout = RddSource.__new__(RddSource)
+        layout._start(self._base, self._base.shuffled(partitions, partitioner, epoch))
+        return layout
+
+    def tasks(self, sc: Any) -> RDD[Columns]:
+        """Return the RDD of this layout's blocks."""
+        return self._layout
+
+    def rows(self, partition: int) -> None:
+        """Return None: an RDD's rows reach the workers through Spark."""
+
+    def close(self) -> None:
+        """Let go of the base; the last layout to do so unpersists it."""
+        if not self._closed:
+            self._closed = True
+            self._base.release()
+
+    def __repr__(self) -> str:
+        return f"RddSource([{', '.join(map(str, self.columns))}], {self.partitions} partitions)"
+
+
+class _Base:
+    """The records as blocks, in the user's own partitions; shared by all layouts."""
+
+    def __init__(self, rdd: RDD[Any], decode: Decoder) -> None:
+        first = rdd.take(1) if rdd.getNumPartitions() else []
+        if not first:
+            raise DataError("The RDD is empty: expected at least one record to train on.")
+        self.columns = describe(next(decode(first)))
+        self.blocks: RDD[Columns] = rdd.mapPartitionsWithIndex(_decoder(decode, self.columns))
+        self.users = 0
+        self._persisted = False
+
+    def shuffled(self, partitions: int, partitioner: Partitioner, epoch: int) -> RDD[Columns]:
+        if not self._persisted:
+            self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
+            self._persisted = True
+        split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, partitioner, epoch))
+        return split.partitionBy(partitions, int).mapPartitions(_merge)
+
+    def release(self) -> None:
+        self.users -= 1
+        if not self.users and self._persisted:
+            self.blocks.unpersist()
+            self._persisted = False
+
+
+def _decoder(decode: Decoder, columns: tuple[ColumnSpec, ...]) -> Callable[..., Any]:
+    def run(partition: int, items: Iterable[Any]) -> Iterator[Columns]:
+        return decode(items, expected=columns, where=f"partition {partition}")
+
+    return run
+
+
+Piece = tuple[int, tuple[int, int, Columns]]
+"""Target partition; source partition, number within it, rows."""
+
+
+def _splitter(partitions: int, partitioner: Partitioner, epoch: int) -> Callable[..., Any]:
+    def run(source: int, blocks: Iterable[Columns]) -> Iterator[Piece]:
+        columns = concatenate(list(blocks))
+        if not columns:
+            return
+        targets = checked_assignment(partitioner, len(columns[0]), epoch, source, partitions)
+        order = np.argsort(targets, kind="stable")
+        ends = np.cumsum(np.bincount(targets, minlength=partitions))
+        number = itertools.count()
+        for target, (start, end) in enumerate(itertools.pairwise((0, *ends))):
+            for begin in range(start, end, BLOCK_ROWS):
+                index = order[begin : min(begin + BLOCK_ROWS, end)]
+                yield target, (source, next(number), tuple(column[index] for column in columns))
+
+    return run
+
+
+def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:
+    # A shuffle delivers in any order; a recomputed partition must be the same partition.
+    arrived = [piece for _, piece in pieces]
+    arrived.sort(key=itemgetter(0, 1), reverse=True)
+    while arrived:
+        yield arrived.pop()[2]

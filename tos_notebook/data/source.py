@@ -1,0 +1,112 @@
+"""What training needs of its data, whatever kind it is."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from tos_notebook.errors import DataError
+
+from .arrays import ArraySource
+from .blocks import Columns, ColumnSpec
+from .partitioners import Partitioner
+from .rdd import RddSource, is_rdd
+
+
+@runtime_checkable
+class DataSource(Protocol):
+    """One layout of the training data: which rows each partition holds.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnSpec
+        One for each feed, known from the arrays or the first record.
+    partitions : int
+        Number of partitions.
+    samples : int or None
+        Number of rows; None where only a pass over the data would tell.
+    """
+
+    columns: tuple[ColumnSpec, ...]
+    partitions: int
+    samples: int | None
+
+    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> DataSource:
+        """Return a new layout of the same data.
+
+        A pure function of the data's first layout and the arguments, so that lineage does not
+        grow with the number of repartitions. Within a partition the rows keep the order of
+        their source.
+
+        Parameters
+        ----------
+        partitions : int
+            Number of new partitions.
+        partitioner : Partitioner
+            Assigns the rows of each of the *first* layout's partitions.
+        epoch : int
+            The epoch the layout is for.
+
+        Raises
+        ------
+        ConfigError
+            The partitioner names a partition out of range (for an RDD: within the job).
+        """
+
+    def tasks(self, sc: Any) -> Any:
+        """Return an RDD of exactly `partitions` partitions.
+
+        Partition p's iterator yields its blocks, or nothing where `rows` has them.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        """
+
+    def rows(self, partition: int) -> Columns | None:
+        """Return a partition's rows if the driver holds them, else None."""
+
+    def close(self) -> None:
+        """Release what this layout persisted; harmless when repeated."""
+
+
+def as_source(sc: Any, data: Any, partitions: int) -> DataSource:
+    """Return what the user gave as training data as a source.
+
+    Parameters
+    ----------
+    sc : SparkContext
+        The context of the training.
+    data : RDD, sequence of array_like, or DataSource
+        An RDD of tuples keeps its partitions; a source is returned as it is.
+    partitions : int
+        Number of partitions for arrays.
+
+    Raises
+    ------
+    DataError
+        Data of another kind, an RDD of another Spark context, or no rows.
+    ShapeMismatch
+        Arrays of different lengths; records that are no tuples of numbers.
+    """
+    if isinstance(data, DataSource):
+        return data
+    if is_rdd(data):
+        if data.context is not sc:
+            raise DataError("The RDD belongs to another Spark context than the session's.")
+        return RddSource(data)
+    if isinstance(data, (tuple, list)) and data and all(map(_is_array, data)):
+        return ArraySource(data, partitions)
+    raise DataError(
+        "Expected training data as an RDD of (feature, label) tuples, a tuple of numpy arrays "
+        f"with one array for each feed, such as (x, y), or a DataSource; got {_text(data)}."
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__")
+
+
+def _text(data: Any) -> str:
+    if not isinstance(data, (tuple, list)):
+        return type(data).__name__
+    return f"{type(data).__name__} of {sorted({type(item).__name__ for item in data})}"

@@ -1,0 +1,196 @@
+"""Every error this package raises on purpose.
+
+::
+
+    TosError
+    ├── ConfigError              a setting out of range or of the wrong type (also a ValueError)
+    ├── ConnectError
+    │   ├── JavaMissing          no usable Java for an embedded Spark
+    │   ├── ClusterUnreachable   the master, or an executor's way back to the driver
+    │   └── WorkerEnvironment    an executor lacks Python packages, or has other versions
+    ├── CaptureError
+    │   ├── UnsupportedProgram   something in the model cannot be shipped
+    │   └── ShapeMismatch        records or feeds whose arity, shape or dtype do not fit
+    ├── DataError                data that cannot be trained on (empty, unreadable)
+    ├── CombinerError            a combiner that is unknown, raises or returns nonsense
+    │   └── NonFiniteUpdate      an update or a new centre with NaN or infinity in it
+    ├── ProtocolError
+    │   ├── LocalProtocolError   we misused the protocol
+    │   ├── RemoteProtocolError  the peer misbehaved
+    │   └── VersionMismatch      the peer speaks another protocol version
+    ├── TransportError
+    │   ├── ConnectTimeout       the peer did not answer in time
+    │   ├── ConnectionClosed     the peer went away
+    │   └── AuthenticationError  the peer does not hold the session's secret
+    ├── WorkerError              the user's code failed on an executor
+    ├── InvalidTransition        a command that the run's state does not allow
+    ├── CheckpointError          a checkpoint that cannot be written or read
+    ├── SessionClosed            the session was closed before the call
+    └── WaitTimeout              a wait with a timeout ran out (also a TimeoutError)
+
+Each message says what was expected, what came and what to do. All of them pickle, so
+that they survive the way from an executor to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TosError(Exception):
+    """Base of every error of this package."""
+
+
+class ConfigError(TosError, ValueError):
+    """A setting is out of range or of the wrong type."""
+
+
+class ConnectError(TosError):
+    """No usable connection to a Spark cluster."""
+
+
+class JavaMissing(ConnectError):
+    """An embedded Spark needs Java 17 and none was found."""
+
+
+class ClusterUnreachable(ConnectError):
+    """The master did not answer, or an executor cannot reach the driver's server."""
+
+
+class WorkerEnvironment(ConnectError):
+    """An executor lacks a package, or has another version than the driver."""
+
+
+class CaptureError(TosError):
+    """A program could not be captured."""
+
+
+class UnsupportedProgram(CaptureError):
+    """The program holds something that cannot run on an executor."""
+
+
+class ShapeMismatch(CaptureError):
+    """Feeds and records differ in arity, shape or dtype."""
+
+
+class DataError(TosError):
+    """The training data is empty or cannot be read."""
+
+
+class CombinerError(TosError):
+    """A combiner is unknown, raised, or returned a wrong shape or dtype."""
+
+
+class NonFiniteUpdate(CombinerError):
+    """An update, or what a combiner made of it, holds NaN or infinity."""
+
+
+class ProtocolError(TosError):
+    """The conversation between worker and server broke its rules."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side misused the protocol."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something the protocol does not allow."""
+
+
+class VersionMismatch(ProtocolError):
+    """The peer speaks another version of the protocol."""
+
+
+class TransportError(TosError):
+    """Bytes did not get through."""
+
+
+class ConnectTimeout(TransportError):
+    """The peer did not answer in time."""
+
+
+class ConnectionClosed(TransportError):
+    """The peer closed the connection."""
+
+
+class AuthenticationError(TransportError):
+    """The peer does not hold the session's secret."""
+
+
+class WorkerError(TosError):
+    """The program or the data failed on an executor.
+
+    Parameters
+    ----------
+    message : str
+        The original exception, as ``TypeName: text``.
+    executor : str
+        Spark's executor id.
+    host : str
+        The executor's host.
+    partition : int
+        The partition that was being trained.
+    attempt : int
+        Spark's attempt number of the task, from 0.
+    frames : sequence of str
+        The traceback as formatted lines, the user's own frames first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        executor: str = "?",
+        host: str = "?",
+        partition: int = -1,
+        attempt: int = 0,
+        frames: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, executor, host, partition, attempt, tuple(frames))
+        self.message = message
+        self.executor = executor
+        self.host = host
+        self.partition = partition
+        self.attempt = attempt
+        self.frames = tuple(frames)
+
+    def __str__(self) -> str:
+        where = (
+            f"on executor {self.executor} ({self.host}), "
+            f"partition {self.partition}, attempt {self.attempt}"
+        )
+        return "\n".join([f"{self.message}  [{where}]", *self.frames])
+
+
+class InvalidTransition(TosError):
+    """A command that the run's present state does not allow; nothing was changed.
+
+    Parameters
+    ----------
+    state : str
+        The run's state when the command came.
+    command : str
+        The command that was refused.
+    reason : str
+        Why, and what to do instead.
+    """
+
+    def __init__(self, state: str, command: str, reason: str) -> None:
+        super().__init__(state, command, reason)
+        self.state = state
+        self.command = command
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Cannot {self.command} while the run is {self.state}: {self.reason}"
+
+
+class CheckpointError(TosError):
+    """A checkpoint cannot be written or read."""
+
+
+class SessionClosed(TosError):
+    """The session was closed before this call."""
+
+
+class WaitTimeout(TosError, TimeoutError):
+    """A wait with a timeout ran out; what was waited for may still happen."""

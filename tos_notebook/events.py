@@ -1,0 +1,164 @@
+"""Events: facts about a run that have already happened, published to sinks.
+
+Commands (see :mod:`tos_notebook.control`) are imperative, events are in the past tense.
+Every event carries ``time``, seconds since the epoch, as the server's clock read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events."""
+
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """A run was accepted; its first Spark job is about to start."""
+
+    run_id: str
+    epochs: int
+    partitions: int
+    samples: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJoined(Event):
+    """A worker opened its partition, for the first time or after a failure."""
+
+    partition: int
+    attempt: int
+    executor: str
+    host: str
+    epoch: int
+    resumed_at: int
+    """Batches of the epoch that were already committed; 0 for a fresh start."""
+
+
+@dataclass(frozen=True, slots=True)
+class MilestoneCommitted(Event):
+    """The server merged one push. One row of ``run.history``.
+
+    ``loss`` and ``metrics`` are means over the milestone's samples. ``exchange`` is the
+    time of the exchange *before* the milestone's computation, which gave it its parameters.
+    """
+
+    epoch: int
+    partition: int
+    executor: str
+    host: str
+    attempt: int
+    sequence: int
+    steps: int
+    samples: int
+    loss: float
+    staleness: int
+    version: int
+    compute: float
+    """Seconds in TensorFlow."""
+    wait: float
+    """Seconds the worker was told to wait (pause, synchronisation)."""
+    exchange: float
+    """Seconds between sending an update and adopting the reply."""
+    bytes_up: int
+    bytes_down: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSkipped(Event):
+    """A non-finite update was refused and left out, as the policy ``skip`` says."""
+
+    epoch: int
+    partition: int
+    attempt: int
+    sequence: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFinished(Event):
+    """A worker used up its partition in one epoch."""
+
+    epoch: int
+    partition: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFinished(Event):
+    """Every partition was used up."""
+
+    epoch: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned(Event):
+    """The data was laid out anew between two epochs."""
+
+    epoch: int
+    partitions: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost(Event):
+    """A worker's connection ended before it used up its partition."""
+
+    partition: int
+    attempt: int
+    executor: str
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed(Event):
+    """The program or the data raised on a worker."""
+
+    partition: int
+    attempt: int
+    executor: str
+    host: str
+    message: str
+    frames: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAccepted(Event):
+    """A command was found legal; ``detail`` says when it takes effect."""
+
+    command: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandApplied(Event):
+    """A command took effect."""
+
+    command: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged(Event):
+    """The run's state machine moved."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished(Event):
+    """The run ended; nothing follows.
+
+    ``outcome`` is ``finished``, ``stopped`` or ``failed``; ``error`` its message if failed.
+    """
+
+    outcome: str
+    error: str | None = None

@@ -1,0 +1,238 @@
+"""The layout of a program's parameters in one flat, aligned buffer.
+
+Parameters of one dtype lie together in a *segment*, so that whatever works on all
+parameters at once works on a few long vectors instead of many small tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ShapeMismatch, UnsupportedProgram
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT = 64
+"""Bytes. TensorFlow adopts a numpy array without a copy only at this alignment."""
+
+
+def aligned_empty(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Return an uninitialised byte buffer whose address is a multiple of `ALIGNMENT`.
+
+    Parameters
+    ----------
+    nbytes : int
+        Length in bytes.
+
+    Returns
+    -------
+    ndarray, shape (nbytes,), uint8
+    """
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSpec:
+    """Name, shape and dtype of one parameter tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """All parameters of one dtype: `size` elements from byte `offset` on."""
+
+    dtype: str
+    offset: int
+    size: int
+    indices: tuple[int, ...]
+    """Positions of its parameters in `Layout.specs`, in the order they lie in memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Length in bytes."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+
+class Layout:
+    """Where each parameter lies in the flat buffer.
+
+    Parameters
+    ----------
+    specs : iterable of ParameterSpec
+        The parameters, in the program's order. Real floating-point and integer dtypes.
+
+    Raises
+    ------
+    UnsupportedProgram
+        No parameter, two of one name, or a dtype that has no arithmetic.
+    """
+
+    def __init__(self, specs: Iterable[ParameterSpec]) -> None:
+        self.specs = tuple(specs)
+        self._check()
+        self.segments = tuple(self._lay_out())
+
+    def _check(self) -> None:
+        if not self.specs:
+            raise UnsupportedProgram(
+                "The program has nothing to train: expected at least one parameter, got none. "
+                "Make a variable trainable, or name the parameters."
+            )
+        seen: set[str] = set()
+        for spec in self.specs:
+            if _kind(spec.dtype) not in tuple("fiu"):
+                raise UnsupportedProgram(
+                    f"Parameter {spec.name!r} has dtype {spec.dtype}; expected a floating-point "
+                    "or integer dtype. Leave it out of the parameters."
+                )
+            if spec.name in seen:
+                raise UnsupportedProgram(f"Two parameters are named {spec.name!r}.")
+            seen.add(spec.name)
+
+    def _lay_out(self) -> Iterator[Segment]:
+        groups: dict[np.dtype[Any], list[int]] = {}  # keyed by what "f4" and "float32" both are
+        for index, spec in enumerate(self.specs):
+            groups.setdefault(np.dtype(spec.dtype), []).append(index)
+        offset = 0
+        for indices in groups.values():
+            size = sum(self.specs[i].size for i in indices)
+            segment = Segment(self.specs[indices[0]].dtype, offset, size, tuple(indices))
+            yield segment
+            offset += -(-segment.nbytes // ALIGNMENT) * ALIGNMENT
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Length of the buffer in bytes, padding between segments included."""
+        last = self.segments[-1]
+        return last.offset + last.nbytes
+
+    @cached_property
+    def size(self) -> int:
+        """Number of elements over all parameters."""
+        return sum(segment.size for segment in self.segments)
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.specs == other.specs
+
+    def __hash__(self) -> int:
+        return hash(self.specs)
+
+    def __repr__(self) -> str:
+        return f"Layout({len(self)} parameters, {self.size} elements, {self.nbytes} bytes)"
+
+    def allocate(self) -> npt.NDArray[np.uint8]:
+        """Return a zeroed, aligned buffer of `nbytes` bytes."""
+        buffer = aligned_empty(self.nbytes)
+        buffer[:] = 0
+        return buffer
+
+    def vectors(self, buffer: npt.NDArray[np.uint8]) -> list[Array]:
+        """View a buffer as one flat vector per segment.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (nbytes,), uint8
+
+        Returns
+        -------
+        list of ndarray, each of shape (segment.size,) and the segment's dtype
+        """
+        return [buffer[s.offset : s.offset + s.nbytes].view(s.dtype) for s in self.segments]
+
+    def tensors(self, buffer: npt.NDArray[np.uint8]) -> dict[str, Array]:
+        """View a buffer as the named parameters, in the program's order.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (nbytes,), uint8
+        """
+        views: list[Array | None] = [None] * len(self.specs)
+        for segment, vector in zip(self.segments, self.vectors(buffer), strict=True):
+            start = 0
+            for index in segment.indices:
+                spec = self.specs[index]
+                views[index] = vector[start : start + spec.size].reshape(spec.shape)
+                start += spec.size
+        return {spec.name: v for spec, v in zip(self.specs, views, strict=True) if v is not None}
+
+    def pack(
+        self,
+        values: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
+        out: npt.NDArray[np.uint8] | None = None,
+    ) -> npt.NDArray[np.uint8]:
+        """Copy parameter values into one buffer.
+
+        Parameters
+        ----------
+        values : sequence in the program's order, or mapping by name
+            One array for each parameter, of its shape and dtype.
+        out : ndarray, shape (nbytes,), uint8, optional
+            Where to write; a new buffer by default.
+
+        Raises
+        ------
+        ShapeMismatch
+            A value is missing or one too many, or has another shape or dtype.
+        """
+        buffer = self.allocate() if out is None else out
+        tensors = self.tensors(buffer)
+        ordered = _in_order(values, tensors) if isinstance(values, Mapping) else list(values)
+        if len(ordered) != len(self.specs):
+            raise ShapeMismatch(f"Expected {len(self.specs)} parameters, got {len(ordered)}.")
+        for spec, target, value in zip(self.specs, tensors.values(), ordered, strict=True):
+            array = np.asarray(value)
+            if array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):
+                raise ShapeMismatch(
+                    f"Parameter {spec.name!r}: expected shape {spec.shape} of {spec.dtype}, "
+                    f"got shape {array.shape} of {array.dtype}."
+                )
+            target[...] = array
+        return buffer
+
+    def to_json(self) -> list[list[Any]]:
+        """Return the layout as plain JSON values."""
+        return [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs]
+
+    @classmethod
+    def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
+        """Rebuild a layout from `to_json`'s value."""
+        return cls(ParameterSpec(n, tuple(int(d) for d in shape), dt) for n, shape, dt in value)
+
+
+def _kind(dtype: str) -> str:
+    """Return numpy's kind of a dtype, or nothing if numpy does not know it (bfloat16)."""
+    try:
+        return np.dtype(dtype).kind
+    except TypeError:
+        return ""
+
+
+def _in_order(
+    values: Mapping[str, npt.ArrayLike], names: Mapping[str, Array]
+) -> list[npt.ArrayLike]:
+    if values.keys() != names.keys():
+        raise ShapeMismatch(
+            f"Expected a value for each parameter; missing: {sorted(names.keys() - values.keys())},"
+            f" unknown: {sorted(values.keys() - names.keys())}."
+        )
+    return [values[name] for name in names]

@@ -1,0 +1,81 @@
+"""The driver's side of a captured program."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..params import Array, Layout
+from .spec import FeedSpec, ProgramSpec
+
+ColumnType = tuple[str, tuple[int, ...]]
+"""dtype and shape, without the row dimension, of one column of data."""
+
+
+class Program(ABC):
+    """A captured model: it knows its parameters, and exports itself for given data.
+
+    Attributes
+    ----------
+    kind : str
+    feeds : tuple of FeedSpec
+    layout : Layout
+    """
+
+    kind: str
+    feeds: tuple[FeedSpec, ...]
+    layout: Layout
+
+    def __init__(self) -> None:
+        self._exported: dict[tuple[ColumnType, ...], tuple[ProgramSpec, bytes]] = {}
+
+    def export(self, columns: Sequence[ColumnType]) -> tuple[ProgramSpec, bytes]:
+        """Return the portable program for data of these columns; traced once for each.
+
+        Parameters
+        ----------
+        columns : sequence of (dtype, shape)
+            One for each feed, the row dimension left out.
+
+        Raises
+        ------
+        UnsupportedProgram
+            Something in the program cannot run on an executor.
+        """
+        key = tuple(columns)
+        if key not in self._exported:
+            self._exported[key] = self._export(key)
+        return self._exported[key]
+
+    @abstractmethod
+    def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]: ...
+
+    @property
+    @abstractmethod
+    def has_learning_rate(self) -> bool:
+        """Whether the learning rate is a variable, which can be set while training."""
+
+    @abstractmethod
+    def read(self) -> npt.NDArray[np.uint8]:
+        """Return the parameters' present values, packed by `layout`."""
+
+    @abstractmethod
+    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+        """Set the parameters of the user's own model or session."""
+
+    @abstractmethod
+    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        """Return loss and metrics over rows, with the user's model as it is, without training.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+        batch_size : int
+        """
+
+    def __repr__(self) -> str:
+        feeds = ", ".join(f.name for f in self.feeds)
+        return f"<{self.kind} program: feeds {feeds}; {self.layout!r}>"

@@ -1,0 +1,79 @@
+"""`capture`: recognise what the user trains, and make it a portable program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..errors import CaptureError
+from .base import Program
+
+
+def capture(model: Any, **options: Any) -> Program:
+    """Capture a model for training on Spark.
+
+    Parameters
+    ----------
+    model : keras.Model, tf.Operation, tf.Tensor, list of them, or Program
+        A compiled Keras 3 model, or the train operation of a TF1-style graph.
+    **options
+        For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
+        ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    CaptureError
+        The model, or an option, cannot be captured; the message says why.
+
+    Examples
+    --------
+    >>> program = capture(keras_model)                                        # doctest: +SKIP
+    >>> program = capture(train_op, feeds=[x, y_], loss=loss, session=sess)   # doctest: +SKIP
+    """
+    if isinstance(model, Program):
+        return model
+    if _is_keras(model):
+        from .keras import KerasProgram
+
+        if options:
+            raise CaptureError(
+                f"A Keras model carries its own inputs, loss and metrics; got also {list(options)}."
+            )
+        return KerasProgram(model)
+    return _capture_graph(model, options)
+
+
+def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
+    from .graph import GraphProgram
+
+    if not _is_graph_element(train_op):
+        raise CaptureError(
+            "Expected a compiled Keras model, or a train operation of a TF1-style graph; got "
+            f"{train_op!r} of type {type(train_op).__name__}."
+        )
+    missing = [name for name in ("feeds", "session") if options.get(name) is None]
+    if missing:
+        raise CaptureError(
+            f"A graph needs {' and '.join(missing)}: "
+            "capture(train_op, feeds=[x, y_], loss=loss, session=sess)."
+        )
+    try:
+        return GraphProgram(train_op, **options)
+    except TypeError as error:
+        raise CaptureError(f"Unknown option for a graph: {error}") from error
+
+
+def _is_keras(model: Any) -> bool:
+    # Whoever holds a Keras model has imported Keras: no need to import it to find out.
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(model, keras.Model)
+
+
+def _is_graph_element(value: Any) -> bool:
+    tf = sys.modules.get("tensorflow")
+    values = value if isinstance(value, list | tuple) and value else [value]
+    return tf is not None and all(isinstance(v, tf.Operation | tf.Tensor | str) for v in values)

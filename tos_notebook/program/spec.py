@@ -1,0 +1,151 @@
+"""What a worker and the driver must know of a program without loading TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import RemoteProtocolError
+from ..params import Array, Layout
+
+SPEC_FILE = "spec.json"
+"""Name of the specification inside a program's archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """One input of a program.
+
+    Parameters
+    ----------
+    name : str
+        The placeholder's name, or a Keras input's.
+    dtype : str or None
+        None where the program takes the data's own dtype.
+    shape : tuple of (int or None), or None
+        Without the batch dimension; None for a size that may vary, or for an unknown rank.
+    """
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """A captured program as data: what goes in, what is trained, what comes out.
+
+    Parameters
+    ----------
+    kind : {"graph", "keras"}
+    feeds : tuple of FeedSpec
+        In the order of a record's fields.
+    layout : Layout
+        The parameters that are synchronised.
+    outputs : tuple of str
+        Names of the values of a training call; the first is the loss if there is one.
+    learning_rate : bool
+        Whether the learning rate is a variable that can be set while training.
+    """
+
+    kind: str
+    feeds: tuple[FeedSpec, ...]
+    layout: Layout
+    outputs: tuple[str, ...]
+    learning_rate: bool
+
+    def to_json(self) -> bytes:
+        """Serialise as UTF-8 JSON."""
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "feeds": [[f.name, f.dtype, f.shape] for f in self.feeds],
+                "layout": self.layout.to_json(),
+                "outputs": self.outputs,
+                "learning_rate": self.learning_rate,
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ProgramSpec:
+        """Rebuild from `to_json`'s bytes.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The bytes are not a program's specification.
+        """
+        try:
+            value = json.loads(data)
+            feeds = tuple(
+                FeedSpec(name, dtype, None if shape is None else tuple(shape))
+                for name, dtype, shape in value["feeds"]
+            )
+            return cls(
+                value["kind"],
+                feeds,
+                Layout.from_json(value["layout"]),
+                tuple(value["outputs"]),
+                bool(value["learning_rate"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise RemoteProtocolError(f"Not a program specification: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What one training call returns.
+
+    Parameters
+    ----------
+    vectors : sequence of ndarray
+        The new parameters, one flat vector per segment of the layout.
+    values : mapping of str to float
+        The program's outputs, means over the call's samples.
+    """
+
+    vectors: Sequence[Array]
+    values: Mapping[str, float]
+
+
+class Runner(Protocol):
+    """Trains a program on a worker. `NumpyProgram` of the tests is one without TensorFlow."""
+
+    spec: ProgramSpec
+
+    def train(
+        self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int
+    ) -> Trained:
+        """Adopt parameters and train on rows, batch by batch, in their order.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            Only read; they may share memory with the program until the next call.
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+        batch_size : int
+            The last batch holds what is left of the rows.
+        """
+        ...
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the learning-rate variable."""
+        ...
+
+    def reset(self) -> None:
+        """Put everything local (optimizer slots, counters) back to its captured value."""
+        ...
+
+
+def describe(spec: ProgramSpec) -> dict[str, Any]:
+    """Return what a person wants to see of a captured program."""
+    return {
+        "kind": spec.kind,
+        "feeds": {f.name: (f.dtype, f.shape) for f in spec.feeds},
+        "parameters": len(spec.layout),
+        "elements": spec.layout.size,
+        "bytes": spec.layout.nbytes,
+        "outputs": list(spec.outputs),
+    }

@@ -1,0 +1,245 @@
+"""Which pushes are committed: the book that makes every batch count exactly once.
+
+Pure state: no locks, no clock, no sockets. A push is known by its epoch, partition and
+sequence, which counts the pushes of that epoch and partition from 0. A partition belongs
+to one task at a time, the one with the largest id; older ones are superseded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from ..errors import RemoteProtocolError
+
+
+class Admission(Enum):
+    """What became of a push, a finish or a begin."""
+
+    COMMIT = "commit"
+    """It is new, and recorded now."""
+    DUPLICATE = "duplicate"
+    """It was recorded before; the reply got lost. Apply nothing."""
+    SUPERSEDED = "superseded"
+    """A newer task owns the partition; this one must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a partition goes on: in `epoch`, after `steps` batches, with push `sequence`."""
+
+    epoch: int
+    steps: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class _Record:
+    steps: int = 0
+    sequence: int = 0
+    last: int = 0
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class _Owner:
+    task: int
+    epoch: int
+
+
+class Ledger:
+    """The committed pushes of one run.
+
+    Parameters
+    ----------
+    partitions : int, optional
+        How many partitions there are; set the attribute anew after a repartition. A push
+        from any other partition is a protocol error. Not checked by default.
+    """
+
+    def __init__(self, partitions: int | None = None) -> None:
+        self.partitions = partitions
+        self._owners: dict[int, _Owner] = {}
+        self._records: dict[tuple[int, int], _Record] = {}
+        self._finished: Counter[int] = Counter()
+
+    def begin(
+        self, partition: int, task: int, first_epoch: int
+    ) -> Position | Literal[Admission.SUPERSEDED]:
+        """Let a task take a partition over, or come back to its own.
+
+        Parameters
+        ----------
+        partition : int
+        task : int
+            Spark's task attempt id: unique in a Spark context, and larger for a later try.
+        first_epoch : int
+            The first epoch of the task's job; earlier ones are not its business.
+
+        Returns
+        -------
+        Position or Admission.SUPERSEDED
+            Where it goes on: the first epoch from `first_epoch` on that this partition has
+            not finished (it may lie behind the run's last), with what is committed of it.
+            SUPERSEDED if a newer task owns the partition.
+        """
+        self._check_partition(partition)
+        owner = self._owners.get(partition)
+        if owner is not None and task < owner.task:
+            return Admission.SUPERSEDED
+        epoch = first_epoch
+        while self._record(epoch, partition).finished:
+            epoch += 1
+        self._owners[partition] = _Owner(task, epoch)
+        return self.committed(epoch, partition)
+
+    def admit(self, epoch: int, partition: int, task: int, sequence: int, steps: int) -> Admission:
+        """Record a push, at once and for good unless `revoke` takes it back.
+
+        Parameters
+        ----------
+        epoch, partition, task : int
+        sequence : int
+            The push's number in its epoch and partition, from 0.
+        steps : int
+            Batches that went into it, at least 1.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The task never began, left a push or an epoch out, or repeats another push's
+            number with other contents.
+        """
+        self._check_partition(partition)
+        owner = self._owner(partition, task)
+        if owner is None:
+            return Admission.SUPERSEDED
+        record = self._record(epoch, partition)
+        where = f"Partition {partition}, epoch {epoch}"
+        if sequence < record.sequence:
+            _check_repeat(where, record, sequence, steps)
+            return Admission.DUPLICATE
+        if epoch != owner.epoch:
+            raise RemoteProtocolError(
+                f"{where}: expected a push of epoch {owner.epoch}, which comes next."
+            )
+        if sequence > record.sequence or steps < 1:
+            raise RemoteProtocolError(
+                f"{where}: expected push {record.sequence} with at least 1 step, "
+                f"got push {sequence} with {steps} steps."
+            )
+        self._records[epoch, partition] = _Record(record.steps + steps, sequence + 1, steps)
+        return Admission.COMMIT
+
+    def revoke(self, epoch: int, partition: int, task: int, sequence: int) -> bool:
+        """Take the last admitted push back, because it could not be merged.
+
+        Returns
+        -------
+        bool
+            False if a newer task has taken the partition over since: it was told that
+            the push is committed, so the push stays counted.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The push is not the last one that was admitted, or the epoch is finished.
+        """
+        if self._owner(partition, task) is None:
+            return False
+        record = self._record(epoch, partition)
+        if record.finished or not record.last or sequence != record.sequence - 1:
+            raise RemoteProtocolError(
+                f"Partition {partition}, epoch {epoch}: push {sequence} is not the last one "
+                f"admitted; expected push {record.sequence - 1} of an unfinished epoch."
+            )
+        self._records[epoch, partition] = _Record(record.steps - record.last, sequence)
+        return True
+
+    def finish(self, epoch: int, partition: int, task: int) -> Admission:
+        """Record that a partition is used up in an epoch; the second time changes nothing.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The task never began, or an earlier epoch is unfinished.
+        """
+        self._check_partition(partition)
+        owner = self._owner(partition, task)
+        if owner is None:
+            return Admission.SUPERSEDED
+        record = self._record(epoch, partition)
+        if record.finished:
+            return Admission.DUPLICATE
+        if epoch != owner.epoch:
+            raise RemoteProtocolError(
+                f"Partition {partition} cannot finish epoch {epoch}: epoch {owner.epoch} "
+                "comes next."
+            )
+        record.finished = True
+        self._records[epoch, partition] = record
+        self._finished[epoch] += 1
+        owner.epoch += 1
+        return Admission.COMMIT
+
+    def finished(self, epoch: int) -> int:
+        """Return how many partitions are used up in an epoch."""
+        return self._finished[epoch]
+
+    def epoch_done(self, epoch: int, partitions: int) -> bool:
+        """Return whether all of `partitions` partitions are used up in an epoch."""
+        return self._finished[epoch] >= partitions
+
+    def committed(self, epoch: int, partition: int) -> Position:
+        """Return what is committed of a partition in an epoch."""
+        record = self._record(epoch, partition)
+        return Position(epoch, record.steps, record.sequence)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the committed pushes as plain JSON values.
+
+        Without the owners: task ids mean nothing in the Spark context of a resumed run.
+        """
+        records = [
+            [epoch, partition, r.steps, r.sequence, r.last, r.finished]
+            for (epoch, partition), r in sorted(self._records.items())
+        ]
+        return {"partitions": self.partitions, "records": records}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Ledger:
+        """Rebuild a ledger from `to_json`'s value; every task has to begin again."""
+        ledger = cls(value["partitions"])
+        for epoch, partition, steps, sequence, last, finished in value["records"]:
+            ledger._records[epoch, partition] = _Record(steps, sequence, last, finished)
+            ledger._finished[epoch] += finished
+        return ledger
+
+    def _record(self, epoch: int, partition: int) -> _Record:
+        return self._records.get((epoch, partition)) or _Record()
+
+    def _owner(self, partition: int, task: int) -> _Owner | None:
+        owner = self._owners.get(partition)
+        if owner is None or task > owner.task:
+            raise RemoteProtocolError(
+                f"Task {task} pushes to partition {partition} without having begun it; "
+                "expected a begin first."
+            )
+        return owner if task == owner.task else None
+
+    def _check_partition(self, partition: int) -> None:
+        if self.partitions is not None and not 0 <= partition < self.partitions:
+            raise RemoteProtocolError(
+                f"Expected a partition from 0 to {self.partitions - 1}, got {partition}."
+            )
+
+
+def _check_repeat(where: str, record: _Record, sequence: int, steps: int) -> None:
+    is_last = sequence == record.sequence - 1
+    if sequence < 0 or (is_last and record.last and steps != record.last):
+        raise RemoteProtocolError(
+            f"{where}: push {sequence} came again with {steps} steps; it had {record.last}."
+        )

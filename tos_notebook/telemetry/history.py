@@ -1,0 +1,158 @@
+"""``run.history``: every milestone of a run, column by column."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..events import Event, MilestoneCommitted
+from .tally import Tally, Totals, WorkerKey, WorkerTally
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["d", "q", "s"]
+
+# d is float64 and q int64, as array type codes; s is text.
+_BEFORE_METRICS: dict[str, Kind] = {
+    "time": "d",
+    "epoch": "q",
+    "partition": "q",
+    "executor": "s",
+    "host": "s",
+    "attempt": "q",
+    "sequence": "q",
+    "steps": "q",
+    "samples": "q",
+    "loss": "d",
+}
+_AFTER_METRICS: dict[str, Kind] = {
+    "staleness": "q",
+    "version": "q",
+    "compute": "d",
+    "wait": "d",
+    "exchange": "d",
+    "bytes_up": "q",
+    "bytes_down": "q",
+}
+_FIELDS = _BEFORE_METRICS | _AFTER_METRICS
+
+Column: TypeAlias = "array[float] | array[int] | list[str]"
+
+
+class History:
+    """A sink that keeps every milestone of one run; may be read while it is written."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
+        self._metrics: dict[str, array[float]] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        with self._lock:
+            self._tally(event)
+            if isinstance(event, MilestoneCommitted):
+                self._append(event)
+
+    def __len__(self) -> int:
+        """Return the number of milestones."""
+        return len(self._columns["time"])
+
+    def frame(self) -> pd.DataFrame:
+        """Return the milestones in the order of their commits.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per milestone. Columns: time (s since 1970), epoch, partition, executor, host,
+            attempt, sequence, steps, samples, loss, one float64 column per metric, staleness and
+            version (versions), compute, wait and exchange (s), bytes_up and bytes_down. A metric
+            that a milestone did not have is NaN; one named as another column gets the suffix
+            ``_metric``.
+        """
+        import pandas as pd
+
+        with self._lock:
+            columns = {name: _copy(column) for name, column in self._columns.items()}
+            metrics = {name: _copy(column) for name, column in self._metrics.items()}
+        ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
+        return pd.DataFrame(columns | metrics)[ordered]
+
+    def workers(self) -> pd.DataFrame:
+        """Return one row per executor, host and partition, in this order.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: executor, host, partition, epoch (latest), milestones, samples,
+            samples_per_second (over the time it computed or exchanged), staleness_mean and
+            staleness_max (versions), loss (its last), bytes_up, bytes_down, lost (attempts that
+            were lost or failed there).
+        """
+        import pandas as pd
+
+        with self._lock:
+            rows = [_worker_row(key, worker) for key, worker in self._tally.workers.items()]
+        table = pd.DataFrame(rows, columns=list(_WORKER_DTYPES)).astype(_WORKER_DTYPES)
+        return table.sort_values(["executor", "host", "partition"], ignore_index=True)
+
+    def totals(self) -> Totals:
+        """Return the run's sums as they stand."""
+        with self._lock:
+            return self._tally.totals()
+
+    def _append(self, event: MilestoneCommitted) -> None:
+        rows = len(self)
+        for name, column in self._columns.items():
+            column.append(getattr(event, name))
+        for name, value in event.metrics.items():
+            self._metric(name, rows).append(value)
+        for column in self._metrics.values():
+            if len(column) == rows:
+                column.append(math.nan)
+
+    def _metric(self, name: str, rows: int) -> array[float]:
+        unique = f"{name}_metric" if name in _FIELDS else name
+        if unique not in self._metrics:
+            self._metrics[unique] = array("d", [math.nan]) * rows
+        return self._metrics[unique]
+
+
+_WORKER_DTYPES = {
+    "executor": "object",
+    "host": "object",
+    "partition": "int64",
+    "epoch": "int64",
+    "milestones": "int64",
+    "samples": "int64",
+    "samples_per_second": "float64",
+    "staleness_mean": "float64",
+    "staleness_max": "int64",
+    "loss": "float64",
+    "bytes_up": "int64",
+    "bytes_down": "int64",
+    "lost": "int64",
+}
+
+
+def _worker_row(key: WorkerKey, worker: WorkerTally) -> dict[str, object]:
+    named = dict(zip(("executor", "host", "partition"), key, strict=True))
+    return named | {n: getattr(worker, n) for n in _WORKER_DTYPES if n not in named}
+
+
+def _column(kind: Kind) -> Column:
+    if kind == "s":
+        return []
+    return array(kind)
+
+
+def _copy(column: Column) -> npt.NDArray[Any]:
+    # Of an array, through its buffer: a copy of a million rows holds the lock for a millisecond.
+    return np.array(column, dtype=object if isinstance(column, list) else None)

@@ -1,0 +1,104 @@
+"""One line that says how far a run is."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from typing import TextIO
+
+from ..events import EpochFinished, Event, RunFinished
+from .tally import Tally, Totals
+
+PLAIN_INTERVAL = 5.0
+"""Seconds between lines where they cannot be rewritten in place (a file, a notebook's cell)."""
+
+
+class ProgressLine:
+    """A sink that draws one moving line, or on anything but a terminal, a line now and then.
+
+    The clock is the events' own time: without events nothing has changed and nothing is drawn.
+
+    Parameters
+    ----------
+    stream : text file
+        Where to write; its ``isatty()`` decides the kind of line.
+    interval : float
+        Seconds between two drawings on a terminal.
+    """
+
+    def __init__(self, stream: TextIO, interval: float = 0.2) -> None:
+        self._stream = stream
+        self._moving = stream.isatty()
+        self._interval = interval if self._moving else max(interval, PLAIN_INTERVAL)
+        self._tally = Tally()
+        self._drawn_at: float | None = None
+        self._width = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count the event; draw if it is time to."""
+        self._tally(event)
+        if isinstance(event, RunFinished):
+            self._finish(event)
+        elif self._is_due(event):
+            self._drawn_at = event.time
+            self._draw(describe(self._tally.totals()))
+
+    def close(self) -> None:
+        """Leave the cursor on a fresh line although the run did not say it finished."""
+        if self._width:
+            self._end_line()
+
+    def _is_due(self, event: Event) -> bool:
+        if self._drawn_at is None:
+            # The first event starts the clock of plain lines, and shows a moving one at once.
+            self._drawn_at = event.time
+            return self._moving
+        epoch_ends = isinstance(event, EpochFinished) and not self._moving
+        return epoch_ends or event.time - self._drawn_at >= self._interval
+
+    def _finish(self, event: RunFinished) -> None:
+        # The whole error is raised where the run is waited for; here its first line will do.
+        reason = f": {event.error.splitlines()[0]}" if event.error else ""
+        self._draw(f"{describe(self._tally.totals())}  {event.outcome}{reason}", whole=True)
+        if self._moving:
+            self._end_line()
+
+    def _draw(self, line: str, whole: bool = False) -> None:
+        if not self._moving:
+            self._stream.write(line + "\n")
+        else:
+            # A line longer than the terminal would wrap, and then "\r" does not reach its start.
+            shown = line if whole else line[: shutil.get_terminal_size().columns - 1]
+            self._stream.write("\r" + shown.ljust(self._width))
+            self._width = len(shown)
+        self._stream.flush()
+
+    def _end_line(self) -> None:
+        self._stream.write("\n")
+        self._stream.flush()
+        self._width = 0
+
+
+def describe(totals: Totals) -> str:
+    """Return a run's sums as one line of text; what is unknown yet is left out.
+
+    Parameters
+    ----------
+    totals : Totals
+
+    Returns
+    -------
+    str
+        Such as ``epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  staleness 1.0``, with
+        epochs counted from 1.
+    """
+    parts = [
+        f"epoch {min(totals.epoch + 1, totals.epochs)}/{totals.epochs}",
+        f"milestones {totals.milestones}",
+    ]
+    if totals.samples_per_second:
+        parts.append(f"{totals.samples_per_second:,.0f} samples/s")
+    if totals.milestones:
+        loss = f"{totals.loss:.3f}" if math.isfinite(totals.loss) else str(totals.loss)
+        parts += [f"loss {loss}", f"staleness {totals.staleness_mean:.1f}"]
+    return "  ".join(parts)

@@ -1,0 +1,91 @@
+"""A run as one HTML page that needs no network and no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+from .figure import figure
+from .history import History
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; background: #fff; }}
+table {{ border-collapse: collapse; margin: 1rem 0; }}
+th, td {{ border: 0; border-bottom: 1px solid #ddd; padding: .25rem .75rem; text-align: right; }}
+.facts th, .facts td {{ text-align: left; }}
+.scroll {{ overflow-x: auto; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<table class="facts">
+{facts}
+</table>
+<h2>Loss and staleness</h2>
+{figure}
+<h2>Workers</h2>
+<div class="scroll">{workers}</div>
+</body>
+</html>
+"""
+
+
+def write_report(
+    path: str | PathLike[str], history: History, title: str, facts: Mapping[str, str]
+) -> Path:
+    """Write one self-contained page: facts, figure, workers. plotly.js is inside (about 5 MB).
+
+    Parameters
+    ----------
+    path : path-like
+        The file; missing directories are made, an old file is replaced.
+    history : History
+        The run.
+    title : str
+        Plain text, as are the facts: markup in them is escaped.
+    facts : mapping of str to str
+        Rows of the first table, such as the accuracy reached.
+
+    Returns
+    -------
+    pathlib.Path
+        The absolute path of the file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    target = Path(path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    page = _PAGE.format(
+        title=escape(title),
+        facts="\n".join(_fact(name, value) for name, value in facts.items()),
+        figure=figure(history).to_html(full_html=False, include_plotlyjs=True),
+        workers=_workers_table(history),
+    )
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _fact(name: str, value: str) -> str:
+    return f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+
+
+def _workers_table(history: History) -> str:
+    table = history.workers()
+    formats = {
+        "samples_per_second": "{:,.0f}".format,
+        "staleness_mean": "{:.2f}".format,
+        "loss": "{:.4f}".format,
+    }
+    html: str = table.to_html(index=False, border=0, formatters=formats)
+    return html

@@ -1,0 +1,179 @@
+"""Running sums over a run's events: what a live view needs, at constant cost per event."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from ..events import (
+    Event,
+    MilestoneCommitted,
+    RunStarted,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
+
+RECENT = 20
+"""Milestones over which the loss shown is averaged."""
+
+WorkerKey = tuple[str, str, int]
+"""Executor, host and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A run at one moment.
+
+    Epochs count from 0, as in the events. What nothing is known about yet is 0, or NaN for means.
+    """
+
+    epoch: int
+    """The latest epoch that any worker is in."""
+    epochs: int
+    milestones: int
+    samples: int
+    """Trained so far, over all epochs."""
+    samples_total: int | None
+    """To be trained over all epochs; None where the size of the data is unknown."""
+    samples_per_second: float
+    """From the first to the last milestone, the first one's samples left out."""
+    loss: float
+    """Mean per sample over the last `RECENT` milestones."""
+    staleness_mean: float
+    """Versions, mean over all milestones."""
+    elapsed: float
+    """Seconds from the run's start to its latest event."""
+
+
+@dataclass(slots=True)
+class WorkerTally:
+    """Sums over one worker's milestones."""
+
+    epoch: int = 0
+    milestones: int = 0
+    samples: int = 0
+    busy: float = 0.0
+    """Seconds computing and exchanging; being told to wait does not count."""
+    staleness_sum: int = 0
+    staleness_max: int = 0
+    loss: float = math.nan
+    bytes_up: int = 0
+    bytes_down: int = 0
+    lost: int = 0
+    """Times that an attempt at the partition was lost or failed here."""
+    connected: bool = True
+
+    def milestone(self, event: MilestoneCommitted) -> None:
+        """Count one milestone."""
+        self.epoch = event.epoch
+        self.milestones += 1
+        self.samples += event.samples
+        self.busy += event.compute + event.exchange
+        self.staleness_sum += event.staleness
+        self.staleness_max = max(self.staleness_max, event.staleness)
+        self.loss = event.loss
+        self.bytes_up += event.bytes_up
+        self.bytes_down += event.bytes_down
+
+    def join(self, epoch: int) -> None:
+        """Note that an attempt opened the partition here."""
+        self.epoch = epoch
+        self.connected = True
+
+    def lose(self) -> None:
+        """Count the end of an attempt once, though its failure and its loss may both be told."""
+        self.lost += self.connected
+        self.connected = False
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples over busy seconds; 0 before any."""
+        return self.samples / self.busy if self.busy > 0 else 0.0
+
+    @property
+    def staleness_mean(self) -> float:
+        """Versions, mean over milestones; NaN before any."""
+        return self.staleness_sum / self.milestones if self.milestones else math.nan
+
+
+class Tally:
+    """Sums over one run, kept up to date event by event. A sink; not thread-safe."""
+
+    def __init__(self) -> None:
+        self.workers: dict[WorkerKey, WorkerTally] = {}
+        self._epoch = 0
+        self._epochs = 0
+        self._samples_total: int | None = None
+        self._milestones = 0
+        self._samples = 0
+        self._staleness = 0
+        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._first: MilestoneCommitted | None = None
+        self._last_milestone = 0.0
+        self._started: float | None = None
+        self._latest = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        if self._started is None:
+            self._started = event.time
+        self._latest = max(self._latest, event.time)
+        if isinstance(event, MilestoneCommitted):
+            self._milestone(event)
+        elif isinstance(event, RunStarted):
+            self._start(event)
+        elif isinstance(event, WorkerJoined):
+            self._worker(event).join(event.epoch)
+        elif isinstance(event, WorkerLost | WorkerFailed):
+            self._worker(event).lose()
+
+    def totals(self) -> Totals:
+        """Return the sums as they stand."""
+        return Totals(
+            epoch=self._epoch,
+            epochs=self._epochs,
+            milestones=self._milestones,
+            samples=self._samples,
+            samples_total=self._samples_total,
+            samples_per_second=self._rate(),
+            loss=self._recent_loss(),
+            staleness_mean=self._staleness / self._milestones if self._milestones else math.nan,
+            elapsed=0.0 if self._started is None else self._latest - self._started,
+        )
+
+    def _start(self, event: RunStarted) -> None:
+        self._started = event.time
+        self._epochs = event.epochs
+        self._samples_total = None if event.samples is None else event.samples * event.epochs
+
+    def _milestone(self, event: MilestoneCommitted) -> None:
+        if self._first is None:
+            self._first = event
+        self._last_milestone = max(self._last_milestone, event.time)
+        self._epoch = max(self._epoch, event.epoch)
+        self._milestones += 1
+        self._samples += event.samples
+        self._staleness += event.staleness
+        self._recent.append((event.samples, event.loss))
+        self._worker(event).milestone(event)
+
+    def _worker(
+        self, event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed
+    ) -> WorkerTally:
+        key = (event.executor, event.host, event.partition)
+        if key not in self.workers:
+            self.workers[key] = WorkerTally()
+        return self.workers[key]
+
+    def _rate(self) -> float:
+        if self._first is None or self._last_milestone <= self._first.time:
+            return 0.0
+        return (self._samples - self._first.samples) / (self._last_milestone - self._first.time)
+
+    def _recent_loss(self) -> float:
+        samples = sum(count for count, _ in self._recent)
+        if not samples:
+            return math.nan
+        return math.fsum(count * loss for count, loss in self._recent) / samples

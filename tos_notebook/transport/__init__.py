@@ -1,0 +1,1 @@
+"""Carrying messages between workers and the server: over TCP, or within one process."""

@@ -1,0 +1,228 @@
+"""What every transport offers, and what a server gives it to run.
+
+A worker holds a `Connection` and makes one request at a time. A server hands a
+`HandlerFactory` to a `Listener`, which runs one `Handler` per connection in a thread of its
+own. `Channel` is what tells the transports apart: how frames get from one end to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LocalProtocolError
+from ..wire.frames import Header
+from ..wire.messages import Answer, Request
+
+Buffer = memoryview | bytearray | bytes | npt.NDArray[np.uint8]
+
+
+class Address(NamedTuple):
+    """Where a listener listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Connection(Protocol):
+    """A worker's end. One thread at a time may make requests."""
+
+    def request(
+        self, message: Request, payload: Buffer | None = None, into: Buffer | None = None
+    ) -> tuple[Answer, memoryview | None]:
+        """Send a request and wait for its answer.
+
+        Parameters
+        ----------
+        message : Request
+            What to ask.
+        payload : buffer, optional
+            Contiguous bytes that go with it.
+        into : buffer, optional
+            Where the answer's payload goes, which must be as long as the payload. By default
+            it goes into a fresh, aligned buffer.
+
+        Returns
+        -------
+        answer : Answer
+        payload : memoryview or None
+            None if the answer has no payload, or an empty one.
+
+        Raises
+        ------
+        TosError
+            The server refused: the error it raised, by its class where that has a name on
+            the wire (see `wire.refusals`). The connection goes on if it still can.
+        LocalProtocolError
+            A message or buffer that cannot be sent, or a second request at the same time.
+        RemoteProtocolError
+            The answer breaks the protocol, or its payload has another length than `into`.
+            The connection is closed.
+        ConnectTimeout
+            No byte came, or could be sent, for the connection's timeout. It is closed.
+        ConnectionClosed
+            Either side closed the connection.
+        """
+        ...
+
+    def close(self) -> None:
+        """Say goodbye and close; may be repeated."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once, from any thread: a waiting request raises `ConnectionClosed`."""
+        ...
+
+
+class Handler(Protocol):
+    """A server's side of one connection; one thread at a time calls it.
+
+    A `TosError` raised here reaches the worker's `Connection.request`. Any other exception
+    is logged, and reaches the worker as `RemoteProtocolError`.
+    """
+
+    def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
+        """Say where a request's payload goes; called for every request.
+
+        Parameters
+        ----------
+        message : Request
+            The request.
+        nbytes : int
+            Length of its payload, which has not been received yet.
+
+        Returns
+        -------
+        memoryview of `nbytes` bytes, or None
+            None for a request without payload.
+
+        Raises
+        ------
+        RemoteProtocolError
+            `nbytes` is not what the request calls for. The connection is closed after the
+            refusal, whatever the error.
+        """
+        ...
+
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, Buffer | None]:
+        """Serve a request.
+
+        Parameters
+        ----------
+        message : Request
+            The request.
+        payload : memoryview or None
+            What `receive_into` returned, filled.
+
+        Returns
+        -------
+        answer : Answer
+        payload : buffer or None
+            Must stay unchanged until this connection's next request.
+        """
+        ...
+
+    def closed(self, error: Exception | None) -> None:
+        """Take note that the connection ended; called exactly once.
+
+        Parameters
+        ----------
+        error : Exception or None
+            None if the worker said goodbye.
+        """
+        ...
+
+
+HandlerFactory = Callable[[str], Handler]
+"""Makes the handler of a new connection, given its peer's name."""
+
+
+class Listener(Protocol):
+    """A server's end: accepts connections and runs their handlers."""
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        ...
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        ...
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Accept no more, abort the connections and wait for their threads; may be repeated.
+
+        Handlers that block are woken by whoever made them, before.
+
+        Raises
+        ------
+        WaitTimeout
+            A thread did not end within `timeout` seconds; it is named.
+        """
+        ...
+
+
+class Channel(Protocol):
+    """One end of a stream of frames. Every wait ends in bytes or in a `TransportError`."""
+
+    @property
+    def peer(self) -> str:
+        """The other end's name."""
+        ...
+
+    def send(self, head: bytes, payload: memoryview | None) -> None:
+        """Send one frame: header and body, then the payload."""
+        ...
+
+    def receive_head(self) -> tuple[Header, bytes]:
+        """Wait for a frame; return its header and body."""
+        ...
+
+    def receive_payload(self, target: memoryview) -> None:
+        """Fill `target`, of the payload's length, with the payload of the last head."""
+        ...
+
+    def discard(self, nbytes: int) -> None:
+        """Throw away the last head's payload of `nbytes`, so that a refusal gets through."""
+        ...
+
+    def shutdown(self) -> None:
+        """End the stream, from any thread, and wake whoever waits on it."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the channel holds, once nobody waits on it."""
+        ...
+
+
+def byte_view(buffer: Buffer | None, writable: bool = False) -> memoryview | None:
+    """Return a buffer as a flat view of bytes, None for an empty one or for None.
+
+    Raises
+    ------
+    LocalProtocolError
+        The buffer is not contiguous, has no plain dtype, or is read-only and must not be.
+    """
+    if buffer is None:
+        return None
+    try:
+        view = memoryview(buffer)
+        if not view.nbytes:
+            return None
+        flat = view.cast("B")
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(
+            f"Expected a C-contiguous buffer, got {type(buffer).__name__}: {error}. "
+            "View it as uint8, or make it contiguous with numpy.ascontiguousarray."
+        ) from error
+    if writable and flat.readonly:
+        raise LocalProtocolError("Expected a buffer to receive into, got a read-only one.")
+    return flat

@@ -1,0 +1,197 @@
+"""The server's end of connections, over any channel: one thread for each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
+from ..wire.frames import Header, encode_head
+from ..wire.messages import Goodbye, Message, Request, decode_body
+from ..wire.refusals import refusal_of
+from .base import Channel, Handler, HandlerFactory, byte_view
+
+log = logging.getLogger(__name__)
+
+
+def serve(channel: Channel, handler: Handler) -> None:
+    """Answer requests until the peer leaves, then tell the handler, whatever happened.
+
+    Parameters
+    ----------
+    channel : Channel
+        An open channel, which stays open.
+    handler : Handler
+        Its handler.
+    """
+    error: Exception | None = None
+    try:
+        while _serve_one(channel, handler):
+            pass
+    except TosError as problem:
+        error = problem
+    except Exception as problem:
+        log.exception("The connection to %s failed", channel.peer)
+        error = problem
+    finally:
+        handler.closed(error)
+
+
+def _serve_one(channel: Channel, handler: Handler) -> bool:
+    header, message, target = _receive(channel, handler)
+    if isinstance(message, Goodbye):
+        return False
+    try:
+        answer, payload = handler.handle(message, target)
+        outgoing = byte_view(payload)
+        nbytes = 0 if outgoing is None else outgoing.nbytes
+        head = encode_head(answer, header.sequence, nbytes)
+    except Exception as error:
+        _refuse(channel, header, error)
+    else:
+        channel.send(head, outgoing)
+    return True
+
+
+def _receive(
+    channel: Channel, handler: Handler
+) -> tuple[Header, Request | Goodbye, memoryview | None]:
+    """Receive a whole request; one that cannot be received is refused and ends it all."""
+    header = Header(0, 0, 0, 0)
+    try:
+        header, body = channel.receive_head()
+        message = _expect_request(decode_body(header.kind, body))
+        target = _target(handler, message, header.payload)
+    except TransportError:
+        raise
+    except Exception as error:
+        _refuse(channel, header, error)
+        channel.discard(header.payload)
+        raise
+    if target is not None:
+        channel.receive_payload(target)
+    return header, message, target
+
+
+def _expect_request(message: Message) -> Request | Goodbye:
+    if not isinstance(message, Request | Goodbye):
+        raise RemoteProtocolError(f"Expected a request, got {type(message).__name__}.")
+    return message
+
+
+def _target(handler: Handler, message: Request | Goodbye, nbytes: int) -> memoryview | None:
+    view = None
+    if not isinstance(message, Goodbye):
+        view = byte_view(handler.receive_into(message, nbytes), writable=True)
+    expected = 0 if view is None else view.nbytes
+    if expected != nbytes:
+        raise RemoteProtocolError(
+            f"{type(message).__name__}: expected {expected} bytes of payload, got {nbytes}."
+        )
+    return view
+
+
+def _refuse(channel: Channel, header: Header, error: Exception) -> None:
+    if not isinstance(error, TosError):
+        log.error("Serving %s failed", channel.peer, exc_info=error)
+    channel.send(encode_head(refusal_of(error), header.sequence, 0), None)
+
+
+class ConnectionThreads:
+    """The threads that serve a listener's connections.
+
+    Parameters
+    ----------
+    factory : HandlerFactory
+        Makes the handler of each connection.
+    """
+
+    def __init__(self, factory: HandlerFactory) -> None:
+        self._factory = factory
+        self._lock = threading.Lock()
+        self._threads: dict[threading.Thread, Channel] = {}
+        self._closed = False
+
+    def spawn(self, channel: Channel, admit: Callable[[], None] = lambda: None) -> None:
+        """Serve a channel, which is owned from now on, in a new thread.
+
+        Parameters
+        ----------
+        channel : Channel
+            The new connection.
+        admit : callable
+            Runs first in the thread; raises a `TosError` if the peer may not come in.
+
+        Raises
+        ------
+        ConnectionClosed
+            The listener was closed; so is the channel.
+        TransportError
+            The system has no thread left; the channel is closed.
+        """
+        name = f"tos-server-{channel.peer}"
+        thread = threading.Thread(target=self._run, args=(channel, admit), name=name, daemon=True)
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ConnectionClosed("The listener was closed. Start a new session.")
+                # Started under the lock, and forgotten only when dead, not by itself: whoever
+                # closes finds every thread that has yet to end, and can join it.
+                thread.start()
+                self._threads = {t: c for t, c in self._threads.items() if t.is_alive()}
+                self._threads[thread] = channel
+        except RuntimeError as error:
+            channel.close()
+            raise TransportError(f"No thread for {channel.peer}: {error}.") from error
+        except ConnectionClosed:
+            channel.close()
+            raise
+
+    def _run(self, channel: Channel, admit: Callable[[], None]) -> None:
+        try:
+            admit()
+            serve(channel, self._factory(channel.peer))
+        except TosError as error:
+            log.debug("%s was not let in: %s", channel.peer, error)
+        except Exception:
+            log.exception("The handler of %s failed", channel.peer)
+        finally:
+            channel.shutdown()
+            channel.close()
+
+    def close(self, timeout: float) -> None:
+        """Refuse new connections, abort those there are and wait for their threads.
+
+        Raises
+        ------
+        WaitTimeout
+            Threads that are still alive after `timeout` seconds, by name.
+        """
+        with self._lock:
+            self._closed = True
+            running = self._threads
+        for channel in running.values():
+            channel.shutdown()
+        join_all(running, timeout)
+
+
+def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
+    """Wait for threads, other than the calling one, for `timeout` seconds in all.
+
+    Raises
+    ------
+    WaitTimeout
+        Some are still alive; they are named.
+    """
+    others = [thread for thread in threads if thread is not threading.current_thread()]
+    deadline = monotonic() + timeout
+    for thread in others:
+        thread.join(max(0.0, deadline - monotonic()))
+    alive = sorted(thread.name for thread in others if thread.is_alive())
+    if alive:
+        raise WaitTimeout(
+            f"Expected every thread to end within {timeout} s, but {', '.join(alive)} did not. "
+            "Wake what a handler waits for before closing, then close again."
+        )

@@ -1,0 +1,1 @@
+"""The protocol without sockets: messages, and the frames they travel in."""

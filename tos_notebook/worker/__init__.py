@@ -1,0 +1,1 @@
+"""The loop over one partition in an executor's Python process."""

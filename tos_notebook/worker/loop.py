@@ -1,0 +1,263 @@
+"""The worker: train one partition, and exchange with the server at every milestone.
+
+Nothing here knows of sockets, TensorFlow or Spark: they come as a `Connection`, a `Runner`
+and an iterator of blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.blocks import Columns, concatenate, epoch_order
+from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, TransportError
+from ..params import Array, aligned_empty
+from ..program.spec import Runner
+from ..transport.base import Connection
+from ..wire.messages import (
+    Directive,
+    Failed,
+    Fetch,
+    Finish,
+    Join,
+    Joined,
+    Poll,
+    Proceed,
+    Push,
+    Reply,
+    Request,
+    Rows,
+    Settings,
+)
+from .failure import describe
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker has to do; the same for all workers of a job.
+
+    Parameters
+    ----------
+    run : str
+        The run's id.
+    seed : int
+        Of the order of rows.
+    shuffle : bool
+        Whether that order is random.
+    batch_size : int
+        Rows of one batch.
+    columns : int
+        Columns to fetch from the server; 0 where Spark brings the rows.
+    """
+
+    run: str
+    seed: int
+    shuffle: bool
+    batch_size: int
+    columns: int
+
+
+class Worker:
+    """One partition's training, from `Join` to the last `Finish`.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the server.
+    runner : Runner
+        The program.
+    plan : Plan
+    join : Join
+        Who this worker is.
+    clock : callable
+        Seconds, for the times in the pushes.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        runner: Runner,
+        plan: Plan,
+        join: Join,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._connection = connection
+        self._runner = runner
+        self._plan = plan
+        self._join = join
+        self._clock = clock
+        layout = runner.spec.layout
+        # Holds in turn what was adopted, the update, and the reply: one copy of the model.
+        self._buffer = connection.allocate(layout.nbytes)
+        self._vectors = layout.vectors(self._buffer)
+        self._settings_version = -1
+        self._sync_interval = 1
+        self._pushes = "delta"
+        self._version = 0
+        self._waited = 0.0
+        self._exchanged = 0.0
+
+    def run(self, blocks: Iterable[Columns]) -> None:
+        """Train over the partition's rows until the job's last epoch, or until told to leave.
+
+        Parameters
+        ----------
+        blocks : iterable of Columns
+            The partition's rows, where Spark brings them.
+
+        Raises
+        ------
+        Exception
+            Whatever the program or the data raised, once the server knows of it.
+        """
+        joined = self._ask(self._join, Joined, receive=True)
+        self._version = joined.version
+        try:
+            self._adopt_settings(joined.settings_version, joined.settings)
+            if self._goes_on(joined.directive):
+                self._train(joined, self._load(blocks))
+        except (TransportError, ProtocolError):
+            # Between worker and server; there is nobody left to tell, or nothing to add.
+            raise
+        except Exception as error:
+            message, frames = describe(error)
+            self._ask(Failed(message, frames), Proceed)
+            raise
+
+    def _train(self, joined: Joined, columns: Columns) -> None:
+        steps, sequence = joined.steps, joined.sequence
+        for epoch in range(joined.epoch, joined.last_epoch + 1):
+            if not self._train_epoch(epoch, columns, steps, sequence):
+                return
+            steps = sequence = 0
+
+    def _train_epoch(self, epoch: int, columns: Columns, steps: int, sequence: int) -> bool:
+        """Train from a batch on to the end of an epoch; return whether another one follows."""
+        plan = self._plan
+        rows = len(columns[0]) if columns else 0
+        order = epoch_order(rows, plan.seed, epoch, self._join.partition, plan.shuffle)
+        batches = -(-rows // plan.batch_size)
+        gather = _Gather(columns)
+        while steps < batches:
+            count = min(self._sync_interval, batches - steps)
+            start = steps * plan.batch_size
+            batch = gather(order[start : start + count * plan.batch_size])
+            if not self._goes_on(self._milestone(epoch, sequence, count, batch)):
+                return False
+            steps += count
+            sequence += 1
+        finished = self._ask(Finish(epoch, rows, batches), Proceed)
+        self._adopt_settings(finished.settings_version, finished.settings)
+        return self._goes_on(finished.directive)
+
+    def _milestone(self, epoch: int, sequence: int, steps: int, batch: Columns) -> Directive:
+        began = self._clock()
+        trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
+        computed = self._clock()
+        self._write_update(trained.vectors)
+        metrics = dict(trained.values)
+        push = Push(
+            epoch=epoch,
+            sequence=sequence,
+            steps=steps,
+            samples=len(batch[0]),
+            base_version=self._version,
+            settings_version=self._settings_version,
+            loss=metrics.pop("loss", float("nan")),
+            compute=computed - began,
+            wait=self._waited,
+            exchange=self._exchanged,
+            metrics=metrics,
+        )
+        self._waited = 0.0
+        reply = self._ask(push, Reply, payload=self._buffer, receive=True)
+        self._exchanged = self._clock() - computed
+        if reply.status == "superseded":
+            raise LocalProtocolError(
+                f"Another attempt has taken over partition {self._join.partition}; "
+                "this one ends without having been counted."
+            )
+        self._version = reply.version
+        self._adopt_settings(reply.settings_version, reply.settings)
+        return reply.directive
+
+    def _write_update(self, new: Iterable[Array]) -> None:
+        for vector, trained in zip(self._vectors, new, strict=True):
+            if self._pushes == "delta":
+                np.subtract(trained, vector, out=vector)
+            else:
+                np.copyto(vector, trained)
+
+    def _goes_on(self, directive: Directive) -> bool:
+        """Wait as long as told to; return whether to train on."""
+        began = self._clock()
+        while directive is Directive.WAIT:
+            answer = self._ask(Poll(self._settings_version), Proceed)
+            self._adopt_settings(answer.settings_version, answer.settings)
+            directive = answer.directive
+        self._waited += self._clock() - began
+        return directive is Directive.GO
+
+    def _adopt_settings(self, version: int, settings: Settings | None) -> None:
+        self._settings_version = version
+        if settings is None:
+            return
+        self._sync_interval = int(settings["sync_interval"])
+        self._pushes = str(settings["pushes"])
+        if settings.get("learning_rate") is not None:
+            self._runner.set_learning_rate(float(settings["learning_rate"]))
+
+    def _load(self, blocks: Iterable[Columns]) -> Columns:
+        if not self._plan.columns:
+            return concatenate(list(blocks))
+        return tuple(self._fetch(index) for index in range(self._plan.columns))
+
+    def _fetch(self, index: int) -> Array:
+        answer, payload = self._connection.request(Fetch(index))
+        if not isinstance(answer, Rows):
+            raise RemoteProtocolError(f"Expected rows, got {type(answer).__name__}.")
+        raw = np.frombuffer(b"" if payload is None else payload, np.uint8)
+        return cast(Array, raw.view(answer.dtype).reshape(answer.shape))
+
+    def _ask(
+        self,
+        message: Request,
+        expected: type[Answer],
+        payload: npt.NDArray[np.uint8] | None = None,
+        receive: bool = False,
+    ) -> Answer:
+        into = self._buffer if receive else None
+        answer, _ = self._connection.request(message, payload, into)
+        if not isinstance(answer, expected):
+            raise RemoteProtocolError(
+                f"Expected {expected.__name__} in answer to {type(message).__name__}, "
+                f"got {type(answer).__name__}."
+            )
+        return answer
+
+
+class _Gather:
+    """Collects rows by index into aligned buffers that are used again and again."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._buffers: list[npt.NDArray[np.uint8]] = [aligned_empty(0) for _ in columns]
+
+    def __call__(self, index: npt.NDArray[np.int64]) -> Columns:
+        return tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
+
+    def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
+        shape = (len(index), *column.shape[1:])
+        nbytes = len(index) * column.dtype.itemsize * int(np.prod(column.shape[1:], dtype=int))
+        if len(self._buffers[number]) < nbytes:
+            self._buffers[number] = aligned_empty(nbytes)
+        target = self._buffers[number][:nbytes].view(column.dtype).reshape(shape)
+        # "clip" skips numpy's own buffering of `out`; the indices are a permutation.
+        return np.take(column, index, axis=0, out=target, mode="clip")
