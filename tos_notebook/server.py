@@ -11,6 +11,7 @@ from .errors import RemoteProtocolError, SessionClosed
 from .training import Member, Training
 from .transport.auth import Secret
 from .transport.base import Address, Buffer
+from .transport.shared import attach
 from .transport.tcp import TcpListener
 from .wire.messages import (
     Answer,
@@ -91,12 +92,14 @@ class WorkerHandler:
         self._server = server
         self._training: Training | None = None
         self._member: Member | None = None
-        # Receives the update and then holds the reply: one copy of the model for a worker.
+        # Holds the update and then the reply: one copy of the model for a worker.
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._shared = False
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
-        expected = len(self._buffer) if isinstance(message, Push) else 0
+        follows = isinstance(message, Push) and not self._shared
+        expected = len(self._buffer) if follows else 0
         if nbytes != expected:
             raise RemoteProtocolError(
                 f"{type(message).__name__}: expected a payload of {expected} bytes, got {nbytes}."
@@ -128,17 +131,24 @@ class WorkerHandler:
         if self._member is not None:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         training = self._server.training()
-        self._member, joined = training.join(message)
+        layout = training.store.layout
+        segment = attach(message.segment, layout.nbytes)
+        self._shared = segment is not None
+        self._buffer = layout.allocate() if segment is None else segment
+        self._member, joined = training.join(message, self._shared)
         self._training = training
-        self._buffer = training.store.layout.allocate()
         training.store.read(self._buffer)
-        return joined, self._buffer
+        return joined, self._payload()
 
     def _push(
         self, training: Training, member: Member, message: Push
     ) -> tuple[Answer, Buffer | None]:
         reply = training.push(member, message, self._buffer)
-        return reply, None if reply.status == "superseded" else self._buffer
+        return reply, None if reply.status == "superseded" else self._payload()
+
+    def _payload(self) -> Buffer | None:
+        """Return what follows an answer: nothing where the worker sees it in its segment."""
+        return None if self._shared else self._buffer
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""

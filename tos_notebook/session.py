@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import atexit
-import getpass
 import hashlib
 import itertools
-import shutil
-import tempfile
 import threading
+import time
 from types import TracebackType
 from typing import Any
 
 from .cluster.connect import connect
 from .cluster.executors import contact_host, executor_of, slots, task_cores
 from .cluster.jobs import cancel
-from .cluster.storage import Storage
-from .combiners import as_combiner
+from .cluster.storage import Storage, temporary_directory
+from .combiners import Combiner, as_combiner
 from .config import at_least_one, one_of
 from .data.blocks import check_columns
 from .data.source import DataSource, as_source
@@ -59,8 +57,8 @@ class TrainingSession:
     server_port : int
         0 for any free port.
     directory : str, optional
-        A Hadoop URI, or a local path, for programs and initial parameters. A temporary
-        directory of the driver by default.
+        A Hadoop URI, or a local path, for programs and initial parameters. By default a
+        temporary directory of the driver, which lasts as long as this process.
     non_finite : {"raise", "skip"}
         What an update with NaN or infinity does: end the run, or be left out.
 
@@ -97,8 +95,7 @@ class TrainingSession:
         self._non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
         self.program = capture(program)
         self._sc = connect(spark).sparkContext
-        self._temporary = None if directory else tempfile.mkdtemp(prefix=_PREFIX)
-        self._storage = Storage(self._sc, directory or str(self._temporary))
+        self._storage = Storage(self._sc, directory or temporary_directory(self._sc))
         self._secret = new_secret()
         self._host = server_host or contact_host(self._sc)
         self._server = ParameterServer(self._secret, self._host, server_port)
@@ -106,6 +103,20 @@ class TrainingSession:
         self._closed = False
         self._lock = threading.Lock()
         atexit.register(self.close)
+
+    @property
+    def combiner(self) -> Combiner:
+        """The rule of the next run; may be set to whatever the constructor takes."""
+        return self._combiner
+
+    @combiner.setter
+    def combiner(self, value: Any) -> None:
+        self._combiner = as_combiner(value)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     @property
     def address(self) -> str:
@@ -187,7 +198,7 @@ class TrainingSession:
 
     def _make_run(self, source: DataSource, plan: RunPlan, shuffle: bool, sinks: Sinks) -> Run:
         check_columns(source.columns, self.program.feeds)
-        run_id = f"run-{next(_run_numbers)}"
+        run_id = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{next(_run_numbers)}"
         name = self._publish_program(source)
         initial = self.program.read()
         self._storage.write(f"{run_id}.initial", memoryview(initial))
@@ -244,8 +255,6 @@ class TrainingSession:
                 self._stop(self._run)
         finally:
             self._server.close()
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
 
     @staticmethod
     def _stop(run: Run) -> None:
@@ -275,5 +284,3 @@ class TrainingSession:
 
 CLOSE_TIMEOUT = 30.0
 """Seconds that `close` waits for a run that is ending by itself."""
-
-_PREFIX = f"tos-{getpass.getuser()}-"

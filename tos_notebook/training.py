@@ -226,8 +226,8 @@ class Training:
 
     # -- the workers' side ------------------------------------------------------------
 
-    def join(self, message: Join) -> tuple[Member, Joined]:
-        """Let a worker open its partition.
+    def join(self, message: Join, shared: bool) -> tuple[Member, Joined]:
+        """Let a worker open its partition; `shared` says whether payloads lie in its segment.
 
         Raises
         ------
@@ -278,6 +278,7 @@ class Training:
                 self._settings[-1].for_worker(),
                 version,
                 self._directive(member),
+                shared,
             )
 
     def push(self, member: Member, message: Push, update: npt.NDArray[np.uint8]) -> Reply:

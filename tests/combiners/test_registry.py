@@ -29,7 +29,7 @@ NAMES = {"downpour", "dynsgd", "adag", "easgd", "fedasync", "mean", "updatemean"
 
 
 def merged(value: Any, center: float, update: float) -> tuple[float, float]:
-    arrays = np.full(2, center), np.full(2, update)
+    arrays = np.full(2, center, float), np.full(2, update, float)
     as_combiner(value).merge(*arrays, push())
     return float(arrays[0][0]), float(arrays[1][1])
 
@@ -49,7 +49,7 @@ def test_parameters_reach_the_combiner_by_name() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(CombinerError, match="Did you mean dynsgd"):
         as_combiner("dynsdg")
-    with pytest.raises(CombinerError, match="'qqq'. Known: .*downpour"):
+    with pytest.raises(CombinerError, match=r"'qqq'\. Known: .*downpour"):
         as_combiner("qqq")
 
 

@@ -227,7 +227,7 @@ def test_one_downpour_worker_is_a_rounding_away_from_local_training_at_most() ->
     ],
 )
 def test_a_parameter_out_of_range_is_refused(make: type[Combiner]) -> None:
-    with pytest.raises(ConfigError, match="expected .* got"):
+    with pytest.raises(ConfigError, match=r"expected .* got"):
         make()
 
 

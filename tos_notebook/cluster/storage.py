@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -199,6 +201,23 @@ def fetch(name: str) -> bytes:
             f"The published file {name!r} is not on this executor; expected it at {path}."
         )
     return path.read_bytes()
+
+
+def temporary_directory(sc: SparkContext) -> str:
+    """Return this process's directory for the files of one Spark application.
+
+    It lasts as long as the process: an executor that starts later fetches every file that
+    was published, also those of sessions that have been closed.
+    """
+    application = sc.applicationId
+    if application not in _temporary:
+        folder = tempfile.mkdtemp(prefix=f"tos-{application}-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _temporary[application] = folder
+    return _temporary[application]
+
+
+_temporary: dict[str, str] = {}
 
 
 def find_files(sc: SparkContext, pattern: str) -> list[str]:

@@ -102,5 +102,5 @@ def _divide(delta: Array, divisor: float) -> None:
 def _between(center: Array, weights: Array, alpha: float) -> Array:
     low = center.astype(np.float64)
     moved = round_to(low + alpha * (weights - low), center.dtype)
-    # float64 does not hold every 64-bit integer: what did not change must not.
-    return np.where(weights == center, center, moved)
+    # float64 does not hold every 64-bit integer: rounding must not lead past either end.
+    return np.clip(moved, np.minimum(center, weights), np.maximum(center, weights))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from threading import Lock
-
-import numpy as np
-import numpy.typing as npt
+from typing import get_args
 
 from ..errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError, TransportError
 from ..params import aligned_empty
@@ -17,6 +15,8 @@ from .base import Buffer, Channel, byte_view
 
 MAX_PAYLOAD = 1 << 32
 """Bytes. What an answer may make a worker allocate, unless told otherwise."""
+
+_ANSWERS = get_args(Answer)
 
 
 class ChannelConnection:
@@ -50,10 +50,6 @@ class ChannelConnection:
         if isinstance(answer, Refused):
             raise error_of(answer)
         return answer, received
-
-    def allocate(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return a buffer for payloads; see `base.Connection.allocate`."""
-        return aligned_empty(nbytes)
 
     def close(self) -> None:
         """Say goodbye and close; may be repeated."""
@@ -113,7 +109,7 @@ class ChannelConnection:
                 f"Expected the answer to request {sequence} from {self._channel.peer}, "
                 f"got one to request {header.sequence}."
             )
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, _ANSWERS):
             raise RemoteProtocolError(
                 f"Expected an answer from {self._channel.peer}, got {type(answer).__name__}."
             )

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import get_args
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.frames import Header, encode_head
@@ -14,6 +15,8 @@ from ..wire.refusals import refusal_of
 from .base import Channel, Handler, HandlerFactory, byte_view
 
 log = logging.getLogger(__name__)
+
+_REQUESTS = (*get_args(Request), Goodbye)
 
 
 def serve(channel: Channel, handler: Handler) -> None:
@@ -76,7 +79,7 @@ def _receive(
 
 
 def _expect_request(message: Message) -> Request | Goodbye:
-    if not isinstance(message, Request | Goodbye):
+    if not isinstance(message, _REQUESTS):
         raise RemoteProtocolError(f"Expected a request, got {type(message).__name__}.")
     return message
 

@@ -15,7 +15,7 @@ import struct
 from typing import NamedTuple
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, VersionMismatch
-from .messages import KINDS, Message, encode_body, kind_of
+from .messages import KINDS, Message, encode_body
 
 MAGIC = b"TOSN"
 VERSION = 1
@@ -35,7 +35,7 @@ class Header(NamedTuple):
     payload: int
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(kind: int, sequence: int, body: int, payload: int) -> bytes:
     """Return the `HEADER_SIZE` bytes of a header.
 
     Raises
@@ -43,7 +43,6 @@ def encode_header(header: Header) -> bytes:
     LocalProtocolError
         The kind is unknown, or a length or the sequence is out of range.
     """
-    kind, sequence, body, payload = header
     if kind not in KINDS or not 0 <= body <= MAX_BODY:
         raise LocalProtocolError(
             f"Expected a kind of {sorted(KINDS)} and a body of at most {MAX_BODY} bytes; got kind "
@@ -52,7 +51,9 @@ def encode_header(header: Header) -> bytes:
     try:
         return HEADER.pack(MAGIC, VERSION, kind, 0, sequence, body, payload)
     except struct.error as error:
-        raise LocalProtocolError(f"{header} does not fit into a frame: {error}.") from error
+        raise LocalProtocolError(
+            f"Sequence {sequence} or payload length {payload} does not fit into a frame: {error}."
+        ) from error
 
 
 def decode_header(data: bytes | bytearray | memoryview) -> Header:
@@ -116,5 +117,5 @@ def encode_head(message: Message, sequence: int, payload: int) -> bytes:
     LocalProtocolError
         The message cannot be encoded, or is too long.
     """
-    body = encode_body(message)
-    return encode_header(Header(kind_of(message), sequence, len(body), payload)) + body
+    kind, body = encode_body(message)
+    return encode_header(kind, sequence, len(body), payload) + body

@@ -8,7 +8,8 @@ loss may well be one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
@@ -31,7 +32,11 @@ class Directive(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A worker opens its partition. `task` is Spark's task attempt id, the owner's token."""
+    """A worker opens its partition.
+
+    `task` is Spark's task attempt id, the owner's token. `segment` names shared memory of the
+    worker's host in which updates and replies could lie (see `transport.shared`), or is empty.
+    """
 
     run: str
     partition: int
@@ -39,11 +44,16 @@ class Join:
     task: int
     host: str
     pid: int
+    segment: str
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Go on in `epoch` after `steps` committed batches, from `sequence`. Payload: the center."""
+    """Go on in `epoch` after `steps` committed batches, from `sequence`. Payload: the center.
+
+    With `shared`, payloads of `Joined`, `Push` and `Reply` lie in the worker's segment instead
+    of following the frame.
+    """
 
     epoch: int
     steps: int
@@ -53,6 +63,7 @@ class Joined:
     settings: Settings
     settings_version: int
     directive: Directive
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,37 +175,29 @@ KINDS: dict[int, type[Message]] = {
 }
 
 
-def kind_of(message: Message) -> int:
-    """Return the number of a message's class.
-
-    Raises
-    ------
-    LocalProtocolError
-        Its class is none of `KINDS`.
-    """
-    return _codec_of(message).kind
-
-
-def encode_body(message: Message) -> bytes:
-    """Return a message's fields as a JSON list.
+def encode_body(message: Message) -> tuple[int, bytes]:
+    """Return a message's kind, and its fields as a JSON list.
 
     Raises
     ------
     LocalProtocolError
         Not a message, or a field that JSON cannot say (a numpy integer, for example).
     """
-    codec = _codec_of(message)
+    codec = _BY_CLASS.get(type(message))
+    if codec is None:
+        names = ", ".join(cls.__name__ for cls in KINDS.values())
+        raise LocalProtocolError(f"Expected a message ({names}), got {type(message).__name__}.")
     try:
-        return _dumps(codec.values(message)).encode("ascii")
+        return codec.kind, _dumps(codec.values(message)).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalProtocolError(
-            f"{type(message).__name__} cannot be sent: {error}. "
+            f"{codec.name} cannot be sent: {error}. "
             "Expected plain Python numbers, strings, lists and dictionaries."
         ) from error
 
 
 def decode_body(kind: int, body: bytes | bytearray | memoryview) -> Message:
-    """Rebuild a message from its kind and the bytes of `encode_body`.
+    """Rebuild a message from what `encode_body` made of it.
 
     Raises
     ------
@@ -206,19 +209,19 @@ def decode_body(kind: int, body: bytes | bytearray | memoryview) -> Message:
     if codec is None:
         raise RemoteProtocolError(f"Expected a kind of {sorted(KINDS)}, got {kind}.")
     values = _read_list(codec, body)
-    for index, (name, rule) in enumerate(codec.fields):
-        if type(values[index]) not in rule.types:
-            raise _misfit(codec, name, rule, values[index])
-        if rule.convert is not None:
-            try:
-                values[index] = rule.convert(values[index])
-            except (TypeError, ValueError, OverflowError) as error:
-                raise _misfit(codec, name, rule, values[index]) from error
+    # One comparison tells that all is as usual; only what is not is looked at field by field.
+    if tuple(map(type, values)) != codec.usual:
+        _check_types(codec, values)
+    for index, convert in codec.conversions:
+        try:
+            values[index] = convert(values[index])
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            raise _misfit(codec, index, values[index]) from error
     return codec.cls(*values)
 
 
 class _Rule(NamedTuple):
-    """What JSON may hold for a field; `convert` raises where the types alone do not tell."""
+    """What JSON may hold for a field, the usual type first; `convert` may raise further."""
 
     expected: str
     types: tuple[type, ...]
@@ -229,13 +232,17 @@ class _Codec(NamedTuple):
     kind: int
     cls: Callable[..., Message]
     name: str
-    fields: tuple[tuple[str, _Rule], ...]
+    names: tuple[str, ...]
+    rules: tuple[_Rule, ...]
+    usual: tuple[type, ...]
+    conversions: tuple[tuple[int, Callable[[Any], Any]], ...]
     values: Callable[[Any], Any]
 
 
-def _each(types: tuple[type, ...], values: list[Any]) -> None:
-    if not all(type(value) in types for value in values):
-        raise TypeError(types)
+def _each(types: tuple[type, ...], values: Iterable[Any]) -> None:
+    for value in values:
+        if type(value) not in types:
+            raise TypeError(value)
 
 
 def _dimensions(value: list[Any]) -> list[int]:
@@ -251,39 +258,40 @@ def _lines(value: list[Any]) -> list[str]:
 
 
 def _numbers(value: dict[str, Any]) -> dict[str, float]:
-    _each((int, float), list(value.values()))
+    _each((float, int), value.values())
     return {name: float(number) for name, number in value.items()}
 
 
-def _status(value: str) -> str:
-    if value not in get_args(Status):
-        raise ValueError(value)
-    return value
-
-
-# Types are compared exactly: to JSON a bool is no integer.
+# Types are compared exactly: to JSON a bool is no integer. A float may come as an integer.
 _RULES: dict[Any, _Rule] = {
     int: _Rule("an integer", (int,)),
     str: _Rule("a string", (str,)),
-    float: _Rule("a number", (float, int), float),
+    float: _Rule("a number", (float, int)),
+    bool: _Rule("true or false", (bool,)),
     Settings: _Rule("an object", (dict,)),
-    Settings | None: _Rule("an object or null", (dict, type(None))),
+    Settings | None: _Rule("an object or null", (type(None), dict)),
     dict[str, float]: _Rule("an object of numbers", (dict,), _numbers),
     list[int]: _Rule("a list of integers from 0", (list,), _dimensions),
     list[str]: _Rule("a list of strings", (list,), _lines),
-    Directive: _Rule(f"one of {[str(d) for d in Directive]}", (str,), Directive),
-    Status: _Rule(f"one of {list(get_args(Status))}", (str,), _status),
+    Directive: _Rule(
+        f"one of {[str(d) for d in Directive]}", (str,), {str(d): d for d in Directive}.__getitem__
+    ),
+    Status: _Rule(
+        f"one of {list(get_args(Status))}", (str,), {s: s for s in get_args(Status)}.__getitem__
+    ),
 }
 
 
 def _make_codec(kind: int, cls: type[Message]) -> _Codec:
     hints = get_type_hints(cls)
-    names = [field.name for field in fields(cls)]
-    rules = tuple((name, _RULES[hints[name]]) for name in names)
-    return _Codec(kind, cls, cls.__name__, rules, _getter(names))
+    names = tuple(field.name for field in fields(cls))
+    rules = tuple(_RULES[hints[name]] for name in names)
+    usual = tuple(rule.types[0] for rule in rules)
+    conversions = tuple((i, rule.convert) for i, rule in enumerate(rules) if rule.convert)
+    return _Codec(kind, cls, cls.__name__, names, rules, usual, conversions, _getter(names))
 
 
-def _getter(names: list[str]) -> Callable[[Any], Any]:
+def _getter(names: tuple[str, ...]) -> Callable[[Any], Any]:
     # attrgetter is three times as fast as a loop, but gives a bare value for a single name.
     if len(names) > 1:
         return attrgetter(*names)
@@ -293,34 +301,38 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
 _CODECS = {kind: _make_codec(kind, cls) for kind, cls in KINDS.items()}
 _BY_CLASS: dict[type, _Codec] = {KINDS[kind]: codec for kind, codec in _CODECS.items()}
 _dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_loads = json.JSONDecoder().decode
-
-
-def _codec_of(message: Message) -> _Codec:
-    try:
-        return _BY_CLASS[type(message)]
-    except KeyError:
-        names = ", ".join(cls.__name__ for cls in KINDS.values())
-        raise LocalProtocolError(
-            f"Expected a message ({names}), got {type(message).__name__}."
-        ) from None
+_loads = json.JSONDecoder().raw_decode
 
 
 def _read_list(codec: _Codec, body: bytes | bytearray | memoryview) -> list[Any]:
     try:
-        values = _loads(str(body, "utf-8"))
+        text = str(body, "utf-8")
+        values, end = _loads(text)
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"{codec.name}: expected JSON, got garbage: {error}.") from error
-    if type(values) is not list or len(values) != len(codec.fields):
-        got = len(values) if type(values) is list else type(values).__name__
+    if type(values) is not list or len(values) != len(codec.rules) or end != len(text):
         raise RemoteProtocolError(
-            f"{codec.name}: expected a list of {len(codec.fields)} fields, got {got}."
+            f"{codec.name}: expected a list of {len(codec.rules)} fields and nothing else, "
+            f"got {text[:80]!r}."
         )
     return values
 
 
-def _misfit(codec: _Codec, name: str, rule: _Rule, value: object) -> RemoteProtocolError:
-    shown = repr(value)[:80]
+def _check_types(codec: _Codec, values: list[Any]) -> None:
+    """Make integers floats where floats belong; refuse what is of no allowed type."""
+    for index, rule in enumerate(codec.rules):
+        value = values[index]
+        if type(value) not in rule.types:
+            raise _misfit(codec, index, value)
+        if rule.types[0] is float:
+            try:
+                values[index] = float(value)
+            except OverflowError as error:
+                raise _misfit(codec, index, value) from error
+
+
+def _misfit(codec: _Codec, index: int, value: object) -> RemoteProtocolError:
     return RemoteProtocolError(
-        f"{codec.name}.{name}: expected {rule.expected}, got {shown} ({type(value).__name__})."
+        f"{codec.name}.{codec.names[index]}: expected {codec.rules[index].expected}, "
+        f"got {reprlib.repr(value)} ({type(value).__name__})."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, Tra
 from ..params import Array, aligned_empty
 from ..program.spec import Runner
 from ..transport.base import Connection
+from ..transport.shared import Segment
 from ..wire.messages import (
     Directive,
     Failed,
@@ -93,10 +94,12 @@ class Worker:
         self._plan = plan
         self._join = join
         self._clock = clock
-        layout = runner.spec.layout
-        # Holds in turn what was adopted, the update, and the reply: one copy of the model.
-        self._buffer = connection.allocate(layout.nbytes)
-        self._vectors = layout.vectors(self._buffer)
+        # Holds in turn what was adopted, the update, and the reply: one copy of the model,
+        # which the server works on directly where it shares the segment.
+        self._segment = Segment(runner.spec.layout.nbytes)
+        self._buffer = self._segment.buffer
+        self._vectors = runner.spec.layout.vectors(self._buffer)
+        self._shared = False
         self._settings_version = -1
         self._sync_interval = 1
         self._pushes = "delta"
@@ -117,8 +120,7 @@ class Worker:
         Exception
             Whatever the program or the data raised, once the server knows of it.
         """
-        joined = self._ask(self._join, Joined, receive=True)
-        self._version = joined.version
+        joined = self._open()
         try:
             self._adopt_settings(joined.settings_version, joined.settings)
             if self._goes_on(joined.directive):
@@ -130,6 +132,17 @@ class Worker:
             message, frames = describe(error)
             self._ask(Failed(message, frames), Proceed)
             raise
+
+    def _open(self) -> Joined:
+        join = replace(self._join, segment=self._segment.name)
+        with self._segment:
+            answer, payload = self._connection.request(join)
+        joined = _expect(Joined, answer, join)
+        if not joined.shared:
+            self._buffer[:] = np.frombuffer(payload or b"", np.uint8)
+        self._shared = joined.shared
+        self._version = joined.version
+        return joined
 
     def _train(self, joined: Joined, columns: Columns) -> None:
         steps, sequence = joined.steps, joined.sequence
@@ -177,7 +190,7 @@ class Worker:
             metrics=metrics,
         )
         self._waited = 0.0
-        reply = self._ask(push, Reply, payload=self._buffer, receive=True)
+        reply = self._exchange(push)
         self._exchanged = self._clock() - computed
         if reply.status == "superseded":
             raise LocalProtocolError(
@@ -187,6 +200,12 @@ class Worker:
         self._version = reply.version
         self._adopt_settings(reply.settings_version, reply.settings)
         return reply.directive
+
+    def _exchange(self, push: Push) -> Reply:
+        if self._shared:
+            return self._ask(push, Reply)
+        answer, _ = self._connection.request(push, self._buffer, self._buffer)
+        return _expect(Reply, answer, push)
 
     def _write_update(self, new: Iterable[Array]) -> None:
         for vector, trained in zip(self._vectors, new, strict=True):
@@ -221,26 +240,22 @@ class Worker:
 
     def _fetch(self, index: int) -> Array:
         answer, payload = self._connection.request(Fetch(index))
-        if not isinstance(answer, Rows):
-            raise RemoteProtocolError(f"Expected rows, got {type(answer).__name__}.")
+        rows = _expect(Rows, answer, Fetch(index))
         raw = np.frombuffer(b"" if payload is None else payload, np.uint8)
-        return cast(Array, raw.view(answer.dtype).reshape(answer.shape))
+        return cast(Array, raw.view(rows.dtype).reshape(rows.shape))
 
-    def _ask(
-        self,
-        message: Request,
-        expected: type[Answer],
-        payload: npt.NDArray[np.uint8] | None = None,
-        receive: bool = False,
-    ) -> Answer:
-        into = self._buffer if receive else None
-        answer, _ = self._connection.request(message, payload, into)
-        if not isinstance(answer, expected):
-            raise RemoteProtocolError(
-                f"Expected {expected.__name__} in answer to {type(message).__name__}, "
-                f"got {type(answer).__name__}."
-            )
-        return answer
+    def _ask(self, message: Request, expected: type[Answer]) -> Answer:
+        answer, _ = self._connection.request(message)
+        return _expect(expected, answer, message)
+
+
+def _expect(expected: type[Answer], answer: object, message: Request) -> Answer:
+    if not isinstance(answer, expected):
+        raise RemoteProtocolError(
+            f"Expected {expected.__name__} in answer to {type(message).__name__}, "
+            f"got {type(answer).__name__}."
+        )
+    return answer
 
 
 class _Gather:

@@ -79,6 +79,7 @@ class Task:
             context.taskAttemptId(),
             socket.gethostname(),
             os.getpid(),
+            segment="",
         )
 
 

@@ -1,0 +1,159 @@
+"""Starting Spark needs a process of its own; see test_start.py."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tos_notebook.cluster import connect as module
+from tos_notebook.cluster.connect import connect
+from tos_notebook.cluster.executors import contact_host, executor_of, is_local, slots, task_cores
+from tos_notebook.errors import ClusterUnreachable, ConnectError
+
+
+def test_an_active_context_is_adopted(spark_context: Any) -> None:
+    spark = connect(warm_up=False)
+    assert spark.sparkContext is spark_context
+    for given in (spark_context, spark, "local[2,4]"):
+        assert connect(given, warm_up=False).sparkContext is spark_context
+    assert connect(spark, warm_up=False) is spark
+
+
+def test_another_master_says_which_is_active(spark_context: Any) -> None:
+    with pytest.raises(ConnectError, match=r"Expected local\[3\].*local\[2,4\].*spark.stop\(\)"):
+        connect("local[3]", warm_up=False)
+
+
+def test_settings_of_a_running_spark_do_not_change_silently(spark_context: Any) -> None:
+    connect(config={"spark.driver.memory": "1g"}, warm_up=False)
+    with pytest.raises(ConnectError, match=r"other settings: \{'spark.driver.memory': '1g'\}"):
+        connect(config={"spark.driver.memory": "4g"}, warm_up=False)
+
+
+def test_a_stopped_context_is_refused() -> None:
+    from pyspark import SparkContext
+
+    stopped = SparkContext.__new__(SparkContext)
+    stopped._jsc = None
+    with pytest.raises(ConnectError, match="context is stopped"):
+        connect(stopped)
+
+
+def test_a_spark_connect_session_is_refused() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ConnectError, match="has no RDDs"):
+        connect(remote)
+
+
+def test_something_else_is_refused() -> None:
+    with pytest.raises(ConnectError, match=r"Expected a master.*got int"):
+        connect(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("master", ["local[x]", "localhost:7077", "http://host:7077", "spark://"])
+def test_a_malformed_master_is_refused_before_spark_starts(master: str) -> None:
+    with pytest.raises(ConnectError, match="Expected a master such as local"):
+        module._check_address(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[2, 4]", "local-cluster[2,1,1024]", "yarn"]
+)
+def test_masters_without_an_address_pass(master: str) -> None:
+    module._check_address(master)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["spark://", "k8s://https://", "k8s://"])
+def test_a_master_that_does_not_answer_is_named_at_once(scheme: str, free_port: int) -> None:
+    """Spark itself would try for a minute."""
+    master = f"{scheme}127.0.0.1:{free_port}"
+    with pytest.raises(ClusterUnreachable, match=f"No answer from {master} .*refused"):
+        module._check_address(master)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999"])
+def test_an_impossible_port_is_named(address: str) -> None:
+    with pytest.raises(ClusterUnreachable, match=f"{address}: "):
+        module._check_address(f"spark://{address}")
+
+
+def test_one_of_several_masters_is_enough(free_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        module._check_address(f"spark://127.0.0.1:{free_port},127.0.0.1:{port}")
+
+
+def test_the_default_master_is_looked_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_MASTER", raising=False)
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    assert module._default_master({}, {}) == "local[*]"
+    assert module._default_master({}, {"spark.master": "yarn"}) == "yarn"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose --master local[3] pyspark-shell")
+    assert module._default_master({}, {"spark.master": "yarn"}) == "local[3]"
+    monkeypatch.setenv("SPARK_MASTER", "spark://host:7077")
+    assert module._default_master({}, {"spark.master": "yarn"}) == "spark://host:7077"
+    assert module._default_master({"spark.master": "local[5]"}, {}) == "local[5]"
+
+
+def test_spark_defaults_are_read_as_spark_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# a comment\n\nspark.master   spark://host:7077\nspark.driver.memory=3g\n"
+        "spark.driver.extraJavaOptions -Da=b -Dc=d\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert module._spark_defaults() == {
+        "spark.master": "spark://host:7077",
+        "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": "-Da=b -Dc=d",
+    }
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "none"))
+    assert module._spark_defaults() == {}
+
+
+def test_the_workers_python_is_ours_only_for_embedded_masters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import os
+    import sys
+
+    # Set before it is deleted, so that whatever the code sets is undone.
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    module._set_python("spark://host:7077")
+    assert "PYSPARK_PYTHON" not in os.environ
+    module._set_python("local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    module._set_python("local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_a_local_spark_has_one_executor_the_driver(spark_context: Any) -> None:
+    assert is_local(spark_context)
+    assert slots(spark_context) == 2
+    assert task_cores(spark_context) == 1
+    assert contact_host(spark_context) == "127.0.0.1"
+    assert executor_of(spark_context, 0) == ("driver", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("master", "cpus", "expected"),
+    [("local", "1", 1), ("local[8]", "1", 8), ("local[8, 3]", "3", 2), ("local[1]", "4", 1)],
+)
+def test_slots_count_tasks_not_cores(master: str, cpus: str, expected: int) -> None:
+    sc: Any = SimpleNamespace(master=master, getConf=lambda: SimpleNamespace(get=lambda *_: cpus))
+    assert slots(sc) == expected

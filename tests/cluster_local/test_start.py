@@ -1,0 +1,137 @@
+"""Sparks that connect() starts itself, each in a process of its own, with a stub TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tos_notebook
+
+ROOT = str(Path(tos_notebook.__file__).parents[1])
+
+CLUSTER = """
+import json, os, sys
+sys.path.insert(0, os.environ["DRIVER_ONLY"])
+from tos_notebook.cluster.connect import connect, ship_package
+from tos_notebook.cluster.executors import contact_host, executor_of, slots
+
+spark = connect("local-cluster[2,1,1024]", config={"spark.ui.enabled": "false"})
+sc = spark.sparkContext
+gate = sc._temp_dir + "/gate"
+os.mkfifo(gate)
+
+def report(_):
+    import tos_notebook
+    from pyspark import TaskContext
+    with open(gate, "w") as pipe:
+        pipe.write(f"{TaskContext.get().taskAttemptId()}\\n")
+        pipe.flush()
+        with open(gate + "-leave") as leave:
+            leave.read()
+    yield tos_notebook.__file__
+
+import threading
+os.mkfifo(gate + "-leave")
+found = {}
+def job():
+    found["files"] = sc.parallelize(range(1), 1).mapPartitions(report).collect()
+thread = threading.Thread(target=job)
+thread.start()
+with open(gate) as pipe:
+    task = int(pipe.readline())
+    found["executor"], found["host"] = executor_of(sc, task)
+    found["unknown"] = executor_of(sc, 10**6)
+    with open(gate + "-leave", "w") as leave:
+        leave.write("go")
+thread.join()
+ship_package(sc)
+found["slots"] = slots(sc)
+found["contact"] = contact_host(sc)
+found["shipped"] = sc._python_includes
+print(json.dumps(found))
+spark.stop()
+"""
+
+BROKEN = """
+import json, os, sys
+sys.path.insert(0, os.environ["DRIVER_ONLY"])
+from tos_notebook.cluster.connect import connect
+from tos_notebook.errors import WorkerEnvironment
+
+try:
+    connect("local[1]", config={"spark.ui.enabled": "false"})
+except WorkerEnvironment as error:
+    message = str(error)
+spark = connect("local[2]", config={"spark.ui.enabled": "false"}, warm_up=False)
+conf = spark.sparkContext.getConf()
+keys = ("spark.driver.memory", "spark.ui.showConsoleProgress", "spark.log.level")
+print(json.dumps({"message": message, "conf": [conf.get(key) for key in keys]}))
+"""
+
+
+def run(program: str, folder: Path, tensorflow: str) -> Any:
+    """Run a program elsewhere, whose workers find a stub TensorFlow and not this package."""
+    stubs = folder / "stubs"
+    for name, source in (
+        ("tensorflow", tensorflow),
+        ("keras", f"__version__={version('keras')!r}"),
+    ):
+        (stubs / name).mkdir(parents=True)
+        (stubs / name / "__init__.py").write_text(source)
+    hidden = ("SPARK_HOME", "SPARK_MASTER", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS")
+    env = {key: value for key, value in os.environ.items() if key not in hidden}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=env | {"PYTHONPATH": str(stubs), "DRIVER_ONLY": ROOT},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    stub = f"from unittest.mock import MagicMock\n__version__ = {version('tensorflow')!r}\n"
+    stub += "config = MagicMock()"
+    return run(CLUSTER, tmp_path_factory.mktemp("cluster"), stub)
+
+
+def test_executors_that_lack_this_package_are_sent_it_once(cluster: Any) -> None:
+    assert "tos_notebook.zip" in cluster["files"][0]
+    assert cluster["shipped"] == ["tos_notebook.zip"]
+
+
+def test_a_running_tasks_executor_is_found(cluster: Any) -> None:
+    assert cluster["executor"] in ("0", "1")
+    assert cluster["host"] == cluster["contact"]
+    assert cluster["unknown"] == ["?", "?"]
+
+
+def test_executors_slots_are_counted(cluster: Any) -> None:
+    assert cluster["slots"] == 2
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return run(BROKEN, tmp_path_factory.mktemp("broken"), "raise ImportError('no AVX here')")
+
+
+def test_workers_without_tensorflow_are_named_with_the_way_out(broken: Any) -> None:
+    assert "cannot import tensorflow (ImportError: no AVX here)" in broken["message"]
+    assert "PYSPARK_PYTHON" in broken["message"]
+
+
+def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(broken: Any) -> None:
+    """The second connect, to another master, would be refused otherwise."""
+    assert broken["conf"] == ["2g", "false", "ERROR"]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tos_notebook.cluster.storage import Storage, fetch, find_files
+from tos_notebook.errors import CheckpointError, ConfigError
+
+
+@pytest.fixture
+def storage(spark_context: Any, tmp_path: Path) -> Storage:
+    return Storage(spark_context, str(tmp_path / "files"))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 5000, memoryview(b"view")])
+def test_what_is_written_is_read(storage: Storage, data: Any) -> None:
+    uri = storage.write("a.bin", data)
+    assert uri == f"{storage.uri}/a.bin"
+    assert uri.startswith("file:/")
+    assert storage.read("a.bin") == bytes(data)
+
+
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(storage: Storage) -> None:
+    storage.write("a.bin", b"old and long")
+    storage.write("a.bin", b"new")
+    assert storage.read("a.bin") == b"new"
+    left = sorted(path.name for path in Path(storage.uri.removeprefix("file:")).iterdir())
+    assert [name for name in left if not name.endswith(".crc")] == ["a.bin"]
+
+
+def test_a_failed_replacement_leaves_the_old_file_and_no_temporary_one(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write("a.bin", b"old")
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(storage, "_replace", fail)
+    with pytest.raises(CheckpointError, match=r"Cannot write 'a.bin' in file:.*: disk full"):
+        storage.write("a.bin", b"new")
+    assert storage.read("a.bin") == b"old"
+    folder = Path(storage.uri.removeprefix("file:"))
+    assert not [path for path in folder.iterdir() if "tmp" in path.name]
+
+
+def test_files_are_listed_found_and_deleted(storage: Storage) -> None:
+    assert storage.list() == []
+    for name in ("b", "a"):
+        storage.write(name, b"")
+    assert storage.list() == ["a", "b"]
+    assert storage.exists("a")
+    assert storage.delete("a")
+    assert not storage.delete("a")
+    assert not storage.exists("a")
+    assert storage.list() == ["b"]
+
+
+def test_a_file_that_is_not_there_is_named(storage: Storage) -> None:
+    with pytest.raises(CheckpointError, match=r"Cannot read 'a.bin' in file:.*files: .*") as caught:
+        storage.read("a.bin")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_place_that_cannot_be_written_is_named(spark_context: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CheckpointError, match="Cannot write 'a' in"):
+        Storage(spark_context, str(tmp_path / "file")).write("a", b"")
+
+
+@pytest.mark.parametrize("name", ["", "..", ".", "a/b", "/a", "a\\b", ".hidden", "c:d"])
+def test_names_stay_inside_the_directory(storage: Storage, name: str) -> None:
+    for action in (storage.read, storage.exists, storage.delete):
+        with pytest.raises(ConfigError, match="file name without directories"):
+            action(name)
+    with pytest.raises(ConfigError, match="file name without directories"):
+        storage.write(name, b"")
+
+
+def test_an_unknown_file_system_is_refused_at_once(spark_context: Any) -> None:
+    with pytest.raises(ConfigError, match=r"Cannot use 'nosuch://x/y' for files: .*nosuch"):
+        Storage(spark_context, "nosuch://x/y")
+
+
+def test_what_is_published_is_on_every_executor(spark_context: Any, storage: Storage) -> None:
+    name = "published-1.bin"
+    uri = storage.publish(name, b"graph")
+    assert storage.publish(name, b"graph") == uri
+    fetched = spark_context.parallelize(range(2), 2).map(lambda _: fetch(name)).collect()
+    assert fetched == [b"graph"] * 2
+
+
+def test_another_content_under_a_published_name_is_refused(storage: Storage) -> None:
+    storage.publish("published-2.bin", b"one")
+    with pytest.raises(ConfigError, match="published with another content"):
+        storage.publish("published-2.bin", b"two")
+    assert storage.read("published-2.bin") == b"one"
+
+
+def test_a_file_that_was_never_published_is_named(spark_context: Any) -> None:
+    with pytest.raises(CheckpointError, match=r"published file 'unknown.bin' is not on this"):
+        fetch("unknown.bin")
+
+
+def test_find_files_takes_files_directories_and_globs(spark_context: Any, tmp_path: Path) -> None:
+    for name in ("a.gz", "b", ".hidden", "_SUCCESS"):
+        (tmp_path / name).touch()
+    (tmp_path / "inner").mkdir()
+
+    def names(pattern: str) -> list[str]:
+        return [uri.rsplit("/", 1)[1] for uri in find_files(spark_context, pattern)]
+
+    assert names(str(tmp_path)) == ["a.gz", "b"]
+    assert names(f"file://{tmp_path}/b") == ["b"]
+    assert names(f"{tmp_path}/*.gz") == ["a.gz"]
+    assert names(f"{tmp_path}/c") == []

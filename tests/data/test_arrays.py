@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
+
+
+def flat(layout: list[list[int]]) -> list[int]:
+    return list(chain.from_iterable(layout))
+
+
+def source_of(rows: int, partitions: int) -> ArraySource:
+    return ArraySource(
+        (np.arange(rows * 2, dtype=np.uint8).reshape(-1, 2), np.arange(rows)), partitions
+    )
+
+
+def layout_of(source: ArraySource) -> list[list[int]]:
+    return [source.rows(p)[1].tolist() for p in range(source.partitions)]
+
+
+@given(st.integers(1, 40), st.integers(1, 9))
+def test_the_first_layout_is_even_and_contiguous(rows: int, partitions: int) -> None:
+    layout = layout_of(source_of(rows, partitions))
+    assert flat(layout) == list(range(rows))
+    sizes = [len(part) for part in layout]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_first_layout_is_views() -> None:
+    features = np.zeros((10, 2))
+    source = ArraySource([features, np.zeros(10)], 2)
+    assert np.shares_memory(source.rows(1)[0], features)
+
+
+def test_a_source_describes_itself() -> None:
+    source = source_of(7, 3)
+    assert source.columns == (ColumnSpec("uint8", (2,)), ColumnSpec("int64", ()))
+    assert (source.partitions, source.samples) == (3, 7)
+
+
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 5), st.integers(0, 9))
+def test_a_repartition_keeps_every_row_once(rows: int, old: int, new: int, epoch: int) -> None:
+    source = source_of(rows, old).repartition(new, RandomPartitioner(new), epoch)
+    layout = layout_of(source)
+    assert len(layout) == new
+    assert sorted(flat(layout)) == list(range(rows))
+    assert all(part == sorted(part) for part in layout)
+    for partition in range(new):
+        features, labels = source.rows(partition)
+        np.testing.assert_array_equal(features[:, 0] // 2, labels)
+
+
+def test_a_repartition_does_not_depend_on_the_ones_before() -> None:
+    source = source_of(50, 3)
+    direct = source.repartition(4, RandomPartitioner(4), 2)
+    detour = source.repartition(2, RandomPartitioner(2), 1).repartition(4, RandomPartitioner(4), 2)
+    assert layout_of(direct) == layout_of(detour)
+
+
+def test_epochs_have_other_layouts() -> None:
+    source, partitioner = source_of(50, 2), RandomPartitioner(2)
+    layouts = [layout_of(source.repartition(2, partitioner, epoch)) for epoch in range(3)]
+    assert layouts[0] != layouts[1] != layouts[2] != layouts[0]
+
+
+def test_foreign_byte_order_becomes_native() -> None:
+    (column,) = ArraySource([np.arange(3, dtype=">f4")], 1).rows(0)
+    assert column.dtype.isnative
+    assert column.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "partitions", "error", "message"),
+    [
+        ([np.zeros((0, 2)), np.zeros(0)], 1, DataError, "at least one row"),
+        ([], 1, DataError, "at least one array"),
+        ([np.zeros(3), np.zeros(4)], 1, ShapeMismatch, r"same number of rows.*\[3, 4\]"),
+        ([np.zeros(3), np.array(["a", None, 1])], 1, DataError, "Array 1: .*got object"),
+        ([np.array(["a", "b"])], 1, DataError, "Array 0: expected numbers"),
+        ([np.float32(1)], 1, DataError, r"row dimension, got float32 of shape \(\)"),
+        ([np.zeros(3)], 0, ConfigError, "at least 1, got 0"),
+    ],
+)
+def test_arrays_that_cannot_be_trained_on(
+    arrays: Any, partitions: int, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ArraySource(arrays, partitions)
+
+
+def test_the_tasks_are_as_many_as_partitions_and_hold_nothing(spark_context: Any) -> None:
+    tasks = source_of(5, 7).tasks(spark_context)
+    assert tasks.getNumPartitions() == 7
+    assert tasks.collect() == []

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tos_notebook.data.partitioners import (
+    Partitioner,
+    RandomPartitioner,
+    checked_assignment,
+    mix64,
+    mix_key,
+)
+from tos_notebook.errors import ConfigError
+
+
+class Fixed:
+    """A user's own partitioner."""
+
+    def __init__(self, targets: Any) -> None:
+        self.targets = np.array(targets)
+
+    def assign(self, rows: int, epoch: int, partition: int) -> Any:
+        return self.targets
+
+
+def test_mix64_is_splitmix64() -> None:
+    """The first outputs of the reference generator with state 1234567."""
+    gamma = 0x9E3779B97F4A7C15
+    states = [(1234567 + i * gamma) % 2**64 for i in range(3)]
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert [mix64(state) for state in states] == expected
+    assert mix64(np.array(states, np.uint64)).tolist() == expected
+
+
+@given(st.integers(0, 300), st.integers(1, 9), st.integers(-(2**70), 2**70), st.integers(0, 99))
+def test_an_assignment_is_pure_and_in_range(rows: int, count: int, seed: int, epoch: int) -> None:
+    partitioner = RandomPartitioner(count, seed)
+    targets = checked_assignment(partitioner, rows, epoch, 3, count)
+    assert targets.shape == (rows,)
+    again = RandomPartitioner(count, seed).assign(rows, epoch, 3)
+    np.testing.assert_array_equal(targets, again)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_partitions_are_balanced(count: int) -> None:
+    """Within five standard deviations of what fair dice give."""
+    rows = 60_000
+    share = rows / count
+    found = np.bincount(RandomPartitioner(count).assign(rows, 0, 0))
+    assert np.abs(found - share).max() < 5 * np.sqrt(share)
+
+
+@pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_seed_epoch_and_source_each_give_an_independent_assignment(
+    other: tuple[int, int, int],
+) -> None:
+    seed, epoch, partition = other
+    first = RandomPartitioner(2, 0).assign(10_000, 0, 0)
+    second = RandomPartitioner(2, seed).assign(10_000, epoch, partition)
+    assert abs(np.mean(first == second) - 0.5) < 0.03
+
+
+def test_the_order_of_words_counts_in_a_key() -> None:
+    assert mix_key(1, 2) != mix_key(2, 1)
+
+
+def test_users_write_their_own() -> None:
+    assert isinstance(Fixed([]), Partitioner)
+    assert checked_assignment(Fixed([1, 0, 1]), 3, 0, 0, 2).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([0, 1], r"expected integers of shape \(3,\), got int64 of shape \(2,\)"),
+        ([0.0, 1.0, 1.0], r"expected integers of shape \(3,\), got float64"),
+        ([0, 1, 2], r"expected target partitions in 0\.\.1, got 0\.\.2"),
+        ([0, -1, 1], r"expected target partitions in 0\.\.1, got -1\.\.1"),
+    ],
+)
+def test_a_wrong_assignment_is_refused(targets: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        checked_assignment(Fixed(targets), 3, 0, 0, 2)
+
+
+def test_no_partitions_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least 1, got 0"):
+        RandomPartitioner(0)

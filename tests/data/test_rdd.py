@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.data.rdd import RddSource
+from tos_notebook.data.source import DataSource, as_source
+from tos_notebook.errors import DataError, ShapeMismatch
+
+
+def flat(layout: list[list[int]]) -> list[int]:
+    return list(chain.from_iterable(layout))
+
+
+def record(index: int) -> tuple[Any, int]:
+    return np.full(3, index % 256, np.uint8), index
+
+
+def layout_of(source: RddSource, sc: Any) -> list[list[int]]:
+    """Return the labels in each partition, having checked them against the features."""
+
+    def labels(blocks: Any) -> Any:
+        found = []
+        for features, numbers in blocks:
+            np.testing.assert_array_equal(features[:, 0], numbers % 256)
+            found += numbers.tolist()
+        yield found
+
+    return source.tasks(sc).mapPartitions(labels).collect()
+
+
+@pytest.fixture(scope="module")
+def source(spark_context: Any) -> RddSource:
+    return RddSource(spark_context.parallelize(range(2500), 3).map(record))
+
+
+def test_a_source_describes_itself_from_its_first_record(source: RddSource) -> None:
+    assert source.columns == (ColumnSpec("uint8", (3,)), ColumnSpec("int64", ()))
+    assert (source.partitions, source.samples, source.rows(0)) == (3, None, None)
+    assert isinstance(source, DataSource)
+
+
+def test_the_users_layout_is_kept(source: RddSource, spark_context: Any) -> None:
+    layout = layout_of(source, spark_context)
+    assert flat(layout) == list(range(2500))
+    assert [len(part) for part in layout] == [833, 833, 834]
+
+
+def test_a_repartition_moves_every_record_once_to_where_the_partitioner_says(
+    source: RddSource, spark_context: Any
+) -> None:
+    partitioner = RandomPartitioner(2, seed=5)
+    layout = layout_of(source.repartition(2, partitioner, 1), spark_context)
+    expected: list[list[int]] = [[], []]
+    for number, part in enumerate(layout_of(source, spark_context)):
+        for label, target in zip(part, partitioner.assign(len(part), 1, number), strict=True):
+            expected[target].append(label)
+    assert layout == expected
+
+
+def test_a_repartition_is_a_function_of_its_arguments(
+    source: RddSource, spark_context: Any
+) -> None:
+    first = source.repartition(4, RandomPartitioner(4), 1)
+    detour = source.repartition(2, RandomPartitioner(2), 9).repartition(4, RandomPartitioner(4), 1)
+    other = source.repartition(4, RandomPartitioner(4), 2)
+    layouts = [layout_of(layout, spark_context) for layout in (first, detour, other)]
+    assert layouts[0] == layouts[1] != layouts[2]
+
+
+def test_more_partitions_than_records_leave_some_empty(spark_context: Any) -> None:
+    few = RddSource(spark_context.parallelize(range(2), 3).map(record))
+    layout = layout_of(few.repartition(9, RandomPartitioner(9), 0), spark_context)
+    assert len(layout) == 9
+    assert sorted(flat(layout)) == [0, 1]
+
+
+def test_blocks_are_fed_as_they_are(spark_context: Any) -> None:
+    blocks = [(np.full((n, 3), n, np.uint8), np.full(n, n)) for n in (4, 1, 5)]
+    source = RddSource.from_blocks(spark_context.parallelize(blocks, 2))
+    assert source.columns == (ColumnSpec("uint8", (3,)), ColumnSpec("int64", ()))
+    assert layout_of(source, spark_context) == [[4] * 4, [1] + [5] * 5]
+    again = layout_of(source.repartition(2, RandomPartitioner(2), 0), spark_context)
+    assert sorted(flat(again)) == [1] + [4] * 4 + [5] * 5
+    source.close()
+
+
+def test_the_last_layout_to_close_unpersists_the_base(spark_context: Any) -> None:
+    source = RddSource(spark_context.parallelize(range(20), 2).map(record))
+
+    def persisted() -> bool:
+        return bool(source.tasks(spark_context).getStorageLevel().useMemory)
+
+    assert not persisted()
+    layout = source.repartition(2, RandomPartitioner(2), 0)
+    assert persisted()
+    source.close()
+    source.close()
+    assert persisted()
+    assert sorted(flat(layout_of(layout, spark_context))) == list(range(20))
+    layout.close()
+    assert not persisted()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_empty_rdd_is_refused(spark_context: Any, partitions: int) -> None:
+    with pytest.raises(DataError, match="RDD is empty"):
+        RddSource(spark_context.parallelize([], partitions))
+
+
+def test_an_rdd_without_partitions_is_refused(spark_context: Any) -> None:
+    with pytest.raises(DataError, match="RDD is empty"):
+        RddSource(spark_context.emptyRDD())
+
+
+def test_records_that_are_no_tuples_are_refused_before_any_training(spark_context: Any) -> None:
+    with pytest.raises(ShapeMismatch, match="record 0: expected a tuple"):
+        RddSource(spark_context.parallelize([1, 2, 3], 2))
+
+
+def test_a_join_that_was_not_flattened_is_refused(spark_context: Any) -> None:
+    pairs = spark_context.parallelize([(0, (np.zeros(2), 1))], 1)
+    with pytest.raises(ShapeMismatch, match="record 0, field 1: expected numbers"):
+        RddSource(pairs)
+
+
+def test_a_bad_record_of_a_later_partition_is_named(spark_context: Any) -> None:
+    """All partitions are held against the RDD's first record, not each against its own."""
+    rdd = spark_context.parallelize([(1.0, 1), (2.0, 2), ([3.0], 3)], 3)
+    tasks = RddSource(rdd).tasks(spark_context)
+    with pytest.raises(Exception, match=r"ShapeMismatch: partition 2: record 0, field 0"):
+        tasks.collect()
+
+
+def test_as_source_takes_what_users_have(spark_context: Any, source: RddSource) -> None:
+    arrays = as_source(spark_context, (np.zeros((5, 2)), np.zeros(5)), 4)
+    assert isinstance(arrays, ArraySource)
+    assert arrays.partitions == 4
+    rdd = as_source(spark_context, spark_context.parallelize([(1.0, 2)], 2), 4)
+    assert isinstance(rdd, RddSource)
+    assert rdd.partitions == 2
+    assert as_source(spark_context, source, 4) is source
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (np.zeros((3, 2)), "got ndarray"),
+        ([], r"got list of \[\]"),
+        (([1, 2], [3, 4]), r"got tuple of \['list'\]"),
+        ("train.csv", "got str"),
+        (None, "got NoneType"),
+    ],
+)
+def test_as_source_says_what_it_takes(spark_context: Any, data: Any, named: str) -> None:
+    with pytest.raises(DataError, match=r"Expected .*RDD .*tuple of numpy arrays.*" + named):
+        as_source(spark_context, data, 2)
+
+
+def test_an_rdd_of_another_context_is_refused(spark_context: Any) -> None:
+    with pytest.raises(DataError, match="another Spark context"):
+        as_source(object(), spark_context.parallelize([(1.0, 2)], 1), 2)
