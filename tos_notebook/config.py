@@ -33,9 +33,10 @@ def positive(name: str, value: Any) -> float:
     ConfigError
         It is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not 0 < number < math.inf:
         raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
-    return float(value)
+    return number
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

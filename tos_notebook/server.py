@@ -104,7 +104,7 @@ class WorkerHandler:
             raise RemoteProtocolError(
                 f"{type(message).__name__}: expected a payload of {expected} bytes, got {nbytes}."
             )
-        return memoryview(self._buffer) if nbytes else None
+        return self._buffer.data if nbytes else None
 
     def handle(
         self, message: Request, payload: memoryview | None
@@ -135,9 +135,8 @@ class WorkerHandler:
         segment = attach(message.segment, layout.nbytes)
         self._shared = segment is not None
         self._buffer = layout.allocate() if segment is None else segment
-        self._member, joined = training.join(message, self._shared)
+        self._member, joined = training.join(message, self._buffer, self._shared)
         self._training = training
-        training.store.read(self._buffer)
         return joined, self._payload()
 
     def _push(

@@ -201,7 +201,7 @@ class TrainingSession:
         run_id = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{next(_run_numbers)}"
         name = self._publish_program(source)
         initial = self.program.read()
-        self._storage.write(f"{run_id}.initial", memoryview(initial))
+        self._storage.write(f"{run_id}.initial", initial.data)
         history = History()
         bus = EventBus([history, *sinks])
         training = Training(

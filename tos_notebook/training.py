@@ -19,7 +19,6 @@ from .combiners.base import Combiner, Pushes
 from .control import Command, Machine, RunEvent, RunState
 from .data.source import DataSource
 from .errors import (
-    CombinerError,
     NonFiniteUpdate,
     RemoteProtocolError,
     SessionClosed,
@@ -226,8 +225,18 @@ class Training:
 
     # -- the workers' side ------------------------------------------------------------
 
-    def join(self, message: Join, shared: bool) -> tuple[Member, Joined]:
-        """Let a worker open its partition; `shared` says whether payloads lie in its segment.
+    def join(
+        self, message: Join, center: npt.NDArray[np.uint8], shared: bool
+    ) -> tuple[Member, Joined]:
+        """Let a worker open its partition.
+
+        Parameters
+        ----------
+        message : Join
+        center : ndarray, shape (layout.nbytes,), uint8
+            Filled with the parameters that the worker begins with.
+        shared : bool
+            Whether payloads lie in the worker's segment.
 
         Raises
         ------
@@ -273,7 +282,7 @@ class Training:
                 position.epoch,
                 position.steps,
                 position.sequence,
-                self.store.version,
+                self.store.read(center)[1],
                 leg.last_epoch,
                 self._settings[-1].for_worker(),
                 version,
@@ -289,16 +298,16 @@ class Training:
             )
             kind = self._settings_of(message.settings_version).combiner.pushes
             workers = sum(not m.left for m in self._members.values())
+        version, status = None, _STATUS[admission]
         if admission is Admission.COMMIT:
-            status = self._merge(member, message, update, kind, max(1, workers))
-        else:
-            status = "duplicate" if admission is Admission.DUPLICATE else "superseded"
-        if status in ("duplicate", "skipped"):
-            self.store.read(update)
+            version = self._merge(member, message, update, kind, max(1, workers))
+            status = "skipped" if version is None else "committed"
+        if version is None:
+            version = self.store.read(update)[1]
         with self._lock:
             self._acknowledge(member, message.settings_version)
             return Reply(
-                self.store.version,
+                version,
                 status,
                 self._directive(member),
                 *self._news(message.settings_version),
@@ -311,7 +320,8 @@ class Training:
         update: npt.NDArray[np.uint8],
         kind: Pushes,
         workers: int,
-    ) -> Status:
+    ) -> int | None:
+        """Return the version that the push made, None if it was refused."""
         nbytes = update.nbytes
         push = ps.Push(
             member.partition, message.base_version, message.steps, message.samples, workers, kind
@@ -319,9 +329,9 @@ class Training:
         try:
             self.store.check_finite(update)
             merged = self.store.merge(update, push)
-        except CombinerError as error:
+        except TosError as error:
             self._refuse(member, message, error)
-            return "skipped"
+            return None
         self._publish(
             MilestoneCommitted(
                 time=time.time(),
@@ -344,9 +354,9 @@ class Training:
                 metrics=message.metrics,
             )
         )
-        return "committed"
+        return merged.version
 
-    def _refuse(self, member: Member, message: Push, error: CombinerError) -> None:
+    def _refuse(self, member: Member, message: Push, error: TosError) -> None:
         """Deal with an update that was not merged: leave it out, or end the run."""
         if isinstance(error, NonFiniteUpdate) and self._non_finite == "skip":
             self._publish(
@@ -501,6 +511,12 @@ class Training:
             self._pausing = False
             self._emit(CommandApplied(time.time(), Command.PAUSE, "every worker waits"))
 
+
+_STATUS: dict[Admission, Status] = {
+    Admission.COMMIT: "committed",
+    Admission.DUPLICATE: "duplicate",
+    Admission.SUPERSEDED: "superseded",
+}
 
 DIRECTIVES = {
     RunState.STARTING: Directive.GO,
