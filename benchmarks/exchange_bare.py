@@ -218,7 +218,7 @@ def measure(side: Side, nbytes: int, seconds: float) -> float:
     server_pipe.send(None)
     for process in (*clients, server):
         process.join(_END)
-    return sum(rates)
+    return float(sum(rates))
 
 
 def _take(pipe: Pipe) -> Any:
@@ -245,9 +245,7 @@ def compare(side: Side, nbytes: int, seconds: float, rounds: int) -> tuple[float
     bare, ours, ratio : float
         Medians over the rounds: exchanges per second, and of the ratios ours / bare.
     """
-    pairs = [
-        (measure_bare(nbytes, seconds), measure(side, nbytes, seconds)) for _ in range(rounds)
-    ]
+    pairs = [(measure_bare(nbytes, seconds), measure(side, nbytes, seconds)) for _ in range(rounds)]
     bare, ours = (median(column) for column in zip(*pairs, strict=True))
     return bare, ours, median(mine / theirs for theirs, mine in pairs)
 

@@ -52,8 +52,8 @@ class TrainingSession:
     batch_size : int
         Rows of one batch.
     server_host : str, optional
-        The address of this process that executors can reach. Spark's own choice for the
-        driver by default.
+        The address of this process that executors can reach: behind address translation the
+        outer one. Spark's own choice for the driver by default.
     server_port : int
         0 for any free port.
     directory : str, optional
@@ -98,7 +98,7 @@ class TrainingSession:
         self._storage = Storage(self._sc, directory or temporary_directory(self._sc))
         self._secret = new_secret()
         self._host = server_host or contact_host(self._sc)
-        self._server = ParameterServer(self._secret, self._host, server_port)
+        self._server = ParameterServer(self._secret, _listen_on(self._host), server_port)
         self._run: Run | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -168,7 +168,8 @@ class TrainingSession:
         with self._lock:
             self._refuse_if_busy()
             count = slots(self._sc)
-            source = as_source(self._sc, data, at_least_one("partitions", partitions or count))
+            wanted = count if partitions is None else at_least_one("partitions", partitions)
+            source = as_source(self._sc, data, wanted)
             plan = RunPlan(epochs, repartition_every, int(seed), count)
             self._run = self._make_run(source, plan, shuffle, sinks)
             return self._run._begin()
@@ -280,6 +281,15 @@ class TrainingSession:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"serving at {self.address}"
         return f"<TrainingSession {state}: {self.program!r}, {self._combiner!r}>"
+
+
+def _listen_on(contact: str) -> str:
+    """Return the address to listen on: all, unless executors come over the loopback.
+
+    Behind a container's or a cloud's address translation the contact address is none of ours.
+    """
+    loopback = contact == "localhost" or contact.startswith("127.") or contact == "::1"
+    return contact if loopback else ""
 
 
 CLOSE_TIMEOUT = 30.0

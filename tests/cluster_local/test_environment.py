@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.cluster import environment
+from tos_notebook.cluster.connect import connect
 from tos_notebook.cluster.environment import check_reports, driver_packages, make_probe, warm_up
 from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 
@@ -85,9 +86,14 @@ def test_a_warm_up_that_does_not_end_is_cancelled_and_named(
     assert spark_context.parallelize([1], 1).collect() == [1]
 
 
+@pytest.mark.parametrize("with_session", [False, True])
 def test_a_probe_that_raises_is_told_without_javas_stack(
-    spark_context: Any, monkeypatch: pytest.MonkeyPatch
+    spark_context: Any, monkeypatch: pytest.MonkeyPatch, with_session: bool
 ) -> None:
+    """A SparkSession makes PySpark raise errors of another class."""
+    if with_session:
+        connect(warm_up=False)
+
     def failing(_: Any) -> Any:
         raise RuntimeError("disk full")
 
@@ -105,8 +111,8 @@ def test_a_probe_that_raises_is_told_without_javas_stack(
     ],
 )
 def test_a_python_that_cannot_work_is_named_with_the_way_out(text: str, message: str) -> None:
-    error = SimpleNamespace(java_exception=SimpleNamespace(toString=lambda: text))
-    named = environment._job_error(SimpleNamespace(pythonExec="python3.9"), error)  # type: ignore[arg-type]
+    sc: Any = SimpleNamespace(pythonExec="python3.9")
+    named = environment._job_error(sc, RuntimeError(text))
     assert isinstance(named, WorkerEnvironment)
     assert str(named).startswith("The workers' Python, python3.9, " + message)
     assert "Set PYSPARK_PYTHON" in str(named)

@@ -93,7 +93,7 @@ def run(program: str, folder: Path, tensorflow: str) -> Any:
         env=env | {"PYTHONPATH": str(stubs), "DRIVER_ONLY": ROOT},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

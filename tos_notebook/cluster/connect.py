@@ -17,8 +17,8 @@ from tos_notebook.errors import ClusterUnreachable, ConnectError
 
 from . import environment
 from .environment import ship_package, warm_up
+from .failures import java_errors, reason
 from .java import check_java
-from .storage import reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -185,16 +185,14 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
 
 
 def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkContext:
-    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkRuntimeError
 
     conf = SparkConf().setMaster(master).setAppName(app_name)
     for key, value in values.items():
         conf.set(key, str(value))
     try:
         return SparkContext(conf=conf)
-    except (Py4JError, PySparkRuntimeError, OSError) as error:
+    except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
         raise kind(f"Spark does not start on {master}: {reason(error)}") from None
 

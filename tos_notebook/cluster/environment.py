@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 
 from .executors import slots, task_cores
-from .storage import reason
+from .failures import java_errors, java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -134,14 +134,12 @@ def _release(text: str) -> str:
 
 
 def _probe_all(sc: SparkContext, timeout: float) -> list[dict[str, Any]]:
-    from py4j.protocol import Py4JJavaError
-
     count = slots(sc)
     probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc))
     with _job_group(sc, timeout) as expired:
         try:
             return sc.parallelize(range(count), count).mapPartitions(probe).collect()
-        except Py4JJavaError as error:
+        except java_errors() as error:
             if expired.is_set():
                 raise ClusterUnreachable(
                     f"{sc.master} accepted the application, but its executors did not finish "
@@ -161,7 +159,8 @@ def _job_group(sc: SparkContext, timeout: float) -> Iterator[threading.Event]:
 
     def expire() -> None:
         expired.set()
-        sc.cancelJobGroup(group)
+        # Not cancelJobGroup, which does nothing if the job has not been submitted yet.
+        sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     timer = threading.Timer(timeout, expire)
     sc.setJobGroup(group, "Warming up the workers", interruptOnCancel=True)
@@ -175,9 +174,9 @@ def _job_group(sc: SparkContext, timeout: float) -> Iterator[threading.Event]:
             sc.setLocalProperty(key, value)
 
 
-def _job_error(sc: SparkContext, error: Any) -> ConnectError:
+def _job_error(sc: SparkContext, error: BaseException) -> ConnectError:
     """Name what kept the workers' Python from running the probe."""
-    text = str(error.java_exception.toString())
+    text = java_text(error)
     python = f"The workers' Python, {sc.pythonExec},"
     advice = "Set PYSPARK_PYTHON to the driver's Python, or to the same version of it."
     if "PYTHON_VERSION_MISMATCH" in text:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tos_notebook.errors import CheckpointError, ConfigError
 
+from .failures import java_errors, reason
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -44,7 +46,7 @@ class Storage:
         try:
             self._root = _path(sc, uri)
             self._fs = self._root.getFileSystem(self._conf)
-        except _java_error() as error:
+        except java_errors() as error:
             raise ConfigError(f"Cannot use {uri!r} for files: {reason(error)}") from None
 
     @property
@@ -179,7 +181,7 @@ class Storage:
     def _failing(self, action: str, name: str) -> Iterator[None]:
         try:
             yield
-        except (_java_error(), OSError) as error:
+        except java_errors(OSError) as error:
             raise CheckpointError(
                 f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
             ) from None
@@ -244,17 +246,10 @@ def find_files(sc: SparkContext, pattern: str) -> list[str]:
         fs = path.getFileSystem(sc._jsc.hadoopConfiguration())
         found = list(fs.globStatus(path) or [])
         inside = [list(fs.listStatus(s.getPath())) for s in found if s.isDirectory()]
-    except _java_error() as error:
+    except java_errors() as error:
         raise ConfigError(f"Cannot look for files at {pattern!r}: {reason(error)}") from None
     files = [status.getPath() for status in sum(inside, found) if status.isFile()]
     return sorted(str(f.toString()) for f in files if not f.getName().startswith(("_", ".")))
-
-
-def reason(error: BaseException) -> str:
-    """Return the first line of what Java or the system says, without its stack."""
-    java = getattr(error, "java_exception", None)
-    text = str(error) if java is None else str(java.getMessage() or java.toString())
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
 def _path(sc: SparkContext, uri: str) -> Any:
@@ -263,9 +258,3 @@ def _path(sc: SparkContext, uri: str) -> Any:
     # Not Path.as_uri, which would escape the characters of a glob.
     text = f"file://{Path(uri).expanduser().absolute()}" if local else uri
     return sc._jvm.org.apache.hadoop.fs.Path(text)
-
-
-def _java_error() -> type[Exception]:
-    from py4j.protocol import Py4JJavaError
-
-    return Py4JJavaError

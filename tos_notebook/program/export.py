@@ -5,27 +5,34 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from ..errors import UnsupportedProgram
+from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
+from .frames import FRAMES_FILE, graphs
 from .spec import SPEC_FILE, ProgramSpec
 
 BOUND_TO_THE_DRIVER = {
     "PyFunc": "a Python function",
-    "PyFuncStateless": "a Python function",
     "EagerPyFunc": "a Python function",
-    "IteratorGetNext": "a dataset iterator",
-    "IteratorV2": "a dataset iterator",
+    "Iterator": "a dataset iterator",
     "OneShotIterator": "a dataset iterator",
-    "QueueDequeueV2": "an input queue",
-    "QueueDequeueManyV2": "an input queue",
+    "AnonymousIterator": "a dataset iterator",
+    "QueueDequeue": "an input queue",
+    "ReaderRead": "a file reader",
 }
-"""Operations that live in the driver's process and mean nothing elsewhere."""
+"""Operations that live in the driver's process, by the beginning of their type."""
+
+SHARES_MEMORY = {
+    "Identity", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Slice", "Split", "SplitV",
+    "Unpack", "StopGradient", "PreventGradient", "EnsureShape", "Bitcast", "CheckNumerics",
+    "Cast", "ConcatV2", "Snapshot", "IdentityN", "Transpose",
+}  # fmt: skip
+"""Operations whose output may be their input's memory."""
 
 Batch = tuple[tf.Tensor, ...]
 
@@ -37,9 +44,8 @@ class Step:
     ----------
     parameters : sequence of tf.Variable
         What is synchronised, in the layout's order.
-    apply : callable
-        Takes a batch (one tensor per feed), trains on it, and returns the outputs by name:
-        scalar tensors.
+    function : ConcreteFunction
+        What `trace` returned.
     running : frozenset of str
         Outputs that are already means over all batches since `reset_metrics`; the others
         are averaged over the batches, weighted by samples.
@@ -51,16 +57,51 @@ class Step:
     def __init__(
         self,
         parameters: Sequence[tf.Variable],
-        apply: Callable[[Batch], dict[str, tf.Tensor]],
+        function: Any,
         running: frozenset[str] = frozenset(),
         reset_metrics: Callable[[], None] = lambda: None,
         learning_rate: tf.Variable | None = None,
     ) -> None:
         self.parameters = tuple(parameters)
-        self.apply = apply
+        self.function = function
         self.running = running
         self.reset_metrics = reset_metrics
         self.learning_rate = learning_rate
+        self.copies = _kept_batches(function.graph)
+
+
+def trace(apply: Callable[[Batch], dict[str, tf.Tensor]], columns: Sequence[tf.TensorSpec]) -> Any:
+    """Trace what a step does with one batch.
+
+    Parameters
+    ----------
+    apply : callable
+        Takes a batch (one tensor per feed), trains on it, and returns the outputs by name:
+        scalar tensors.
+    columns : sequence of tf.TensorSpec
+        dtype and shape, batch dimension included, of each feed's data.
+
+    Returns
+    -------
+    ConcreteFunction
+        Its ``structured_outputs`` are the outputs by name.
+
+    Raises
+    ------
+    ShapeMismatch
+        An output is not a scalar.
+    UnsupportedProgram
+        The step holds an operation that only the driver can run.
+    """
+    function = tf.function(apply, autograph=False).get_concrete_function(tuple(columns))
+    for name, value in function.structured_outputs.items():
+        if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):
+            raise ShapeMismatch(
+                f"A training step's output {name!r} must be a scalar tensor, got {value!r}. "
+                "Reduce it with tf.reduce_mean."
+            )
+    refuse_driver_bound(_operations(function.graph))
+    return function
 
 
 def layout_of(names: Sequence[str], variables: Sequence[tf.Variable]) -> Layout:
@@ -76,7 +117,10 @@ def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
         sizes = [layout.specs[i].size for i in segment.indices]
         parts = tf.split(vector, sizes) if len(sizes) > 1 else [vector]
         for index, part in zip(segment.indices, parts, strict=True):
-            step.parameters[index].assign(tf.reshape(part, layout.specs[index].shape))
+            # A variable takes over the memory it is assigned, here the caller's. A copy costs
+            # nothing: TensorFlow would make it at the first update of shared memory.
+            own = tf.raw_ops.DeepCopy(x=part)
+            step.parameters[index].assign(tf.reshape(own, layout.specs[index].shape))
 
 
 def _flatten(step: Step, layout: Layout) -> list[tf.Tensor]:
@@ -90,10 +134,14 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
     running = tf.constant([name in step.running for name in outputs], tf.bool)
 
     def values_of(batch: Batch) -> tf.Tensor:
-        found = step.apply(batch)
+        found = step.function(batch)
         if not outputs:
             return tf.zeros([0], tf.float64)
         return tf.stack([tf.cast(found[name], tf.float64) for name in outputs])
+
+    def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
+        batch = [column[start:stop] for column in columns]
+        return tuple(tf.raw_ops.DeepCopy(x=b) if step.copies else b for b in batch)
 
     def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
         _adopt(step, layout, vectors)
@@ -102,7 +150,7 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
 
         def one_step(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             stop = tf.minimum(start + batch_size, rows)
-            values = values_of(tuple(c[start:stop] for c in columns))
+            values = values_of(cut(columns, start, stop))
             weight = tf.cast(stop - start, tf.float64)
             return stop, tf.where(running, values, total + weight * values)
 
@@ -118,6 +166,36 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
     return train
 
 
+def ancestors(fetches: Iterable[Any], control: bool = True) -> list[Any]:
+    """Return every operation that the fetches need, through data alone if not `control`."""
+    pending = [getattr(f, "op", f) for f in fetches]
+    seen: dict[str, Any] = {}
+    while pending:
+        op = pending.pop()
+        if op.name not in seen:
+            seen[op.name] = op
+            pending.extend(t.op for t in op.inputs)
+            pending.extend(op.control_inputs if control else ())
+    return list(seen.values())
+
+
+def _kept_batches(graph: Any) -> bool:
+    """Whether a step may keep its batch in a variable, which would then share its memory."""
+    return any(_assigns_an_input(g) for g in graphs(graph))
+
+
+def _assigns_an_input(graph: Any) -> bool:
+    inputs = {t.op.name for t in graph.inputs if t.dtype != tf.resource}
+    pending = [op.inputs[1].op for op in graph.get_operations() if op.type == "AssignVariableOp"]
+    while pending:
+        op = pending.pop()
+        if op.name in inputs:
+            return True
+        if op.type in SHARES_MEMORY:
+            pending.extend(t.op for t in op.inputs)
+    return False
+
+
 def _operations(graph: tf.Graph) -> Iterator[tuple[str, str]]:
     """Yield (type, name) of every operation, those inside called functions included."""
     definition = graph.as_graph_def()
@@ -128,36 +206,41 @@ def _operations(graph: tf.Graph) -> Iterator[tuple[str, str]]:
             yield node.op, node.name
 
 
-def refuse_driver_bound(operations: Iterator[tuple[str, str]]) -> None:
-    """Raise `UnsupportedProgram` at the first operation that only the driver can run."""
+def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
+    """Raise `UnsupportedProgram` at the first (type, name) that only the driver can run."""
     for kind, name in operations:
-        if kind in BOUND_TO_THE_DRIVER:
-            raise UnsupportedProgram(
-                f"Operation {name!r} ({kind}) is {BOUND_TO_THE_DRIVER[kind]} of this process; "
-                "it cannot run on an executor. Use TensorFlow operations, or prepare the data "
-                "in Spark and feed it."
-            )
+        for prefix, what in BOUND_TO_THE_DRIVER.items():
+            if kind.startswith(prefix):
+                raise UnsupportedProgram(
+                    f"Operation {name!r} ({kind}) is {what} of this process; it cannot run on "
+                    "an executor. Use TensorFlow operations, or prepare the data in Spark and "
+                    "feed it."
+                )
 
 
-def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec]) -> bytes:
-    """Trace a step into its training loop and pack it.
+def export(
+    step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes
+) -> bytes:
+    """Trace a step's training loop and pack it.
 
     Parameters
     ----------
     step : Step
     spec : ProgramSpec
     columns : sequence of tf.TensorSpec
-        dtype and shape, batch dimension included, of each feed's data.
+        As `trace` was given.
+    frames : bytes
+        What `tos_notebook.program.frames.collect` found.
 
     Returns
     -------
     bytes
-        A zip archive: `SPEC_FILE` and a SavedModel.
+        A zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel.
 
     Raises
     ------
     UnsupportedProgram
-        The step holds an operation that only the driver can run.
+        The step needs a resource that is not a variable, such as a lookup table.
     """
     train = tf.function(_train_function(step, spec.layout, spec.outputs), autograph=False)
     concrete = train.get_concrete_function(
@@ -165,7 +248,6 @@ def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec]) -> b
         list(columns),
         tf.TensorSpec([], tf.int32),
     )
-    refuse_driver_bound(_operations(concrete.graph))
     module = tf.Module()
     module.train = train
     module.parameters = list(step.parameters)
@@ -173,17 +255,28 @@ def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec]) -> b
     module.local = [v for v in concrete.graph.variables if id(v) not in known]
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate
-    return _pack(module, spec)
+    return _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames})
 
 
-def _pack(module: tf.Module, spec: ProgramSpec) -> bytes:
+def _pack(module: tf.Module, notes: Mapping[str, bytes]) -> bytes:
     target = io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="tos-export-") as folder:
-        tf.saved_model.save(module, folder, signatures={})
+        _save(module, folder)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(SPEC_FILE, spec.to_json())
+            for name, content in notes.items():
+                archive.writestr(name, content, zipfile.ZIP_DEFLATED)
             for path in sorted(Path(folder).rglob("*")):
                 if path.is_file():
                     archive.write(path, path.relative_to(folder).as_posix())
     return target.getvalue()
 
+
+def _save(module: tf.Module, folder: str) -> None:
+    try:
+        tf.saved_model.save(module, folder, signatures={})
+    except AssertionError as error:
+        # How TensorFlow reports a captured resource that it cannot save.
+        raise UnsupportedProgram(
+            "The program uses a resource of this process that is not a variable, such as a lookup "
+            f"table: {str(error).splitlines()[0]} Look values up in Spark and feed the result."
+        ) from error

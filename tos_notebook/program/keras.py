@@ -53,30 +53,33 @@ class KerasProgram(Program):
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly():
-            outputs = self._discover(specs)
-            spec = ProgramSpec(self.kind, self.feeds, self.layout, outputs, self.has_learning_rate)
+            function = trace(self._apply, specs)
+            outputs = sorted(function.structured_outputs, key=lambda name: name != "loss")
+            spec = ProgramSpec(
+                self.kind, self.feeds, self.layout, tuple(outputs), self.has_learning_rate
+            )
             step = Step(
                 [w.value for w in self._weights],
-                self._apply,
-                running=frozenset(self._model.get_metrics_result()),
+                function,
+                running=_running(self._model, function),
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
             )
-            return spec, export(step, spec, specs)
+            operations = (op for g in graphs(function.graph) for op in g.get_operations())
+            layers = [layer.name for layer in self._model._flatten_layers()]
+            return spec, export(step, spec, specs, collect(operations, layers))
 
-    def _apply(self, batch: Batch) -> dict[str, tf.Tensor]:
-        inputs = len(_inputs(self._model))
-        features, labels = list(batch[:inputs]), list(batch[inputs:])
-        data: tuple[Any, ...] = (_structured(self._model, features),)
-        if labels:
-            data += (labels[0] if len(labels) == 1 else labels,)
-        logs: dict[str, tf.Tensor] = self._model.train_step(data)
-        return logs
-
-    def _discover(self, specs: Sequence[tf.TensorSpec]) -> tuple[str, ...]:
-        """Trace one step, which builds the metrics, and return the names of its outputs."""
-        traced = tf.function(self._apply, autograph=False).get_concrete_function(tuple(specs))
-        return tuple(sorted(traced.structured_outputs, key=lambda name: name != "loss"))
+    def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        data: tuple[Any, ...] = (_structured(self._model, batch[: self._inputs]),)
+        if labels := batch[self._inputs :]:
+            data += (_pack(getattr(self._model, "_outputs_struct", None), labels),)
+        logs = self._model.train_step(data)
+        if not isinstance(logs, Mapping):
+            raise CaptureError(
+                f"The train_step of model {self._model.name!r} must return a dict of scalars by "
+                f"name, such as {{'loss': loss}}; got {logs!r}."
+            )
+        return dict(logs)
 
     @property
     def _learning_rate(self) -> Any:

@@ -110,9 +110,7 @@ class Handler(Protocol):
         """
         ...
 
-    def handle(
-        self, message: Request, payload: memoryview | None
-    ) -> tuple[Answer, Buffer | None]:
+    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """Serve a request.
 
         Parameters
@@ -214,7 +212,8 @@ def byte_view(buffer: Buffer | None, writable: bool = False) -> memoryview | Non
     if buffer is None:
         return None
     try:
-        view = memoryview(buffer)
+        # numpy declares its arrays to be buffers from Python 3.12 on.
+        view = memoryview(buffer)  # type: ignore[arg-type]
         if not view.nbytes:
             return None
         flat = view.cast("B")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from threading import Lock
-from typing import get_args
 
 from ..errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError, TransportError
 from ..params import aligned_empty
@@ -15,8 +14,6 @@ from .base import Buffer, Channel, byte_view
 
 MAX_PAYLOAD = 1 << 32
 """Bytes. What an answer may make a worker allocate, unless told otherwise."""
-
-_ANSWERS = get_args(Answer)
 
 
 class ChannelConnection:
@@ -109,7 +106,7 @@ class ChannelConnection:
                 f"Expected the answer to request {sequence} from {self._channel.peer}, "
                 f"got one to request {header.sequence}."
             )
-        if not isinstance(answer, _ANSWERS):
+        if not isinstance(answer, Answer):
             raise RemoteProtocolError(
                 f"Expected an answer from {self._channel.peer}, got {type(answer).__name__}."
             )
@@ -134,4 +131,4 @@ class ChannelConnection:
                 f"Expected at most {self._max_payload} bytes from {self._channel.peer}, "
                 f"got {nbytes}."
             )
-        return memoryview(aligned_empty(nbytes))
+        return aligned_empty(nbytes).data

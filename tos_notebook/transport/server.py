@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import get_args
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.frames import Header, encode_head
@@ -16,7 +15,7 @@ from .base import Channel, Handler, HandlerFactory, byte_view
 
 log = logging.getLogger(__name__)
 
-_REQUESTS = (*get_args(Request), Goodbye)
+_Incoming = Request | Goodbye
 
 
 def serve(channel: Channel, handler: Handler) -> None:
@@ -58,9 +57,7 @@ def _serve_one(channel: Channel, handler: Handler) -> bool:
     return True
 
 
-def _receive(
-    channel: Channel, handler: Handler
-) -> tuple[Header, Request | Goodbye, memoryview | None]:
+def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, memoryview | None]:
     """Receive a whole request; one that cannot be received is refused and ends it all."""
     header = Header(0, 0, 0, 0)
     try:
@@ -78,13 +75,13 @@ def _receive(
     return header, message, target
 
 
-def _expect_request(message: Message) -> Request | Goodbye:
-    if not isinstance(message, _REQUESTS):
+def _expect_request(message: Message) -> _Incoming:
+    if not isinstance(message, _Incoming):
         raise RemoteProtocolError(f"Expected a request, got {type(message).__name__}.")
     return message
 
 
-def _target(handler: Handler, message: Request | Goodbye, nbytes: int) -> memoryview | None:
+def _target(handler: Handler, message: _Incoming, nbytes: int) -> memoryview | None:
     view = None
     if not isinstance(message, Goodbye):
         view = byte_view(handler.receive_into(message, nbytes), writable=True)

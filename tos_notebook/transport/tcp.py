@@ -271,7 +271,8 @@ class TcpListener:
         self._pending = threading.Semaphore(max_pending)
         self._threads = ConnectionThreads(factory)
         self._closing = threading.Event()
-        self._acceptor = threading.Thread(target=self._accept, name="tos-server-accept", daemon=True)
+        name = "tos-server-accept"
+        self._acceptor = threading.Thread(target=self._accept, name=name, daemon=True)
         self._sock = _listen(host, port)
         self.address = Address(*self._sock.getsockname()[:2])
 
@@ -390,4 +391,5 @@ def _dial(host: str, port: int, timeout: float) -> socket.socket:
             f"Expected the server at {host}:{port} to answer within {timeout} s. {hint}"
         ) from None
     except (OSError, OverflowError) as error:
-        raise TransportError(f"Cannot reach the server at {host}:{port}: {error}. {hint}") from error
+        message = f"Cannot reach the server at {host}:{port}: {error}. {hint}"
+        raise TransportError(message) from error

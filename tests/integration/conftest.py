@@ -1,0 +1,106 @@
+"""Real Spark, real TensorFlow: small models and data that they learn quickly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tos_notebook.events import Event
+
+
+@pytest.fixture(scope="session")
+def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """scikit-learn's real digits: train images and labels, test images and labels."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    parts = train_test_split(x, y, train_size=1437, stratify=y, random_state=0)
+    return parts[0], parts[2], parts[1], parts[3]
+
+
+def classifier(rate: float = 0.5) -> Any:
+    """Return a compiled Keras classifier of 8x8 digits."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [keras.Input((64,)), keras.layers.Dense(32, "relu"), keras.layers.Dense(10, "softmax")]
+    )
+    optimizer = keras.optimizers.SGD(rate)
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def counter() -> Any:
+    """Return a graph program whose only parameter adds up every row it is trained on.
+
+    With a combiner that adds changes, the result is the exact sum over all batches that were
+    applied: a batch lost or applied twice changes it.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        rows = v1.placeholder(tf.float64, [None], name="rows")
+        total = v1.get_variable("total", initializer=np.zeros(2))
+        # The second element counts rows.
+        change = tf.stack([tf.reduce_sum(rows), tf.cast(tf.size(rows), tf.float64)])
+        count = v1.assign_add(total, change)
+        session = v1.Session()
+        session.run(v1.global_variables_initializer())
+        return tos.capture(count, feeds=[rows], loss=tf.reduce_mean(rows), session=session)
+
+
+@pytest.fixture
+def train(spark_context: Any) -> Iterator[Callable[..., tos.TrainingSession]]:
+    """Make training sessions that are closed afterwards, leaving no thread behind."""
+    before = {t for t in threading.enumerate() if t.name.startswith("tos-")}
+    sessions: list[tos.TrainingSession] = []
+
+    def make(program: Any, **options: Any) -> tos.TrainingSession:
+        sessions.append(tos.TrainingSession(spark_context, program, **options))
+        return sessions[-1]
+
+    yield make
+    for session in sessions:
+        session.close()
+    left = {t for t in threading.enumerate() if t.name.startswith("tos-")} - before
+    assert not left, f"threads left behind: {left}"
+
+
+class Watch:
+    """A sink that collects events and lets a test wait for one."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        with self._changed:
+            return [e for e in self.events if isinstance(e, kind)]
+
+    def wait_for(self, kind: type[Event], count: int = 1, timeout: float = 60.0) -> list[Any]:
+        """Wait until `count` events of a kind have been seen, and return them."""
+        with self._changed:
+            enough = self._changed.wait_for(
+                lambda: sum(isinstance(e, kind) for e in self.events) >= count, timeout
+            )
+        assert enough, f"expected {count} {kind.__name__}, got {len(self.of(kind))}: {self.events}"
+        return self.of(kind)
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()

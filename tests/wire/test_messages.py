@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tos_notebook import errors
+from tos_notebook.errors import LocalProtocolError, RemoteProtocolError
+from tos_notebook.wire.frames import encode_head
+from tos_notebook.wire.messages import (
+    KINDS,
+    Directive,
+    Failed,
+    Fetch,
+    Proceed,
+    Push,
+    Refused,
+    Reply,
+    Rows,
+    Settings,
+    Status,
+    decode_body,
+    encode_body,
+)
+from tos_notebook.wire.refusals import error_of, refusal_of
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+SETTINGS = st.dictionaries(st.text(), JSON, max_size=3)
+VALUES: dict[Any, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    int: st.integers(),
+    str: st.text(),
+    float: st.floats(allow_nan=False),
+    Settings: SETTINGS,
+    Settings | None: st.none() | SETTINGS,
+    dict[str, float]: st.dictionaries(st.text(), st.floats(allow_nan=False), max_size=3),
+    list[int]: st.lists(st.integers(min_value=0), max_size=4),
+    list[str]: st.lists(st.text(), max_size=4),
+    Directive: st.sampled_from(Directive),
+    Status: st.sampled_from(get_args(Status)),
+}
+PUSH = Push(1, 2, 10, 1000, 7, 3, 0.5, 0.1, 0.0, 0.01, {"accuracy": 0.9})
+
+
+def _instances(cls: type) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(cls)
+    return st.builds(cls, *(VALUES[hints[field.name]] for field in fields(cls)))
+
+
+MESSAGES = st.sampled_from(list(KINDS.values())).flatmap(_instances)
+
+
+@given(MESSAGES)
+def test_every_message_comes_back_as_it_went(message: Any) -> None:
+    kind, body = encode_body(message)
+    assert KINDS[kind] is type(message)
+    assert decode_body(kind, body) == message
+
+
+@pytest.mark.parametrize("loss", [math.inf, -math.inf, math.nan])
+def test_a_loss_that_is_not_finite_travels(loss: float) -> None:
+    push = Push(1, 2, 10, 1000, 7, 3, loss, 0.1, 0.0, 0.01, {"accuracy": loss})
+    back = decode_body(*encode_body(push))
+    assert isinstance(back, Push)
+    np.testing.assert_equal([back.loss, back.metrics["accuracy"]], [loss, loss])
+
+
+def test_a_whole_number_becomes_a_float_where_a_float_belongs() -> None:
+    push = Push(1, 2, 10, 1000, 7, 3, 1, 2, 0, 0, {"accuracy": 1})
+    back = decode_body(*encode_body(push))
+    assert isinstance(back, Push)
+    assert type(back.loss) is float
+    assert type(back.metrics["accuracy"]) is float
+
+
+def test_a_directive_comes_back_as_one() -> None:
+    back = decode_body(*encode_body(Proceed("stop", 1, None)))  # type: ignore[arg-type]
+    assert isinstance(back, Proceed)
+    assert back.directive is Directive.STOP
+
+
+@given(st.sampled_from(list(KINDS)), st.binary(max_size=60))
+def test_garbage_is_a_protocol_error_or_a_message_and_nothing_else(kind: int, body: bytes) -> None:
+    with suppress(RemoteProtocolError):
+        assert type(decode_body(kind, body)) is KINDS[kind]
+
+
+@given(MESSAGES, st.data())
+def test_a_body_cut_anywhere_is_refused(message: Any, data: st.DataObject) -> None:
+    kind, body = encode_body(message)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(RemoteProtocolError, match=type(message).__name__):
+        decode_body(kind, body[:cut])
+
+
+@pytest.mark.parametrize("tail", [b" ", b"[]", b"\0", b",1"])
+def test_a_body_with_trailing_data_is_refused(tail: bytes) -> None:
+    kind, body = encode_body(PUSH)
+    with pytest.raises(RemoteProtocolError, match="Push"):
+        decode_body(kind, body + tail)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"[1,2]", b"{}", b"3", b"null", b"[" * 100_000, b"\xff"])
+def test_a_body_of_another_form_is_refused_by_name(body: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="Fetch"):
+        decode_body(encode_body(Fetch(1))[0], body)
+
+
+@pytest.mark.parametrize(
+    ("example", "field", "wrong"),
+    [
+        (Fetch(1), "column", "true"),
+        (Fetch(1), "column", "1.0"),
+        (Fetch(1), "column", "null"),
+        (Rows("uint8", [1]), "shape", "[1,-1]"),
+        (Rows("uint8", [1]), "shape", "[true]"),
+        (Rows("uint8", [1]), "dtype", "1"),
+        (PUSH, "loss", '"1"'),
+        (PUSH, "loss", "1" + "0" * 400),
+        (PUSH, "metrics", '{"a":"b"}'),
+        (PUSH, "metrics", '{"a":1' + "0" * 400 + "}"),
+        (PUSH, "metrics", "null"),
+        (Reply(1, "committed", Directive.GO, 1, None), "status", '"lost"'),
+        (Reply(1, "committed", Directive.GO, 1, None), "settings", "[]"),
+        (Proceed(Directive.GO, 1, None), "directive", '"run"'),
+        (Failed("x", []), "frames", "[1]"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(example: Any, field: str, wrong: str) -> None:
+    kind, _ = encode_body(example)
+    names = [spec.name for spec in fields(example)]
+    values = [wrong if n == field else json.dumps(getattr(example, n)) for n in names]
+    with pytest.raises(RemoteProtocolError, match=rf"{type(example).__name__}\.{field}: expected"):
+        decode_body(kind, f"[{','.join(values)}]".encode())
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="kind"):
+        decode_body(0, b"[]")
+
+
+@pytest.mark.parametrize("bad", [np.int64(1), object(), {1, 2}])
+def test_what_json_cannot_say_is_our_own_mistake(bad: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="Fetch cannot be sent"):
+        encode_body(Fetch(bad))
+
+
+def test_what_is_no_message_is_our_own_mistake() -> None:
+    with pytest.raises(LocalProtocolError, match="got str"):
+        encode_body("hello")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "cls", [errors.ShapeMismatch, errors.NonFiniteUpdate, errors.SessionClosed, errors.TosError]
+)
+def test_an_error_comes_back_with_class_and_text(cls: type[errors.TosError]) -> None:
+    back = error_of(refusal_of(cls("what to do")))
+    assert type(back) is cls
+    assert str(back) == "what to do"
+
+
+def test_an_error_without_a_name_on_the_wire_comes_back_as_its_base() -> None:
+    class Special(errors.CombinerError):
+        pass
+
+    assert type(error_of(refusal_of(Special("x")))) is errors.CombinerError
+    back = error_of(refusal_of(errors.InvalidTransition("paused", "swap", "because")))
+    assert type(back) is errors.TosError
+    assert "because" in str(back)
+
+
+def test_every_error_of_the_package_has_a_refusal() -> None:
+    """None of them may make the server fail while it reports another failure."""
+    for cls in vars(errors).values():
+        if isinstance(cls, type) and issubclass(cls, errors.TosError):
+            error = cls.__new__(cls)
+            error.args = ("text",)
+            for name in ("message", "executor", "host", "state", "command", "reason"):
+                error.__dict__[name] = "text"
+            error.__dict__.update(partition=0, attempt=0, frames=())
+            assert "text" in error_of(refusal_of(error)).args[0]
+
+
+def test_a_foreign_error_tells_the_worker_no_more_than_its_class() -> None:
+    refused = refusal_of(ValueError("a private detail"))
+    assert refused.error == "RemoteProtocolError"
+    assert "ValueError" in refused.text
+    assert "private" not in refused.text
+
+
+def test_a_peer_cannot_name_any_other_class() -> None:
+    for name in ("SystemExit", "KeyboardInterrupt", "errors", "", "__builtins__"):
+        assert type(error_of(Refused(name, "text"))) is RemoteProtocolError
+
+
+def test_a_refusal_fits_into_a_body_however_long_its_text() -> None:
+    assert encode_head(refusal_of(errors.TosError("\U0001f40d" * 2_000_000)), 1, 0)

@@ -1,0 +1,116 @@
+"""Where in the user's code each operation was made.
+
+An executor runs a graph and knows only the names of its operations. The driver saw the Python
+code that made them, so the archive brings its lines along.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+FRAMES_FILE = "frames.json"
+"""Name of the frames inside a program's archive."""
+
+_PACKAGE = str(Path(__file__).parents[1])
+_OTHERS = ("/site-packages/", "/dist-packages/", "<frozen ", sysconfig.get_paths()["stdlib"] + "/")
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}|Detected at node (\S+) defined|Node: '([^']+)'")
+
+
+def graphs(graph: Any) -> Iterator[Any]:
+    """Yield a graph, and those of the functions it calls, from the outside in."""
+    yield graph
+    for function in graph._functions.values():
+        inner = getattr(function, "graph", None)
+        if inner is not None and inner is not graph:
+            yield from graphs(inner)
+
+
+def collect(operations: Iterable[Any], layers: Sequence[str] = ()) -> bytes:
+    """Return the user's frames of operations, for `Frames`.
+
+    Parameters
+    ----------
+    operations : iterable of tf.Operation
+        Of two with one name the first counts.
+    layers : sequence of str
+        Names of layers, to name where an operation has no frames of the user's.
+
+    Returns
+    -------
+    bytes
+        UTF-8 JSON: distinct frames, distinct stacks of them, the stack of each operation.
+    """
+    frames: dict[str, int] = {}
+    stacks: dict[tuple[int, ...], int] = {}
+    nodes: dict[str, int] = {}
+    for op in operations:
+        stack = tuple(frames.setdefault(line, len(frames)) for line in _users(op.traceback))
+        if stack:
+            nodes.setdefault(op.name, stacks.setdefault(stack, len(stacks)))
+    found = {
+        "frames": list(frames),
+        "stacks": list(stacks),
+        "nodes": nodes,
+        "layers": list(layers),
+    }
+    return json.dumps(found).encode()
+
+
+def _users(stack: Any) -> list[str]:
+    """Return a traceback's frames that are the user's, innermost last."""
+    lines: list[str] = []
+    for frame in reversed(stack):
+        if frame.filename.startswith(_PACKAGE):
+            break  # What lies further out called the export, and has nothing to do with it.
+        if not any(part in frame.filename for part in _OTHERS):
+            place = f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+            lines.append(f"{place}\n    {frame.line}" if frame.line else place)
+    return lines[::-1]
+
+
+class Frames:
+    """The frames of a program's operations, by name.
+
+    Parameters
+    ----------
+    content : bytes
+        What `collect` returned.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        found = json.loads(content)
+        self._frames: list[str] = found["frames"]
+        self._stacks: list[list[int]] = found["stacks"]
+        self._nodes: dict[str, int] = found["nodes"]
+        self._layers = frozenset(found["layers"])
+
+    def of(self, node: str) -> list[str]:
+        """Return the frames of a node, innermost last.
+
+        Loops and inlined functions put names of their own before an operation's, so the
+        longest known end of the name counts.
+        """
+        parts = node.split("/")
+        ends = ("/".join(parts[start:]) for start in range(len(parts)))
+        known = next((self._nodes[end] for end in ends if end in self._nodes), None)
+        return [] if known is None else [self._frames[i] for i in self._stacks[known]]
+
+    def place(self, node: str, kind: str) -> str:
+        """Return a line that says which layer, or else which operation, a node belongs to."""
+        for part in reversed(node.split("/")[:-1]):
+            # Entering a layer's scope again gave it a number.
+            for name in (re.sub(r"_\d+$", "", part), part):
+                if name in self._layers:
+                    return f"  in layer {name!r} ({kind})"
+        return f"  in operation {node!r} ({kind})"
+
+
+def nodes_in(message: str) -> list[str]:
+    """Return the names of the nodes that TensorFlow's message blames, first named first."""
+    found = (next(filter(None, match)) for match in _NODE.findall(message))
+    return list(dict.fromkeys(name.strip(",") for name in found))
