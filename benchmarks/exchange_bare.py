@@ -81,13 +81,15 @@ class Bare:
         center = Center(nbytes)
         listener = socket.create_server(("127.0.0.1", 0))
         with closing(listener):
-            threading.Thread(target=self._accept, args=(listener, center, nbytes)).start()
+            threading.Thread(
+                target=self._accept, args=(listener, center, nbytes), daemon=True
+            ).start()
             yield listener.getsockname()[1]
 
     def _accept(self, listener: socket.socket, center: Center, nbytes: int) -> None:
         for _ in range(CLIENTS):
             sock, _address = listener.accept()
-            threading.Thread(target=self._echo, args=(sock, center, nbytes)).start()
+            threading.Thread(target=self._echo, args=(sock, center, nbytes), daemon=True).start()
 
     def _echo(self, sock: socket.socket, center: Center, nbytes: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -204,13 +206,14 @@ def measure(side: Side, nbytes: int, seconds: float) -> float:
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(CLIENTS)
     server_pipe, server_end = context.Pipe()
-    server = context.Process(target=_serve, args=(side, nbytes, server_end))
+    server = context.Process(target=_serve, args=(side, nbytes, server_end), daemon=True)
     server.start()
     port = _take(server_pipe)
     pipes, clients = [], []
     for _ in range(CLIENTS):
         pipe, end = context.Pipe()
-        client = context.Process(target=_drive, args=(side, nbytes, port, seconds, start, end))
+        arguments = (side, nbytes, port, seconds, start, end)
+        client = context.Process(target=_drive, args=arguments, daemon=True)
         client.start()
         pipes.append(pipe)
         clients.append(client)

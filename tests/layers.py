@@ -16,7 +16,7 @@ LAYERS = {
     "program.spec": 1,
     "ps.store": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2, "worker": 2,
     "telemetry": 2,
-    "training": 3, "server": 3, "session": 3, "run": 3, "tensorspark": 3,
+    "training": 3, "roster": 3, "server": 3, "session": 3, "run": 3, "tensorspark": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
 }  # fmt: skip
 """Of modules and packages; the longest name that fits decides."""

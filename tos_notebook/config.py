@@ -33,8 +33,11 @@ def positive(name: str, value: Any) -> float:
     ConfigError
         It is something else.
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not 0 < number < math.inf:
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not 0 < number < math.inf:
         raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
     return number
 
@@ -47,6 +50,6 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     ConfigError
         It is something else.
     """
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
-    return str(value)
+    return value

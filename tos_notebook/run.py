@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from .cluster.jobs import cancel, job_error, run_job
 from .combiners import as_combiner
 from .config import at_least_one, positive
-from .control import Command, RunEvent
+from .control import Command, RunEvent, RunState
 from .data.partitioners import Partitioner, RandomPartitioner
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
     from .program.base import Program
     from .worker.task import Task
+
+logger = logging.getLogger(__name__)
+
+Sinks = Sequence[Callable[[Any], object]]
+
+ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
+"""States in which another epoch may begin."""
 
 STOP_GRACE = 1.0
 """Seconds in which workers may end their milestone before the Spark job is cancelled."""
@@ -190,9 +198,7 @@ class Run:
         buffer, _ = self._training.store.read()
         return self._program.layout.tensors(buffer)
 
-    def evaluate(
-        self, *columns: npt.ArrayLike, batch_size: int = 1000
-    ) -> Mapping[str, float]:
+    def evaluate(self, *columns: npt.ArrayLike, batch_size: int = 1000) -> Mapping[str, float]:
         """Return loss and metrics over other rows, with the present parameters.
 
         They are written into the user's model or session first.
@@ -329,12 +335,12 @@ class Run:
 
     def _train(self) -> None:
         epoch = 0
-        while epoch < self._plan.epochs and self._training.machine.active:
+        while epoch < self._plan.epochs and self.state in ONWARD:
             leg = self._training.begin_leg(self._source, epoch, self._last_epoch(epoch))
             description = f"{self.run_id}: epochs from {epoch + 1} of {self._plan.epochs}"
             run_job(self._sc, self._source.tasks(self._sc), self._task, self.run_id, description)
             epoch = leg.last_epoch + 1
-            if epoch < self._plan.epochs and self._training.machine.active:
+            if epoch < self._plan.epochs and self.state in ONWARD:
                 self._lay_out(epoch)
 
     def _last_epoch(self, first: int) -> int:
@@ -376,18 +382,24 @@ class Run:
     def _end(self) -> None:
         training = self._training
         try:
-            if training.machine.active:
-                training.report(RunEvent.ENDED)
             self._keep()
             self._source.close()
         except Exception as error:
             training.fail(error if isinstance(error, TosError) else TosError(str(error)))
-        finally:
-            self._on_end()
-            message = None if training.error is None else str(training.error)
-            self._bus.publish(RunFinished(time.time(), self.state, message))
+        if training.machine.active:
+            training.report(RunEvent.ENDED)
+        self._on_end()
+        message = None if training.error is None else str(training.error)
+        self._bus.publish(RunFinished(time.time(), self.state, message))
+        self._close_bus()
+        self._done.set()
+
+    def _close_bus(self) -> None:
+        try:
             self._bus.close()
-            self._done.set()
+        except WaitTimeout as error:
+            # The training is over and its weights are kept; only a sink is behind.
+            logger.warning("Run %s: %s", self.run_id, error)
 
     def _keep(self) -> None:
         """Write the center parameters into the user's model or session."""
@@ -395,6 +407,3 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id}: {self.state}>"
-
-
-Sinks = Sequence[Callable[[Any], object]]

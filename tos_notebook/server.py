@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import RemoteProtocolError, SessionClosed
-from .training import Member, Training
+from .roster import Member
+from .training import Training
 from .transport.auth import Secret
 from .transport.base import Address, Buffer
 from .transport.shared import attach
@@ -98,6 +99,8 @@ class WorkerHandler:
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
+        if self._member is None and not isinstance(message, Join):
+            raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         follows = isinstance(message, Push) and not self._shared
         expected = len(self._buffer) if follows else 0
         if nbytes != expected:
@@ -106,9 +109,7 @@ class WorkerHandler:
             )
         return self._buffer.data if nbytes else None
 
-    def handle(
-        self, message: Request, payload: memoryview | None
-    ) -> tuple[Answer, Buffer | None]:
+    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """See `Handler.handle`."""
         if isinstance(message, Join):
             return self._join(message)

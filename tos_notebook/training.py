@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,19 +20,11 @@ import numpy.typing as npt
 from .combiners.base import Combiner, Pushes
 from .control import Command, Machine, RunEvent, RunState
 from .data.source import DataSource
-from .errors import (
-    NonFiniteUpdate,
-    RemoteProtocolError,
-    SessionClosed,
-    TosError,
-    WorkerError,
-)
+from .errors import NonFiniteUpdate, RemoteProtocolError, SessionClosed, TosError, WorkerError
 from .events import (
     CommandAccepted,
-    CommandApplied,
     EpochFinished,
     Event,
-    MilestoneCommitted,
     PartitionFinished,
     StateChanged,
     UpdateSkipped,
@@ -41,8 +32,9 @@ from .events import (
     WorkerJoined,
     WorkerLost,
 )
-from .ps.ledger import Admission, Ledger, Position
 from .ps import store as ps
+from .ps.ledger import Admission, Ledger, Position
+from .roster import Leg, Member, Roster, Settings
 from .wire.messages import (
     Directive,
     Failed,
@@ -66,54 +58,6 @@ LONG_POLL = 0.5
 
 SETTLE = 5.0
 """Seconds that the end of a run waits for pushes that are being merged."""
-
-
-@dataclass(eq=False, slots=True)
-class Member:
-    """A worker that has joined, as the server sees it."""
-
-    partition: int
-    attempt: int
-    task: int
-    executor: str
-    host: str
-    settings_version: int
-    """Of its latest push."""
-    waiting: bool = False
-    left: bool = False
-
-    def who(self) -> dict[str, Any]:
-        """Return what events say of it."""
-        names = ("partition", "attempt", "executor", "host")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(slots=True)
-class Leg:
-    """The epochs that one Spark job trains, over one layout of the data."""
-
-    source: DataSource
-    first_epoch: int
-    last_epoch: int
-    started: int = field(init=False)
-    """The latest epoch that a worker has begun."""
-
-    def __post_init__(self) -> None:
-        self.started = self.first_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    sync_interval: int
-    learning_rate: float | None
-    combiner: Combiner
-
-    def for_worker(self) -> dict[str, Any]:
-        return {
-            "sync_interval": self.sync_interval,
-            "learning_rate": self.learning_rate,
-            "pushes": self.combiner.pushes,
-        }
 
 
 class Training:
@@ -157,17 +101,14 @@ class Training:
         self._on_failure = on_failure
         self._non_finite = non_finite
         self._ledger = Ledger()
-        self._members: dict[int, Member] = {}
+        self._roster = Roster(Settings(sync_interval, None, combiner), publish)
         self._leg: Leg | None = None
-        self._settings = [_Settings(sync_interval, None, combiner)]
-        self._pending: dict[int, tuple[str, str]] = {}
-        self._pausing = False
         self._merging = 0
         self._samples: Counter[int] = Counter()
-        # Orders changes of settings, and is taken before all other locks. Never wait for the
-        # store under the state's lock: a user's combiner may hold the store for long.
+        # Orders changes of settings; taken before all other locks.
         self._steering = threading.Lock()
-        # Reentrant, so that small helpers can say for themselves what they guard.
+        # Reentrant, so that small helpers can say for themselves what they guard. Nobody waits
+        # for the store while holding it: a user's combiner may keep the store for long.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
 
@@ -176,14 +117,15 @@ class Training:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings in force for whoever asks next, and the combiner."""
-        return self._settings[-1].for_worker() | {"combiner": self._settings[-1].combiner}
+        settings = self._roster.settings
+        return settings.for_worker() | {"combiner": settings.combiner}
 
     def begin_leg(self, source: DataSource, first_epoch: int, last_epoch: int) -> Leg:
         """Let the workers of the next Spark job in."""
         with self._lock:
             self._leg = Leg(source, first_epoch, last_epoch)
             self._ledger.partitions = source.partitions
-            self._members.clear()
+            self._roster.clear()
             return self._leg
 
     def command(self, command: Command, detail: str) -> None:
@@ -199,7 +141,8 @@ class Training:
             self.machine.command(command)
             self._publish(CommandAccepted(time.time(), command, detail))
             self._report_state(before)
-            self._pausing = command is Command.PAUSE or (self._pausing and command in PASSIVE)
+            if command not in PASSIVE:
+                self._roster.watch_pause(command is Command.PAUSE)
             self._changed.notify_all()
 
     def report(self, event: RunEvent) -> None:
@@ -229,8 +172,7 @@ class Training:
                 # The store must know it before the first worker prepares a push for it.
                 self.store.swap(changes["combiner"])
             with self._lock:
-                self._settings.append(replace(self._settings[-1], **changes))
-                self._pending[len(self._settings) - 1] = (command, detail)
+                self._roster.change(command, detail, **changes)
 
     def end_leg_early(self, detail: str) -> None:
         """Let the workers leave when the latest epoch that any of them has begun is done."""
@@ -270,11 +212,13 @@ class Training:
         ------
         SessionClosed
             It belongs to a run or a job that is over.
+        RemoteProtocolError
+            There is no such partition.
         """
         executor, host = self._locate(message.task)
         with self._lock:
             leg, position = self._begin(message)
-            version = len(self._settings) - 1
+            version = self._roster.version
             member = Member(
                 message.partition,
                 message.attempt,
@@ -283,14 +227,8 @@ class Training:
                 host if host != "?" else message.host,
                 version,
             )
-            self._replace(member)
-            if self.machine.state is RunState.STARTING:
-                self.report(RunEvent.STARTED)
-            now = time.time()
-            self._publish(
-                WorkerJoined(now, **member.who(), epoch=position.epoch, resumed_at=position.steps)
-            )
-            settings, last_epoch = self._settings[-1].for_worker(), leg.last_epoch
+            self._enter(member, position)
+            settings, last_epoch = self._roster.settings.for_worker(), leg.last_epoch
             directive = self._next(member, position.epoch)
         return member, Joined(
             position.epoch,
@@ -312,19 +250,21 @@ class Training:
         RemoteProtocolError
             The push contradicts itself, or what was committed before; nothing was changed.
         """
+        _check_range("base_version", message.base_version, 0, self.store.version)
+        _check_range("samples", message.samples, max(1, message.steps), math.inf)
         with self._lock:
-            kind = self._checked(message).combiner.pushes
+            kind = self._roster.settings_of(message.settings_version).combiner.pushes
             status = self._admit(member, message)
-            workers = sum(not m.left for m in self._members.values())
+            workers = max(1, len(self._roster.active()))
         version = None
         if status == "committed":
-            version = self._merge(member, message, update, kind, max(1, workers))
+            version = self._merge(member, message, update, kind, workers)
             status = "skipped" if version is None else status
         if version is None:
             version = self.store.read(update)[1]
         with self._lock:
-            self._acknowledge(member, message.settings_version)
-            news = self._news(message.settings_version)
+            self._roster.acknowledge(member, message.settings_version)
+            news = self._roster.news(message.settings_version)
             return Reply(version, status, self._tell(member), *news)
 
     def _merge(
@@ -342,15 +282,16 @@ class Training:
         try:
             self.store.check_finite(update)
             merged = self.store.merge(update, push)
-            self._publish(_milestone(member, message, merged, update.nbytes))
         except Exception as error:
             self._refuse(member, message, error)
             return None
+        else:
+            self._publish(member.milestone(message, merged, update.nbytes))
+            return merged.version
         finally:
             with self._changed:
                 self._merging -= 1
                 self._changed.notify_all()
-        return merged.version
 
     def _refuse(self, member: Member, message: Push, error: Exception) -> None:
         """Deal with an update that was not merged: leave it out, or end the run."""
@@ -370,39 +311,37 @@ class Training:
         Raises
         ------
         RemoteProtocolError
-            It did not train what was committed: the data is another one than before.
+            It did not train what was committed: its rows are others than before.
         """
         with self._lock:
-            if self._is_current(member) and self.machine.active:
+            if self._roster.is_current(member) and self.machine.active:
                 self._check_finish(member, message)
                 admission = self._ledger.finish(message.epoch, member.partition, member.task)
                 if admission is Admission.COMMIT:
                     self._report_finish(member, message)
-            return Proceed(
-                self._next(member, message.epoch + 1), *self._news(member.settings_version)
-            )
+            directive = self._next(member, message.epoch + 1)
+            return Proceed(directive, *self._roster.news(member.settings_version))
 
     def poll(self, member: Member, message: Poll) -> Proceed:
         """Answer a waiting worker: at once if it may go on, else after `LONG_POLL`."""
         with self._changed:
-            member.waiting = True
-            self._report_pause()
+            self._roster.wait(member)
             self._changed.wait_for(
                 lambda: self._directive(member) is not Directive.WAIT, timeout=LONG_POLL
             )
             directive = self._tell(member)
             member.waiting = directive is Directive.WAIT
-            return Proceed(directive, *self._news(message.settings_version))
+            return Proceed(directive, *self._roster.news(message.settings_version))
 
     def failed(self, member: Member, message: Failed) -> Proceed:
         """Record what a worker raised; the second time at one place it ends the run.
 
-        What a superseded attempt raises, or one whose run is over, is nobody's business.
+        What a superseded attempt raises counts for nothing, nor what comes after the end.
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
         error = WorkerError(message.message, **member.who(), frames=message.frames)
         with self._lock:
-            if not self._is_current(member) or not self.machine.active:
+            if not self._roster.is_current(member) or not self.machine.active:
                 return leave
             again = any(
                 (e.message, e.partition) == (error.message, error.partition) for e in self.failures
@@ -413,7 +352,7 @@ class Training:
                     time.time(), **member.who(), message=error.message, frames=error.frames
                 )
             )
-            self._leave(member)
+            self._roster.leave(member)
         if again:
             self.fail(error)
         return leave
@@ -421,14 +360,20 @@ class Training:
     def lost(self, member: Member, reason: str) -> None:
         """Take note that a worker's connection ended."""
         with self._lock:
-            if self._is_current(member) and self.machine.active and not member.left:
+            if self._roster.present(member.partition) is member and self.machine.active:
                 self._publish(WorkerLost(time.time(), **member.who(), reason=reason))
-                self._leave(member)
+                self._roster.leave(member)
 
     def rows(self, member: Member, column: int) -> npt.NDArray[Any]:
-        """Return one column of a worker's partition, which the driver holds."""
+        """Return one column of a worker's partition, which the driver holds.
+
+        Raises
+        ------
+        RemoteProtocolError
+            There is no such column, or the partition is not the worker's any more.
+        """
         with self._lock:
-            leg = self._leg if self._is_current(member) else None
+            leg = self._leg if self._roster.is_current(member) else None
         rows = None if leg is None else leg.source.rows(member.partition)
         if rows is None or not 0 <= column < len(rows):
             raise RemoteProtocolError(f"There is no column {column} to fetch.")
@@ -445,15 +390,21 @@ class Training:
             raise SessionClosed(f"Partition {message.partition} belongs to a later attempt by now.")
         return leg, position
 
-    def _replace(self, member: Member) -> None:
-        """Let a member have its partition, in place of an earlier attempt."""
-        earlier = self._members.get(member.partition)
+    def _enter(self, member: Member, position: Position) -> None:
+        earlier = self._roster.present(member.partition)
         if earlier is not None:
             self.lost(earlier, "a later attempt has taken its place")
-        self._members[member.partition] = member
+        self._roster.enter(member)
+        if self.machine.state is RunState.STARTING:
+            self.report(RunEvent.STARTED)
+        self._publish(
+            WorkerJoined(
+                time.time(), **member.who(), epoch=position.epoch, resumed_at=position.steps
+            )
+        )
 
     def _admit(self, member: Member, message: Push) -> Status:
-        if not self._is_current(member):
+        if not self._roster.is_current(member):
             return "superseded"
         if not self.machine.active:
             return "skipped"
@@ -467,9 +418,9 @@ class Training:
         committed = self._ledger.committed(message.epoch, member.partition).steps
         if message.steps != committed or message.samples < 0:
             raise RemoteProtocolError(
-                f"Partition {member.partition}, epoch {message.epoch}: expected {committed} batches "
-                f"as committed, got {message.steps} of {message.samples} rows. A partition must "
-                "hold the same rows at every attempt: cache the data."
+                f"Partition {member.partition}, epoch {message.epoch}: expected {committed} "
+                f"batches, as committed; got {message.steps} batches of {message.samples} rows. "
+                "A partition must hold the same rows at every attempt: cache the data."
             )
 
     def _report_finish(self, member: Member, message: Finish) -> None:
@@ -482,92 +433,36 @@ class Training:
     def _next(self, member: Member, epoch: int) -> Directive:
         """Return what a worker does that is about to begin an epoch."""
         leg = self._leg
-        if not self._is_current(member) or leg is None or epoch > leg.last_epoch:
-            self._leave(member)
+        if leg is None or epoch > leg.last_epoch:
+            self._roster.leave(member)
             return Directive.LEAVE
-        leg.started = max(leg.started, epoch)
+        if self._roster.is_current(member):
+            leg.started = max(leg.started, epoch)
         return self._tell(member)
-
-    def _report_state(self, before: str) -> None:
-        if self.machine.state != before:
-            self._publish(StateChanged(time.time(), self.machine.state))
-
-    def _is_current(self, member: Member) -> bool:
-        return self._members.get(member.partition) is member
-
-    def _is_idle(self) -> bool:
-        return self._merging == 0
-
-    def _directive(self, member: Member) -> Directive:
-        if not self._is_current(member):
-            return Directive.STOP
-        return DIRECTIVES.get(self.machine.state, Directive.STOP)
 
     def _tell(self, member: Member) -> Directive:
         """Return what a worker does next; one that is told to stop leaves in order."""
         directive = self._directive(member)
         if directive is Directive.STOP:
-            self._leave(member)
+            self._roster.leave(member)
         return directive
 
-    def _leave(self, member: Member) -> None:
-        """Expect nothing more of a member, nor let anything wait for it."""
-        member.left = True
-        self._report_pause()
-        self._report_applied()
+    def _directive(self, member: Member) -> Directive:
+        if not self._roster.is_current(member):
+            return Directive.STOP
+        return DIRECTIVES.get(self.machine.state, Directive.STOP)
 
-    def _news(self, known: int) -> tuple[int, dict[str, Any] | None]:
-        """Return the settings' version, and the settings if the worker has older ones."""
-        newest = len(self._settings) - 1
-        return newest, None if known == newest else self._settings[-1].for_worker()
+    def _report_state(self, before: str) -> None:
+        if self.machine.state != before:
+            self._publish(StateChanged(time.time(), self.machine.state))
 
-    def _checked(self, message: Push) -> _Settings:
-        """Return the settings under which a worker prepared its push."""
-        _check_range("settings_version", message.settings_version, 0, len(self._settings) - 1)
-        _check_range("base_version", message.base_version, 0, self.store.version)
-        _check_range("samples", message.samples, 1, math.inf)
-        return self._settings[message.settings_version]
-
-    def _acknowledge(self, member: Member, version: int) -> None:
-        member.settings_version = version
-        self._report_applied()
-
-    def _report_applied(self) -> None:
-        """Report the changed settings that by now every active worker has used."""
-        used = [m.settings_version for m in self._members.values() if not m.left]
-        for pending in [v for v in self._pending if used and v <= min(used)]:
-            self._publish(CommandApplied(time.time(), *self._pending.pop(pending)))
-
-    def _report_pause(self) -> None:
-        """Report a pause once every active worker waits."""
-        if self._pausing and all(m.waiting or m.left for m in self._members.values()):
-            self._pausing = False
-            self._publish(CommandApplied(time.time(), Command.PAUSE, "every worker waits"))
+    def _is_idle(self) -> bool:
+        return self._merging == 0
 
 
-def _check_range(field_name: str, value: int, low: int, high: float) -> None:
+def _check_range(name: str, value: int, low: int, high: float) -> None:
     if not low <= value <= high:
-        raise RemoteProtocolError(f"Push.{field_name}: expected {low} to {high}, got {value}.")
-
-
-def _milestone(member: Member, message: Push, merged: ps.Merge, nbytes: int) -> MilestoneCommitted:
-    return MilestoneCommitted(
-        time=time.time(),
-        **member.who(),
-        epoch=message.epoch,
-        sequence=message.sequence,
-        steps=message.steps,
-        samples=message.samples,
-        loss=message.loss,
-        staleness=merged.staleness,
-        version=merged.version,
-        compute=message.compute,
-        wait=message.wait,
-        exchange=message.exchange,
-        bytes_up=nbytes,
-        bytes_down=nbytes,
-        metrics=message.metrics,
-    )
+        raise RemoteProtocolError(f"Push.{name}: expected {low} to {high}, got {value}.")
 
 
 _STATUS: dict[Admission, Status] = {

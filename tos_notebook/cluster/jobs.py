@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import errors
 from ..errors import ClusterUnreachable, TosError, WorkerEnvironment
-from .storage import reason
+from ..wire.messages import Refused
+from ..wire.refusals import error_of
+from .failures import java_text, reason
 
-_PYTHON_ERROR = re.compile(
-    r"^(?:[\w.]+\.)?(?P<name>\w+(?:Error|Exception|\w*)): (?P<text>.*)$", re.M
-)
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+_OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
 
 
-def run_job(sc: Any, rdd: Any, task: Callable[..., Any], group: str, description: str) -> None:
+def run_job(
+    sc: SparkContext, rdd: RDD[Any], task: Callable[..., Any], group: str, description: str
+) -> None:
     """Run a task over every partition of an RDD and wait for the end.
 
     Parameters
@@ -25,22 +29,22 @@ def run_job(sc: Any, rdd: Any, task: Callable[..., Any], group: str, description
     task : callable
         A function of (partition number, iterator).
     group : str
-        For `cancel`.
+        For `cancel`; no group may be used again after that.
     description : str
         Shown in Spark's own user interface.
 
     Raises
     ------
-    Py4JJavaError
-        The job failed or was cancelled; `job_error` says which.
+    Exception
+        The job failed or was cancelled; `job_error` says why.
     """
     sc.setJobGroup(group, description, interruptOnCancel=True)
     rdd.mapPartitionsWithIndex(task).count()
 
 
-def cancel(sc: Any, group: str) -> None:
-    """Cancel a group's jobs, from any thread."""
-    sc.cancelJobGroup(group)
+def cancel(sc: SparkContext, group: str) -> None:
+    """Cancel a group's jobs, those to come included; from any thread."""
+    sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
 
 def job_error(error: BaseException) -> TosError:
@@ -51,15 +55,13 @@ def job_error(error: BaseException) -> TosError:
     error : BaseException
         What `run_job` raised.
     """
-    text = str(error)
+    text = java_text(error)
     if "No module named 'tos_notebook" in text:
         return WorkerEnvironment(
             "An executor cannot import this package. Install it there, or connect with "
             "tos_notebook.connect, which sends it."
         )
-    for found in reversed(list(_PYTHON_ERROR.finditer(text))):
-        cls = getattr(errors, found["name"], None)
-        if isinstance(cls, type) and issubclass(cls, TosError) and cls is not errors.WorkerError:
-            if cls is not errors.InvalidTransition:
-                return cls(found["text"].strip())
+    own = list(_OWN_ERROR.finditer(text))
+    if own:
+        return error_of(Refused(own[-1]["name"], own[-1]["text"]))
     return ClusterUnreachable(f"The Spark job failed: {reason(error)}")

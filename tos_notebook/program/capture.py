@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CaptureError
@@ -19,6 +22,7 @@ def capture(model: Any, **options: Any) -> Program:
     **options
         For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
+        For a Keras model, that of `tos_notebook.program.keras.KerasProgram`: ``labels``.
 
     Returns
     -------
@@ -35,36 +39,44 @@ def capture(model: Any, **options: Any) -> Program:
     >>> program = capture(train_op, feeds=[x, y_], loss=loss, session=sess)   # doctest: +SKIP
     """
     if isinstance(model, Program):
+        _check_options(options, (), "A captured program")
         return model
     if _is_keras(model):
         from .keras import KerasProgram
 
-        if options:
-            raise CaptureError(
-                f"A Keras model carries its own inputs, loss and metrics; got also {list(options)}."
-            )
-        return KerasProgram(model)
+        _check_options(options, _parameters(KerasProgram), "A Keras model")
+        return KerasProgram(model, **options)
     return _capture_graph(model, options)
 
 
 def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
-    from .graph import GraphProgram
-
     if not _is_graph_element(train_op):
         raise CaptureError(
             "Expected a compiled Keras model, or a train operation of a TF1-style graph; got "
             f"{train_op!r} of type {type(train_op).__name__}."
         )
+    from .graph import GraphProgram
+
+    _check_options(options, _parameters(GraphProgram), "A graph")
     missing = [name for name in ("feeds", "session") if options.get(name) is None]
     if missing:
         raise CaptureError(
             f"A graph needs {' and '.join(missing)}: "
             "capture(train_op, feeds=[x, y_], loss=loss, session=sess)."
         )
-    try:
-        return GraphProgram(train_op, **options)
-    except TypeError as error:
-        raise CaptureError(f"Unknown option for a graph: {error}") from error
+    return GraphProgram(train_op, **options)
+
+
+def _parameters(program: type[Program]) -> tuple[str, ...]:
+    return tuple(inspect.signature(program).parameters)[1:]
+
+
+def _check_options(options: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for name in options.keys() - set(known):
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        takes = f"takes {', '.join(known)}" if known else "takes no options"
+        raise CaptureError(f"{what} {takes}; got also {name!r}.{hint}")
 
 
 def _is_keras(model: Any) -> bool:

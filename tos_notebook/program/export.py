@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
-from .frames import FRAMES_FILE, graphs
+from .frames import FRAMES_FILE, graphs, operations
 from .spec import SPEC_FILE, ProgramSpec
 
 BOUND_TO_THE_DRIVER = {
@@ -70,14 +70,14 @@ class Step:
         self.copies = _kept_batches(function.graph)
 
 
-def trace(apply: Callable[[Batch], dict[str, tf.Tensor]], columns: Sequence[tf.TensorSpec]) -> Any:
+def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.TensorSpec]) -> Any:
     """Trace what a step does with one batch.
 
     Parameters
     ----------
     apply : callable
-        Takes a batch (one tensor per feed), trains on it, and returns the outputs by name:
-        scalar tensors.
+        Takes a batch, an argument for each feed, trains on it, and returns the outputs by
+        name: scalar tensors.
     columns : sequence of tf.TensorSpec
         dtype and shape, batch dimension included, of each feed's data.
 
@@ -93,14 +93,14 @@ def trace(apply: Callable[[Batch], dict[str, tf.Tensor]], columns: Sequence[tf.T
     UnsupportedProgram
         The step holds an operation that only the driver can run.
     """
-    function = tf.function(apply, autograph=False).get_concrete_function(tuple(columns))
+    function = tf.function(apply, autograph=False).get_concrete_function(*columns)
     for name, value in function.structured_outputs.items():
         if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):
             raise ShapeMismatch(
                 f"A training step's output {name!r} must be a scalar tensor, got {value!r}. "
                 "Reduce it with tf.reduce_mean."
             )
-    refuse_driver_bound(_operations(function.graph))
+    refuse_driver_bound(operations(function.graph))
     return function
 
 
@@ -134,7 +134,7 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
     running = tf.constant([name in step.running for name in outputs], tf.bool)
 
     def values_of(batch: Batch) -> tf.Tensor:
-        found = step.function(batch)
+        found = step.function(*batch)
         if not outputs:
             return tf.zeros([0], tf.float64)
         return tf.stack([tf.cast(found[name], tf.float64) for name in outputs])
@@ -194,16 +194,6 @@ def _assigns_an_input(graph: Any) -> bool:
         if op.type in SHARES_MEMORY:
             pending.extend(t.op for t in op.inputs)
     return False
-
-
-def _operations(graph: tf.Graph) -> Iterator[tuple[str, str]]:
-    """Yield (type, name) of every operation, those inside called functions included."""
-    definition = graph.as_graph_def()
-    for node in definition.node:
-        yield node.op, node.name
-    for function in definition.library.function:
-        for node in function.node_def:
-            yield node.op, node.name
 
 
 def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:

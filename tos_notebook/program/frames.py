@@ -30,6 +30,23 @@ def graphs(graph: Any) -> Iterator[Any]:
             yield from graphs(inner)
 
 
+def operations(graph: Any) -> Iterator[tuple[str, str]]:
+    """Yield (type, name) of every operation, those inside called functions included."""
+    definition = graph.as_graph_def()
+    for node in definition.node:
+        yield node.op, node.name
+    for function in definition.library.function:
+        for node in function.node_def:
+            yield node.op, node.name
+
+
+def ends_of(node: str) -> Iterator[str]:
+    """Yield a node's name and its ever shorter ends: loops and inlined functions prefix names."""
+    parts = node.split("/")
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])
+
+
 def collect(operations: Iterable[Any], layers: Sequence[str] = ()) -> bytes:
     """Return the user's frames of operations, for `Frames`.
 
@@ -90,14 +107,8 @@ class Frames:
         self._layers = frozenset(found["layers"])
 
     def of(self, node: str) -> list[str]:
-        """Return the frames of a node, innermost last.
-
-        Loops and inlined functions put names of their own before an operation's, so the
-        longest known end of the name counts.
-        """
-        parts = node.split("/")
-        ends = ("/".join(parts[start:]) for start in range(len(parts)))
-        known = next((self._nodes[end] for end in ends if end in self._nodes), None)
+        """Return the frames of a node, innermost last."""
+        known = next((self._nodes[end] for end in ends_of(node) if end in self._nodes), None)
         return [] if known is None else [self._frames[i] for i in self._stacks[known]]
 
     def place(self, node: str, kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array, Layout
 from .base import ColumnType, Program
 from .eager import eagerly
-from .export import Batch, Step, export, layout_of
+from .export import Step, ancestors, export, layout_of, trace
+from .frames import collect, graphs
 from .spec import FeedSpec, ProgramSpec
 
 
@@ -27,37 +29,46 @@ class KerasProgram(Program):
     Parameters
     ----------
     model : keras.Model
-        Built and compiled.
+        Built and compiled. A record's fields are its inputs, in the order of `feeds` (a dict's
+        keys are sorted), then its labels.
+    labels : int, optional
+        How many labels a record has; one for each output by default. 0 for a model whose own
+        ``train_step`` needs none.
 
     Raises
     ------
     CaptureError
         The model is not built or not compiled, or Keras runs on another backend.
     UnsupportedProgram
-        It has no weights that could be trained.
+        It has no weights that could be trained, or needs this process to train them.
     """
 
     kind = "keras"
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, labels: int | None = None) -> None:
         super().__init__()
         _check(model)
         self._model = model
         with eagerly():
-            model.optimizer.build(model.trainable_variables)
-        self._weights = [w for w in model.weights if _arithmetic(w)]
+            if model.optimizer is not None:
+                model.optimizer.build(model.trainable_variables)
+        self._weights = [w for w in model.weights if w.trainable or _is_number(w)]
         self.layout = _layout(self._weights)
-        self.feeds = tuple(_inputs(model)) + tuple(_labels(model))
+        self._inputs = _inputs(model)
+        self._outputs = getattr(_functional(model), "_outputs_struct", None)
+        self._features = len(keras.tree.flatten(self._inputs))
+        count = len(keras.tree.flatten(self._outputs)) if labels is None else labels
+        names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+        self.feeds = (
+            *keras.tree.flatten(self._inputs),
+            *(FeedSpec(name, None, None) for name in names),
+        )
 
     def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly():
             function = trace(self._apply, specs)
-            outputs = sorted(function.structured_outputs, key=lambda name: name != "loss")
-            spec = ProgramSpec(
-                self.kind, self.feeds, self.layout, tuple(outputs), self.has_learning_rate
-            )
             step = Step(
                 [w.value for w in self._weights],
                 function,
@@ -65,14 +76,14 @@ class KerasProgram(Program):
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
             )
+            outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
+            spec = ProgramSpec(self.kind, self.feeds, self.layout, outputs, rate is not None)
             operations = (op for g in graphs(function.graph) for op in g.get_operations())
-            layers = [layer.name for layer in self._model._flatten_layers()]
+            layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
             return spec, export(step, spec, specs, collect(operations, layers))
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
-        data: tuple[Any, ...] = (_structured(self._model, batch[: self._inputs]),)
-        if labels := batch[self._inputs :]:
-            data += (_pack(getattr(self._model, "_outputs_struct", None), labels),)
+        data = tuple(d for d in self._structured(batch) if d is not None)
         logs = self._model.train_step(data)
         if not isinstance(logs, Mapping):
             raise CaptureError(
@@ -81,9 +92,17 @@ class KerasProgram(Program):
             )
         return dict(logs)
 
+    def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any]:
+        """Return features and labels in the structures (tensor, list, dict) the model expects."""
+        features, labels = columns[: self._features], columns[self._features :]
+        return _pack(self._inputs, features), _pack(self._outputs, labels)
+
     @property
     def _learning_rate(self) -> Any:
-        rate = self._model.optimizer._learning_rate
+        optimizer = self._model.optimizer
+        # A wrapper that scales the loss has a learning rate of its own, which does nothing.
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        rate = getattr(optimizer, "_learning_rate", None)
         return rate if isinstance(rate, keras.Variable) else None
 
     @property
@@ -101,19 +120,15 @@ class KerasProgram(Program):
         values = self.layout.tensors(buffer).values()
         with eagerly():
             for weight, value in zip(self._weights, values, strict=True):
-                weight.assign(value)
+                # A copy: TensorFlow may go on using the array it is given.
+                weight.assign(np.array(value))
 
     def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         """See `Program.evaluate`."""
-        inputs = len(_inputs(self._model))
-        labels = list(columns[inputs:])
+        features, labels = self._structured(list(columns))
         with eagerly():
             found = self._model.evaluate(
-                _structured(self._model, list(columns[:inputs])),
-                labels[0] if len(labels) == 1 else labels or None,
-                batch_size=batch_size,
-                verbose=0,
-                return_dict=True,
+                features, labels, batch_size=batch_size, verbose=0, return_dict=True
             )
         return {name: float(value) for name, value in found.items()}
 
@@ -124,7 +139,7 @@ def _check(model: Any) -> None:
             f"Keras runs on backend {keras.backend.backend()!r}; expected 'tensorflow'. Set "
             "KERAS_BACKEND=tensorflow before importing keras."
         )
-    if not model.built:
+    if not _is_built(model):
         raise CaptureError(
             f"Model {model.name!r} has no weights yet. Give it a keras.Input, or call it once on "
             "a batch."
@@ -142,7 +157,13 @@ def _check(model: Any) -> None:
         )
 
 
-def _arithmetic(weight: Any) -> bool:
+def _is_built(model: Any) -> bool:
+    """Whether a model, or all it is made of (where it is never called itself), is built."""
+    parts = list(model._flatten_layers(include_self=False, recursive=False))
+    return model.built or (bool(parts) and all(part.built for part in parts))
+
+
+def _is_number(weight: Any) -> bool:
     return np.dtype(tf.as_dtype(weight.dtype).as_numpy_dtype).kind in "fiu"
 
 
@@ -153,22 +174,54 @@ def _layout(weights: Sequence[Any]) -> Layout:
     return layout_of(names, [w.value for w in weights])
 
 
-def _inputs(model: Any) -> list[FeedSpec]:
-    tensors = getattr(model, "inputs", None)
+def _functional(model: Any) -> Any:
+    return getattr(model, "_functional", None) or model
+
+
+def _inputs(model: Any) -> Any:
+    """Return the structure of a model's inputs, with a `FeedSpec` for each."""
+    struct = getattr(_functional(model), "_inputs_struct", None)
+    if struct is not None:
+        return keras.tree.map_structure(
+            lambda t: FeedSpec(t.name, t.dtype, tuple(t.shape[1:])), struct
+        )
+    # A subclass knows only the shapes it was built with, by argument.
+    shapes = list((model._build_shapes_dict or {}).values())
+    if len(shapes) != 1 or _is_shape(shapes[0]):
+        return FeedSpec("x", None, None)
+    numbers = itertools.count()
+    return keras.tree.map_shape_structure(
+        lambda _: FeedSpec(f"x{next(numbers)}", None, None), shapes[0]
+    )
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(d, int | None) for d in value)
+
+
+def _pack(struct: Any, tensors: Sequence[Any]) -> Any:
+    """Return tensors in a structure; one alone stays bare, as users feed it."""
     if not tensors:
-        return [FeedSpec("x", None, None)]
-    return [FeedSpec(t.name, t.dtype, tuple(t.shape[1:])) for t in tensors]
+        return None
+    if len(tensors) == 1 and not isinstance(struct, dict):
+        return tensors[0]
+    if len(keras.tree.flatten(struct)) != len(tensors):
+        return list(tensors)
+    return keras.tree.pack_sequence_as(struct, list(tensors))
 
 
-def _labels(model: Any) -> list[FeedSpec]:
-    count = len(getattr(model, "outputs", None) or [None])
-    names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
-    return [FeedSpec(name, None, None) for name in names]
+def _running(model: Any, function: Any) -> frozenset[str]:
+    """Return the outputs that are computed from a metric's variables.
 
-
-def _structured(model: Any, features: list[Any]) -> Any:
-    """Return the features in the structure the model was built with (tensor, list, dict)."""
-    if len(features) == 1:
-        return features[0]
-    return keras.tree.pack_sequence_as(model.input, features)
-
+    A ``train_step`` of the user's own may return the batch's loss under the same name as the
+    metric that averages it.
+    """
+    handles = {id(v.value.handle) for metric in model.metrics for v in metric.variables}
+    captured = {
+        inner.op.name for outer, inner in function.graph.captures if id(outer) in handles
+    }
+    return frozenset(
+        name
+        for name, value in function.structured_outputs.items()
+        if not captured.isdisjoint(op.name for op in ancestors([value], control=False))
+    )

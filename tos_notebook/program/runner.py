@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
+from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .spec import SPEC_FILE, ProgramSpec, Trained
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -37,13 +39,39 @@ def configure_threads(cores: int) -> None:
         return
 
 
+def summary(error: BaseException) -> str:
+    """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    str
+        ``TypeName: text``.
+    """
+    text = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    lines = (_DECORATION.sub("", line).strip() for line in text.splitlines())
+    return f"{type(error).__name__}: {next(filter(None, lines), 'no message')}"
+
+
+_DECORATION = re.compile(
+    r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
+    r"|\[\[\{\{node .*|\[Op:.*\]|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
+)
+"""What TensorFlow puts around the sentence that says what is wrong."""
+
+
 def _tensor(array: Array) -> tf.Tensor:
     """Wrap an array, without copying it where that is safe.
 
     It costs about 1 µs, against 100 µs for a copy of 800 kB; but TensorFlow aborts the
-    process when it meets a wrapped buffer at another alignment than its own allocator's.
+    process when it meets a wrapped buffer at another alignment than its own allocator's,
+    and numpy wraps neither an array that is read-only nor one that is not in native order.
     """
-    if array.ctypes.data % ALIGNMENT or not array.flags.c_contiguous:
+    flags = array.flags
+    if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
         return tf.constant(array)
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
@@ -61,6 +89,7 @@ class TensorFlowRunner:
         with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
             with zipfile.ZipFile(io.BytesIO(archive)) as packed:
                 self.spec = ProgramSpec.from_json(packed.read(SPEC_FILE))
+                self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
             with tf.device("CPU:0"):
                 self._module: Any = tf.saved_model.load(folder)
@@ -78,6 +107,22 @@ class TensorFlowRunner:
         )
         values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
         return Trained([np.asarray(v) for v in new], values)
+
+    def explain(self, error: BaseException) -> list[str]:
+        """See `Runner.explain`."""
+        if not isinstance(error, tf.errors.OpError):
+            return []
+        frames = Frames(self._frames)
+        nodes = nodes_in(error.message)
+        found = next(filter(None, map(frames.of, nodes)), [])
+        if found or not nodes:
+            return found
+        return [frames.place(nodes[-1], self._kind(nodes[-1]))]
+
+    def _kind(self, node: str) -> str:
+        """Return a node's type, whatever prefix it got while it ran."""
+        kinds = {name: kind for kind, name in operations(self._function.graph)}
+        return next((kinds[end] for end in ends_of(node) if end in kinds), node.split("/")[-1])
 
     def set_learning_rate(self, value: float) -> None:
         """See `Runner.set_learning_rate`."""

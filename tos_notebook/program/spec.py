@@ -123,10 +123,16 @@ class Runner(Protocol):
         Parameters
         ----------
         vectors : sequence of ndarray, one per segment, shape (segment.size,)
-            Only read; they may share memory with the program until the next call.
+            Only read; the caller's again once the call returns.
         columns : sequence of ndarray, one per feed, shape (rows, ...)
+            Likewise. At least one row.
         batch_size : int
             The last batch holds what is left of the rows.
+
+        Returns
+        -------
+        Trained
+            Its vectors may share memory with the program; they keep their values.
         """
         ...
 
@@ -136,6 +142,23 @@ class Runner(Protocol):
 
     def reset(self) -> None:
         """Put everything local (optimizer slots, counters) back to its captured value."""
+        ...
+
+    def explain(self, error: BaseException) -> list[str]:
+        """Return the lines of the user's code that made what failed in `train`.
+
+        Parameters
+        ----------
+        error : BaseException
+            What `train` raised.
+
+        Returns
+        -------
+        list of str
+            Frames as `traceback.format_list` writes them, without the last line break, innermost
+            last; the layer's name where no code of the user's made the operation. Empty
+            if the error is none of the program's own.
+        """
         ...
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
-OTHERS = ("/site-packages/", "/dist-packages/", "/pyspark/", "/tos_notebook/", "<frozen ")
+OTHERS = ("/site-packages/", "/dist-packages/", "/pyspark/", "<frozen ")
 """Parts of the file names of frames that are not the user's."""
 
-DETAILS = 12
-"""How many frames that are not the user's are kept, the innermost."""
+FOLDERS = (str(Path(__file__).parents[1]) + "/", sysconfig.get_path("stdlib") + "/")
+"""Where this package and the standard library lie: their frames are not the user's either."""
+
+OWN, DETAILS = 40, 12
+"""How many of the user's frames and of the others are kept, the innermost. A recursion
+without end has a thousand."""
+
+MAX_TEXT = 32_768
+"""Characters of the exception's text that are kept; TensorFlow's may hold a whole graph."""
 
 
 def describe(error: BaseException) -> tuple[str, list[str]]:
@@ -30,11 +39,12 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
     summary = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in summary if _is_users(frame.filename)]
     others = [frame for frame in summary if not _is_users(frame.filename)]
-    return f"{type(error).__name__}: {error}", [*_lines(own), *_lines(others[-DETAILS:])]
+    message = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+    return message, [*_lines(own[-OWN:]), *_lines(others[-DETAILS:])]
 
 
 def _is_users(filename: str) -> bool:
-    return not any(part in filename for part in OTHERS)
+    return not filename.startswith(FOLDERS) and not any(part in filename for part in OTHERS)
 
 
 def _lines(frames: Iterable[traceback.FrameSummary]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
@@ -15,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.blocks import Columns, concatenate, epoch_order
-from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, TransportError
+from ..errors import (
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+    SessionClosed,
+    TosError,
+    TransportError,
+)
 from ..params import Array, aligned_empty
 from ..program.spec import Runner
 from ..transport.base import Connection
@@ -96,9 +104,8 @@ class Worker:
         self._clock = clock
         # Holds in turn what was adopted, the update, and the reply: one copy of the model,
         # which the server works on directly where it shares the segment.
-        self._segment = Segment(runner.spec.layout.nbytes)
-        self._buffer = self._segment.buffer
-        self._vectors = runner.spec.layout.vectors(self._buffer)
+        self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._vectors: list[Array] = []
         self._shared = False
         self._settings_version = -1
         self._sync_interval = 1
@@ -125,22 +132,25 @@ class Worker:
             self._adopt_settings(joined.settings_version, joined.settings)
             if self._goes_on(joined.directive):
                 self._train(joined, self._load(blocks))
-        except (TransportError, ProtocolError):
+        except (TransportError, ProtocolError, SessionClosed):
             # Between worker and server; there is nobody left to tell, or nothing to add.
             raise
         except Exception as error:
-            message, frames = describe(error)
-            self._ask(Failed(message, frames), Proceed)
+            # A server that is gone must not hide what the user's code raised.
+            with suppress(TosError):
+                self._ask(Failed(*describe(error)), Proceed)
             raise
 
     def _open(self) -> Joined:
-        join = replace(self._join, segment=self._segment.name)
-        with self._segment:
-            answer, payload = self._connection.request(join)
+        layout = self._runner.spec.layout
+        with Segment(layout.nbytes) as segment:
+            join = replace(self._join, segment=segment.name)
+            answer, payload = self._connection.request(join, into=segment.buffer)
         joined = _expect(Joined, answer, join)
-        if not joined.shared:
-            self._buffer[:] = np.frombuffer(payload or b"", np.uint8)
-        self._shared = joined.shared
+        if joined.shared == (payload is not None):
+            raise RemoteProtocolError("Expected the parameters either shared or sent with Joined.")
+        self._buffer, self._shared = segment.buffer, joined.shared
+        self._vectors = layout.vectors(self._buffer)
         self._version = joined.version
         return joined
 

@@ -1,0 +1,135 @@
+"""The ceiling: two bare processes side by side, without Spark and without an exchange.
+
+Each has one TensorFlow thread and half of MNIST decoded in memory, gathers the same shuffled
+rows into the same kind of buffer, and calls the same loop of `Model.train_step` in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tos_notebook.params import Array, aligned_empty
+
+from .data import mnist
+from .models import network
+from .peers import Peer
+
+PROCESSES = 2
+
+
+class Calls(NamedTuple):
+    """When the calls of one process ended, on the machine's monotonic clock."""
+
+    first: float
+    last: float
+    first_samples: int
+    samples: int
+
+
+class Ceiling:
+    """Two bare processes; a context manager.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The network's.
+    steps : int
+        Batches in one call of TensorFlow.
+    batch_size : int
+    """
+
+    def __init__(self, sizes: Sequence[int], steps: int, batch_size: int) -> None:
+        with ExitStack() as stack:
+            self._peers = [
+                stack.enter_context(Peer(bare_loop, sizes, steps, batch_size, number))
+                for number in range(PROCESSES)
+            ]
+            self._stack = stack.pop_all()
+
+    def rate(self, epochs: int) -> float:
+        """Train and return samples per second, of both together.
+
+        Counted as ours are: from the end of the first call of all to the end of the last,
+        without the first call's samples.
+        """
+        for peer in self._peers:
+            peer.start(epochs)
+        calls = [peer.result() for peer in self._peers]
+        earliest = min(calls)
+        samples = sum(c.samples for c in calls) - earliest.first_samples
+        return samples / (max(c.last for c in calls) - earliest.first)
+
+    def __enter__(self) -> Ceiling:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+
+def bare_loop(
+    sizes: Sequence[int], steps: int, batch_size: int, number: int
+) -> Callable[[int], Calls]:
+    """Return the function that one of the processes runs."""
+    from tos_notebook.program.runner import configure_threads
+
+    configure_threads(1)
+    train = train_function(network(sizes), batch_size)
+    columns = [column[number::PROCESSES].copy() for column in mnist()[0]]
+    rows, block = len(columns[0]), steps * batch_size
+    buffers = [_buffer(column, block) for column in columns]
+    random = np.random.default_rng(number)
+
+    def run(epochs: int) -> Calls:
+        ends = []
+        for _ in range(epochs):
+            order = random.permutation(rows)
+            for start in range(0, rows, block):
+                index = order[start : start + block]
+                train(*(_gather(c, index, b) for c, b in zip(columns, buffers, strict=True)))
+                ends.append(perf_counter())
+        return Calls(ends[0], ends[-1], min(block, rows), rows * epochs)
+
+    return run
+
+
+def _buffer(column: Array, rows: int) -> Array:
+    shape = (rows, *column.shape[1:])
+    nbytes = int(np.prod(shape)) * column.itemsize
+    return aligned_empty(nbytes).view(column.dtype).reshape(shape)
+
+
+def _gather(column: Array, index: Array, buffer: Array) -> Array:
+    return np.take(column, index, axis=0, out=buffer[: len(index)], mode="clip")
+
+
+def train_function(model: Any, batch_size: int) -> Callable[[Array, Array], float]:
+    """Return a function that trains on rows, batch by batch, in one call of TensorFlow."""
+    import tensorflow as tf
+
+    model.optimizer.build(model.trainable_variables)
+
+    def train(x: Any, y: Any) -> Any:
+        rows = tf.shape(x)[0]
+        model.reset_metrics()
+
+        def one_step(start: Any, _: Any) -> Any:
+            stop = tf.minimum(start + batch_size, rows)
+            return stop, model.train_step((x[start:stop], y[start:stop]))["loss"]
+
+        return tf.while_loop(
+            lambda start, _: start < rows,
+            one_step,
+            (tf.constant(0), tf.constant(0.0)),
+            parallel_iterations=1,
+        )[1]
+
+    specs = [tf.TensorSpec([None, model.inputs[0].shape[1]], tf.uint8)]
+    specs += [tf.TensorSpec([None], tf.int64)]
+    traced = tf.function(train, autograph=False, input_signature=specs)
+    wrap = tf.experimental.dlpack.from_dlpack
+    return lambda x, y: float(traced(wrap(x.__dlpack__()), wrap(y.__dlpack__())))

@@ -1,0 +1,107 @@
+"""What every benchmark program shares: options, rows, the table, the machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from tos_notebook.demo import quiet_stderr
+from tos_notebook.errors import TosError
+
+PACKAGES = ("pyspark", "tensorflow", "keras", "numpy")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result.
+
+    Parameters
+    ----------
+    what : str
+    value : float
+    unit : str
+        ``x`` for a ratio of two rates.
+    goal : str
+        What it should be, such as ``>= 0.95``; empty for what has no goal.
+    parts : dict of str
+        What the value is made of, and where the rest goes.
+    """
+
+    what: str
+    value: float
+    unit: str
+    goal: str = ""
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        goal = f"  (goal {self.goal})" if self.goal else ""
+        lines = [f"{self.what:<58} {self.value:9.3f} {self.unit:<6}{goal}"]
+        lines += [f"    {name:<34} {text}" for name, text in self.parts.items()]
+        return "\n".join(lines)
+
+
+def machine() -> str:
+    """Return the machine and the versions, in one line."""
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"{found[1] if found else platform.machine()}, {cores} cores, {memory:.0f} GiB, load "
+        f"{os.getloadavg()[0]:.1f}; Python {platform.python_version()}, {packages}"
+    )
+
+
+def rate(samples_per_second: float) -> str:
+    """Return a rate as text."""
+    return f"{samples_per_second:,.0f} samples/s"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time as text."""
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def print_table(rows: Iterable[Row]) -> None:
+    """Print machine and rows."""
+    print(f"\n{machine()}\n")
+    for row in rows:
+        print(row)
+
+
+def program(measure: Callable[[bool], list[Row]], about: str | None) -> None:
+    """Run one benchmark as a program.
+
+    Parameters
+    ----------
+    measure : callable
+        Takes whether to be quick.
+    about : str
+        The module's docstring.
+    """
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here instead")
+    options = parser.parse_args()
+    try:
+        with quiet_stderr():
+            rows = measure(options.quick)
+    except TosError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    if options.json is None:
+        print_table(rows)
+    else:
+        options.json.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return what `program` wrote with ``--json``."""
+    return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -1,0 +1,61 @@
+"""The networks that are trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+SOFTMAX = (784, 10)
+TWO_NN = (784, 200, 200, 10)
+WIDE = (784, 1000, 1000, 10)
+
+
+def network(
+    sizes: Sequence[int],
+    *,
+    pixels: bool = True,
+    optimizer: str = "SGD",
+    metrics: Sequence[str] = (),
+    steps_per_execution: int = 1,
+) -> Any:
+    """Return a compiled Keras network.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Inputs, hidden layers, classes.
+    pixels : bool
+        Whether it is fed uint8 from 0 to 255, which it rescales itself, else float32.
+    optimizer : {"SGD", "Adam"}
+        With a learning rate of 0.1 or 0.001.
+    metrics : sequence of str
+    steps_per_execution : int
+        For `fit`.
+    """
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    import keras
+
+    first = [keras.layers.Rescaling(1 / 255)] if pixels else []
+    hidden = [keras.layers.Dense(size, activation="relu") for size in sizes[1:-1]]
+    model = keras.Sequential(
+        [
+            keras.Input((sizes[0],), dtype="uint8" if pixels else "float32"),
+            *first,
+            *hidden,
+            keras.layers.Dense(sizes[-1], activation="softmax"),
+        ]
+    )
+    rules = {"SGD": keras.optimizers.SGD(0.1), "Adam": keras.optimizers.Adam(1e-3)}
+    model.compile(
+        rules[optimizer],
+        "sparse_categorical_crossentropy",
+        metrics=list(metrics),
+        steps_per_execution=steps_per_execution,
+    )
+    return model
+
+
+def name_of(sizes: Sequence[int]) -> str:
+    """Return the sizes as text."""
+    return "-".join(map(str, sizes))

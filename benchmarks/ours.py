@@ -1,0 +1,81 @@
+"""Runs of ours, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+from tos_notebook.combiners import as_combiner
+from tos_notebook.ps.store import Push, Store
+
+BATCH_SIZE = 100
+MASTER = "local[2]"
+
+
+@contextmanager
+def spark() -> Iterator[Any]:
+    """Start Spark with two warm executors, and stop it afterwards."""
+    session = tos.connect(MASTER)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run. Rates in samples per second, times in seconds."""
+
+    samples: int
+    steady: float
+    """From the first to the last milestone, without the first one's samples."""
+    wall: float
+    """Of the whole call."""
+    until_first: float
+    after_last: float
+    compute: float
+    exchange: float
+    wait: float
+    """Means over a worker's milestones."""
+
+    @property
+    def whole(self) -> float:
+        """Rate over the whole call."""
+        return self.samples / self.wall
+
+
+def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any) -> Measured:
+    """Run and measure."""
+    began, clock = time.time(), time.perf_counter()
+    run = session.run(data, epochs, **options)
+    wall = time.perf_counter() - clock
+    history = run.history
+    first, last = history["time"].iloc[0], history["time"].max()
+    samples = int(history["samples"].sum())
+    return Measured(
+        samples,
+        (samples - int(history["samples"].iloc[0])) / (last - first),
+        wall,
+        first - began,
+        began + wall - last,
+        *(float(history[name].mean()) for name in ("compute", "exchange", "wait")),
+    )
+
+
+def combine_seconds(program: Any, combiner: str, merges: int = 20) -> float:
+    """Return the seconds of one merge into parameters of a program's size, by itself."""
+    store = Store(program.layout, program.read(), as_combiner(combiner))
+    update = program.layout.allocate()
+    times = []
+    for version in range(merges):
+        update[:] = 0
+        began = time.perf_counter()
+        store.merge(update, Push(0, version, 10, 10 * BATCH_SIZE, 2))
+        times.append(time.perf_counter() - began)
+    return float(np.median(times))
