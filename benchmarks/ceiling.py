@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -32,33 +33,31 @@ class Calls(NamedTuple):
 
 
 class Ceiling:
-    """Two bare processes; a context manager.
+    """Two bare processes; a context manager."""
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        The network's.
-    steps : int
-        Batches in one call of TensorFlow.
-    batch_size : int
-    """
-
-    def __init__(self, sizes: Sequence[int], steps: int, batch_size: int) -> None:
+    def __init__(self) -> None:
         with ExitStack() as stack:
             self._peers = [
-                stack.enter_context(Peer(bare_loop, sizes, steps, batch_size, number))
-                for number in range(PROCESSES)
+                stack.enter_context(Peer(bare_loops, number)) for number in range(PROCESSES)
             ]
             self._stack = stack.pop_all()
 
-    def rate(self, epochs: int) -> float:
+    def rate(self, sizes: Sequence[int], steps: int, batch_size: int, epochs: int) -> float:
         """Train and return samples per second, of both together.
 
         Counted as ours are: from the end of the first call of all to the end of the last,
         without the first call's samples.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            The network's.
+        steps : int
+            Batches in one call of TensorFlow.
+        batch_size, epochs : int
         """
         for peer in self._peers:
-            peer.start(epochs)
+            peer.start(tuple(sizes), steps * batch_size, batch_size, epochs)
         calls = [peer.result() for peer in self._peers]
         earliest = min(calls)
         samples = sum(c.samples for c in calls) - earliest.first_samples
@@ -71,21 +70,19 @@ class Ceiling:
         self._stack.__exit__(*error)
 
 
-def bare_loop(
-    sizes: Sequence[int], steps: int, batch_size: int, number: int
-) -> Callable[[int], Calls]:
+def bare_loops(number: int) -> Callable[[tuple[int, ...], int, int, int], Calls]:
     """Return the function that one of the processes runs."""
     from tos_notebook.program.runner import configure_threads
 
     configure_threads(1)
-    train = train_function(network(sizes), batch_size)
     columns = [column[number::PROCESSES].copy() for column in mnist()[0]]
-    rows, block = len(columns[0]), steps * batch_size
-    buffers = [_buffer(column, block) for column in columns]
     random = np.random.default_rng(number)
+    traced = cache(lambda sizes, batch_size: train_function(network(sizes), batch_size))
 
-    def run(epochs: int) -> Calls:
-        ends = []
+    def run(sizes: tuple[int, ...], block: int, batch_size: int, epochs: int) -> Calls:
+        train = traced(sizes, batch_size)
+        buffers = [_buffer(column, block) for column in columns]
+        rows, ends = len(columns[0]), []
         for _ in range(epochs):
             order = random.permutation(rows)
             for start in range(0, rows, block):

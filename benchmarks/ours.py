@@ -42,7 +42,8 @@ class Measured:
     compute: float
     exchange: float
     wait: float
-    """Means over a worker's milestones."""
+    interval: float
+    """Means over a worker's milestones; the last from one to the next."""
 
     @property
     def whole(self) -> float:
@@ -53,9 +54,8 @@ class Measured:
 def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any) -> Measured:
     """Run and measure."""
     began, clock = time.time(), time.perf_counter()
-    run = session.run(data, epochs, **options)
+    history = session.run(data, epochs, **options).history
     wall = time.perf_counter() - clock
-    history = run.history
     first, last = history["time"].iloc[0], history["time"].max()
     samples = int(history["samples"].sum())
     return Measured(
@@ -65,6 +65,7 @@ def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any
         first - began,
         began + wall - last,
         *(float(history[name].mean()) for name in ("compute", "exchange", "wait")),
+        float(history.groupby("partition")["time"].diff().mean()),
     )
 
 

@@ -56,24 +56,22 @@ class Pair:
     ours: Measured
 
 
-def run_case(spark: Any, data: Labelled, case: Case, quick: bool) -> list[Row]:
+def run_case(spark: Any, ceiling: Ceiling, data: Labelled, case: Case, quick: bool) -> list[Row]:
     """Measure one case in turns, after a warm-up of both sides."""
     epochs = case.quick_epochs if quick else case.epochs
     captured = tos.capture(network(case.sizes))
     settings = {"sync_interval": case.sync_interval, "batch_size": BATCH_SIZE}
-    with (
-        Ceiling(case.sizes, case.sync_interval, BATCH_SIZE) as ceiling,
-        tos.TrainingSession(spark, captured, combiner=COMBINER, **settings) as session,
-    ):
-        ceiling.rate(1)
+
+    def bare(epochs: int) -> float:
+        return ceiling.rate(case.sizes, case.sync_interval, BATCH_SIZE, epochs)
+
+    with tos.TrainingSession(spark, captured, combiner=COMBINER, **settings) as session:
+
+        def pairs(rounds: int, ours: int) -> list[Pair]:
+            return [Pair(bare(epochs), measure(session, data, ours)) for _ in range(rounds)]
+
+        bare(1)
         session.run(data, 1)
-
-        def pairs(rounds: int, epochs: int) -> list[Pair]:
-            return [
-                Pair(ceiling.rate(min(epochs, case.epochs)), measure(session, data, epochs))
-                for _ in range(rounds)
-            ]
-
         found = pairs(3 if quick else 5, epochs)
         rows = [steady_row(case, found, combine_seconds(captured, COMBINER))]
         if case.whole_goal is not None:
@@ -88,6 +86,7 @@ def steady_row(case: Case, pairs: Sequence[Pair], combine: float) -> Row:
     ours = [pair.ours for pair in pairs]
     ratio = median(pair.ours.steady / pair.ceiling for pair in pairs)
     means = {n: median(getattr(m, n) for m in ours) for n in ("compute", "exchange", "wait")}
+    means["gather and all else"] = median(m.interval for m in ours) - sum(means.values())
     parts = {
         "ours": rate(median(m.steady for m in ours)),
         "ceiling": rate(median(pair.ceiling for pair in pairs)),
@@ -115,8 +114,8 @@ def whole_row(case: Case, pairs: Sequence[Pair], epochs: int, goal: float) -> Ro
 def run(quick: bool) -> list[Row]:
     """Measure all cases on one Spark."""
     data, _ = mnist()
-    with spark() as session:
-        return [row for case in CASES for row in run_case(session, data, case, quick)]
+    with spark() as session, Ceiling() as ceiling:
+        return [row for case in CASES for row in run_case(session, ceiling, data, case, quick)]
 
 
 if __name__ == "__main__":

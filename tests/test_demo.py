@@ -61,7 +61,7 @@ def test_the_bundled_digits_are_learnt_and_reported_without_noise(tmp_path: Path
 
 
 def test_an_interrupt_stops_the_run_keeps_the_weights_and_says_so(tmp_path: Path) -> None:
-    """As Ctrl-C does, the signal goes to Spark's processes too."""
+    """As Ctrl-C does, the signal goes to the whole process group, so to the JVM as well."""
     with start(tmp_path, "--epochs", "1000000") as process:
         assert process.stdout is not None
         next(line for line in process.stdout if line.startswith("epoch "))

@@ -104,6 +104,7 @@ class Training:
         self._roster = Roster(Settings(sync_interval, None, combiner), publish)
         self._leg: Leg | None = None
         self._merging = 0
+        self._settled = False
         self._samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.
         self._steering = threading.Lock()
@@ -146,16 +147,19 @@ class Training:
             self._changed.notify_all()
 
     def report(self, event: RunEvent) -> None:
-        """Move the state machine by something that happened.
-
-        At the end of a run, waits for the pushes under way; none is merged afterwards.
-        """
+        """Move the state machine by something that happened."""
         with self._changed:
             before = self.machine.state
             self.machine.event(event)
             self._report_state(before)
             self._changed.notify_all()
-            if event is RunEvent.ENDED and not self._changed.wait_for(self._is_idle, SETTLE):
+
+    def settle(self) -> None:
+        """Merge no further push, and wait for those under way: the center is final."""
+        with self._changed:
+            self._settled = True
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._merging == 0, SETTLE):
                 log.warning("A push of %s is still being merged after its end.", self.run_id)
 
     def change_settings(self, command: Command, detail: str, **changes: Any) -> None:
@@ -406,7 +410,7 @@ class Training:
     def _admit(self, member: Member, message: Push) -> Status:
         if not self._roster.is_current(member):
             return "superseded"
-        if not self.machine.active:
+        if self._settled or not self.machine.active:
             return "skipped"
         admission = self._ledger.admit(
             message.epoch, member.partition, member.task, message.sequence, message.steps
@@ -448,16 +452,13 @@ class Training:
         return directive
 
     def _directive(self, member: Member) -> Directive:
-        if not self._roster.is_current(member):
+        if self._settled or not self._roster.is_current(member):
             return Directive.STOP
         return DIRECTIVES.get(self.machine.state, Directive.STOP)
 
     def _report_state(self, before: str) -> None:
         if self.machine.state != before:
             self._publish(StateChanged(time.time(), self.machine.state))
-
-    def _is_idle(self) -> bool:
-        return self._merging == 0
 
 
 def _check_range(name: str, value: int, low: int, high: float) -> None:

@@ -88,4 +88,6 @@ def _is_keras(model: Any) -> bool:
 def _is_graph_element(value: Any) -> bool:
     tf = sys.modules.get("tensorflow")
     values = value if isinstance(value, list | tuple) and value else [value]
-    return tf is not None and all(isinstance(v, tf.Operation | tf.Tensor | tf.Variable | str) for v in values)
+    return tf is not None and all(
+        isinstance(v, tf.Operation | tf.Tensor | tf.Variable | str) for v in values
+    )

@@ -24,6 +24,9 @@ BOUND_TO_THE_DRIVER = {
     "AnonymousIterator": "a dataset iterator",
     "QueueDequeue": "an input queue",
     "ReaderRead": "a file reader",
+    "HashTable": "a lookup table",
+    "MutableHashTable": "a lookup table",
+    "MutableDenseHashTable": "a lookup table",
 }
 """Operations that live in the driver's process, by the beginning of their type."""
 
@@ -46,6 +49,8 @@ class Step:
         What is synchronised, in the layout's order.
     function : ConcreteFunction
         What `trace` returned.
+    local : sequence of tf.Variable, optional
+        What else it uses, as far as TensorFlow does not see it.
     running : frozenset of str
         Outputs that are already means over all batches since `reset_metrics`; the others
         are averaged over the batches, weighted by samples.
@@ -58,12 +63,14 @@ class Step:
         self,
         parameters: Sequence[tf.Variable],
         function: Any,
+        local: Sequence[tf.Variable] = (),
         running: frozenset[str] = frozenset(),
         reset_metrics: Callable[[], None] = lambda: None,
         learning_rate: tf.Variable | None = None,
     ) -> None:
         self.parameters = tuple(parameters)
         self.function = function
+        self.local = tuple(local)
         self.running = running
         self.reset_metrics = reset_metrics
         self.learning_rate = learning_rate
@@ -93,7 +100,16 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
     UnsupportedProgram
         The step holds an operation that only the driver can run.
     """
-    function = tf.function(apply, autograph=False).get_concrete_function(*columns)
+
+    def guarded(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        try:
+            return apply(*batch)
+        except Exception:
+            # What the driver alone can run has no gradient: say that, rather than what follows.
+            refuse_driver_bound(operations(tf.compat.v1.get_default_graph()))
+            raise
+
+    function = tf.function(guarded, autograph=False).get_concrete_function(*columns)
     for name, value in function.structured_outputs.items():
         if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):
             raise ShapeMismatch(
@@ -137,7 +153,8 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
         found = step.function(*batch)
         if not outputs:
             return tf.zeros([0], tf.float64)
-        return tf.stack([tf.cast(found[name], tf.float64) for name in outputs])
+        # The reshape tells what is a scalar although the graph does not know it.
+        return tf.stack([tf.reshape(tf.cast(found[n], tf.float64), []) for n in outputs])
 
     def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
         batch = [column[start:stop] for column in columns]
@@ -164,19 +181,6 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
         return _flatten(step, layout), means
 
     return train
-
-
-def ancestors(fetches: Iterable[Any], control: bool = True) -> list[Any]:
-    """Return every operation that the fetches need, through data alone if not `control`."""
-    pending = [getattr(f, "op", f) for f in fetches]
-    seen: dict[str, Any] = {}
-    while pending:
-        op = pending.pop()
-        if op.name not in seen:
-            seen[op.name] = op
-            pending.extend(t.op for t in op.inputs)
-            pending.extend(op.control_inputs if control else ())
-    return list(seen.values())
 
 
 def _kept_batches(graph: Any) -> bool:
@@ -208,9 +212,7 @@ def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
                 )
 
 
-def export(
-    step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes
-) -> bytes:
+def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes) -> bytes:
     """Trace a step's training loop and pack it.
 
     Parameters
@@ -241,11 +243,18 @@ def export(
     module = tf.Module()
     module.train = train
     module.parameters = list(step.parameters)
-    known = {id(v) for v in module.parameters}
-    module.local = [v for v in concrete.graph.variables if id(v) not in known]
+    module.local = _without(step.parameters, [*step.local, *concrete.graph.variables])
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate
     return _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames})
+
+
+def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
+    """Return what was found and is not known, each once."""
+    others = {id(value): value for value in found}
+    for value in known:
+        others.pop(id(value), None)
+    return list(others.values())
 
 
 def _pack(module: tf.Module, notes: Mapping[str, bytes]) -> bytes:
@@ -264,9 +273,10 @@ def _pack(module: tf.Module, notes: Mapping[str, bytes]) -> bytes:
 def _save(module: tf.Module, folder: str) -> None:
     try:
         tf.saved_model.save(module, folder, signatures={})
-    except AssertionError as error:
+    except (AssertionError, KeyError) as error:
         # How TensorFlow reports a captured resource that it cannot save.
         raise UnsupportedProgram(
-            "The program uses a resource of this process that is not a variable, such as a lookup "
-            f"table: {str(error).splitlines()[0]} Look values up in Spark and feed the result."
+            "The program uses a resource of this process that is not a variable, such as a "
+            f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, and "
+            "feed what was found."
         ) from error

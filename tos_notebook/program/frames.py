@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,13 @@ from typing import Any
 FRAMES_FILE = "frames.json"
 """Name of the frames inside a program's archive."""
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + "/"
 _OTHERS = ("/site-packages/", "/dist-packages/", "<frozen ", sysconfig.get_paths()["stdlib"] + "/")
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Detected at node (\S+) defined|Node: '([^']+)'")
+
+
+Place = tuple[str, int, str]
+"""File name, line number and function."""
 
 
 def graphs(graph: Any) -> Iterator[Any]:
@@ -33,11 +38,26 @@ def graphs(graph: Any) -> Iterator[Any]:
 def operations(graph: Any) -> Iterator[tuple[str, str]]:
     """Yield (type, name) of every operation, those inside called functions included."""
     definition = graph.as_graph_def()
-    for node in definition.node:
-        yield node.op, node.name
-    for function in definition.library.function:
-        for node in function.node_def:
+    functions = {f.signature.name: f.node_def for f in definition.library.function}
+    pending = [definition.node]
+    while pending:
+        for node in pending.pop():
             yield node.op, node.name
+            called = (functions.pop(name, None) for name in _calls(node))
+            pending.extend(filter(None, called))
+
+
+def _calls(node: Any) -> Iterator[str]:
+    """Yield the names of the functions that a node may call."""
+    yield node.op
+    for value in node.attr.values():
+        yield from (f.name for f in [value.func, *value.list.func])
+
+
+def named_operations(graphs: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (name, operation) of what graphs hold."""
+    for graph in graphs:
+        yield from ((op.name, op) for op in graph.get_operations())
 
 
 def ends_of(node: str) -> Iterator[str]:
@@ -47,13 +67,13 @@ def ends_of(node: str) -> Iterator[str]:
         yield "/".join(parts[start:])
 
 
-def collect(operations: Iterable[Any], layers: Sequence[str] = ()) -> bytes:
+def collect(named: Iterable[tuple[str, Any]], layers: Sequence[str] = ()) -> bytes:
     """Return the user's frames of operations, for `Frames`.
 
     Parameters
     ----------
-    operations : iterable of tf.Operation
-        Of two with one name the first counts.
+    named : iterable of (str, tf.Operation)
+        Operations with the names they have in the program. Of two with one name the first counts.
     layers : sequence of str
         Names of layers, to name where an operation has no frames of the user's.
 
@@ -62,15 +82,16 @@ def collect(operations: Iterable[Any], layers: Sequence[str] = ()) -> bytes:
     bytes
         UTF-8 JSON: distinct frames, distinct stacks of them, the stack of each operation.
     """
-    frames: dict[str, int] = {}
+    frames: dict[Place, int] = {}
     stacks: dict[tuple[int, ...], int] = {}
     nodes: dict[str, int] = {}
-    for op in operations:
-        stack = tuple(frames.setdefault(line, len(frames)) for line in _users(op.traceback))
+    for name, op in named:
+        stack = tuple(frames.setdefault(place, len(frames)) for place in _users(op.traceback))
         if stack:
-            nodes.setdefault(op.name, stacks.setdefault(stack, len(stacks)))
+            nodes.setdefault(name, stacks.setdefault(stack, len(stacks)))
+    lines = traceback.format_list([traceback.FrameSummary(*place) for place in frames])
     found = {
-        "frames": list(frames),
+        "frames": [line.rstrip() for line in lines],
         "stacks": list(stacks),
         "nodes": nodes,
         "layers": list(layers),
@@ -78,16 +99,15 @@ def collect(operations: Iterable[Any], layers: Sequence[str] = ()) -> bytes:
     return json.dumps(found).encode()
 
 
-def _users(stack: Any) -> list[str]:
-    """Return a traceback's frames that are the user's, innermost last."""
-    lines: list[str] = []
-    for frame in reversed(stack):
+def _users(stack: Any) -> list[Place]:
+    """Return the places in a traceback that are the user's, innermost last."""
+    places: list[Place] = []
+    for frame in reversed(stack or ()):  # Gradients of loops have no traceback.
         if frame.filename.startswith(_PACKAGE):
             break  # What lies further out called the export, and has nothing to do with it.
         if not any(part in frame.filename for part in _OTHERS):
-            place = f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-            lines.append(f"{place}\n    {frame.line}" if frame.line else place)
-    return lines[::-1]
+            places.append((frame.filename, frame.lineno, frame.name))
+    return places[::-1]
 
 
 class Frames:
@@ -107,9 +127,9 @@ class Frames:
         self._layers = frozenset(found["layers"])
 
     def of(self, node: str) -> list[str]:
-        """Return the frames of a node, innermost last."""
-        known = next((self._nodes[end] for end in ends_of(node) if end in self._nodes), None)
-        return [] if known is None else [self._frames[i] for i in self._stacks[known]]
+        """Return the frames of an operation, innermost last; none if it has none."""
+        stack = self._stacks[self._nodes[node]] if node in self._nodes else []
+        return [self._frames[i] for i in stack]
 
     def place(self, node: str, kind: str) -> str:
         """Return a line that says which layer, or else which operation, a node belongs to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,10 @@ from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from ..params import Array
 from .base import ColumnType, Program
 from .eager import eagerly
-from .export import Batch, Step, export, layout_of, refuse_driver_bound
+from .export import Step, export, layout_of, refuse_driver_bound, trace
+from .frames import collect, graphs, named_operations
+from .rebuild import SCOPE, ancestors, as_function, cut_out
+from .refs import REFERENCES
 from .spec import FeedSpec, ProgramSpec
 
 v1 = tf.compat.v1
@@ -66,16 +69,17 @@ class GraphProgram(Program):
     ) -> None:
         super().__init__()
         self._session = session
-        self._graph = session.graph
+        self._graph = _graph_of(session)
         fetches = train_op if isinstance(train_op, list | tuple) else [train_op]
-        self._train = [self._element(op, "train operation") for op in fetches]
-        self._feeds = [self._placeholder(f) for f in feeds]
-        self._constants = {
-            self._placeholder(k, batched=False): v for k, v in (feed_dict or {}).items()
-        }
+        elements = [self._element(op, "train operation") for op in fetches]
+        self._train = [getattr(e, "op", e) for e in elements]
+        self._feeds = [self._placeholder(f) for f in _several(feeds)]
+        self._constants = self._fixed(feed_dict or {})
+        self._given = [*self._feeds, *self._constants]
         self._outputs = self._scalars(loss, metrics or {})
+        self._needed = ancestors([*self._train, *self._outputs.values()], self._given)
+        self._rate = self._learning_rate(learning_rate)
         self._params = self._parameters(params)
-        self._learning_rate = learning_rate
         self.feeds = tuple(_feed_spec(f) for f in self._feeds)
         self.layout = layout_of([_plain(v.name) for v in self._params], self._params)
         self._refuse_unfed()
@@ -95,21 +99,35 @@ class GraphProgram(Program):
             raise CaptureError(
                 f"The feed {value!r} is an operation; expected a tensor such as {value}:0."
             )
-        if batched and tensor.shape.rank == 0:
+        shape = _shape(tensor)
+        if batched and shape == ():
             raise ShapeMismatch(
                 f"Feed {tensor.name!r} is a scalar; records need a batch dimension. Give scalars "
                 "through feed_dict."
             )
-        if batched and tensor.shape.rank is not None and tensor.shape[0] is not None:
+        if batched and shape is not None and shape[0] is not None:
             raise ShapeMismatch(
-                f"Feed {tensor.name!r} has shape {tuple(tensor.shape)}: expected None as its first "
-                "dimension, since the last batch of a partition may be smaller."
+                f"Feed {tensor.name!r} has shape {shape}: expected None as its first dimension, "
+                "since the last batch of a partition may be smaller."
             )
         return tensor
 
+    def _fixed(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
+        fixed = {}
+        for key, value in feed_dict.items():
+            tensor = self._placeholder(key, batched=False)
+            array = np.asarray(value, tensor.dtype.as_numpy_dtype)
+            if not tensor.shape.is_compatible_with(array.shape):
+                raise ShapeMismatch(
+                    f"feed_dict: {tensor.name!r} has shape {_shape(tensor)}, got a value of shape "
+                    f"{array.shape}."
+                )
+            fixed[tensor] = array
+        return fixed
+
     def _scalars(self, loss: Any, metrics: Mapping[str, Any]) -> dict[str, Any]:
         named = ({} if loss is None else {"loss": loss}) | dict(metrics)
-        found = {name: self._element(v, name) for name, v in named.items()}
+        found = {name: self._read(self._element(v, name)) for name, v in named.items()}
         for name, tensor in found.items():
             if not isinstance(tensor, tf.Tensor) or tensor.shape.rank not in (0, None):
                 shape = getattr(tensor, "shape", "no shape: it is an operation")
@@ -119,10 +137,22 @@ class GraphProgram(Program):
                 )
         return found
 
+    def _read(self, element: Any) -> Any:
+        """Return the value of what may be a reference variable."""
+        if isinstance(element, tf.Tensor) and element.op.type in REFERENCES:
+            return self._graph.get_tensor_by_name(f"{element.op.name}/read:0")
+        return element
+
+    def _variables(self) -> list[Any]:
+        with self._graph.as_default():
+            return list(dict.fromkeys(v1.global_variables() + v1.local_variables()))
+
     def _parameters(self, params: Sequence[Any] | None) -> list[Any]:
         with self._graph.as_default():
-            chosen = list(v1.trainable_variables() if params is None else params)
-            known = set(map(id, v1.global_variables()))
+            # A learning rate that was left trainable would be set, and then overwritten.
+            default = [v for v in v1.trainable_variables() if v is not self._rate]
+        chosen = list(default if params is None else params)
+        known = set(map(id, self._variables()))
         for variable in chosen:
             if id(variable) not in known:
                 raise CaptureError(
@@ -135,74 +165,94 @@ class GraphProgram(Program):
             )
         return chosen
 
+    def _learning_rate(self, variable: Any) -> Any:
+        if variable is None:
+            return None
+        if not any(variable is v for v in self._variables()):
+            raise CaptureError(
+                f"The learning rate {variable!r} is not a variable of the session's graph. Give "
+                "the optimizer a tf.Variable(0.1, trainable=False), and name that."
+            )
+        if variable.op not in self._needed:
+            raise CaptureError(f"The train operation does not use the learning rate {variable!r}.")
+        return variable
+
     def _refuse_unfed(self) -> None:
         """Refuse placeholders that neither records nor `feed_dict` give a value."""
-        needed = _ancestors([*self._train, *self._outputs.values()])
-        refuse_driver_bound((op.type, op.name) for op in needed)
-        given = {t.op.name for t in [*self._feeds, *self._constants]}
-        for op in needed:
-            if op.type == "Placeholder" and op.name not in given:
+        refuse_driver_bound((op.type, op.name) for op in self._needed)
+        for op in self._needed:
+            if op.type == "Placeholder":
                 raise CaptureError(
                     f"The graph needs placeholder {op.name + ':0'!r}, which is neither among the "
                     f"feeds {[f.name for f in self._feeds]} nor in feed_dict."
                 )
 
     def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]:
-        spec = ProgramSpec(
-            self.kind, self.feeds, self.layout, tuple(self._outputs), self.has_learning_rate
-        )
+        names = tuple(self._outputs)
+        spec = ProgramSpec(self.kind, self.feeds, self.layout, names, self.has_learning_rate)
         values = self._values()
-        with self._graph.as_default():
-            meta = v1.train.export_meta_graph(clear_devices=True)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
+        own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
+        _, *functions = graphs(self._graph)
+        frames = collect([*own, *named_operations(functions)])
         with eagerly():
-            return spec, export(self._rebuild(meta, values), spec, specs)
+            return spec, export(self._rebuild(values, specs), spec, specs, frames)
 
-    def _rebuild(self, meta: Any, values: Mapping[str, Array]) -> Step:
-        """Rebuild the graph around eager variables of the given values."""
-        wrapped = v1.wrap_function(_importer(meta), [])
-        variables = {_plain(v.name): v for v in wrapped.graph.variables}
-        for name in values.keys() & variables.keys():
-            variables[name].assign(values[name])
-        names = list(self._outputs)
-        fetches = [self._outputs[n] for n in names] + self._train
-        function = _prune(wrapped, [*self._feeds, *self._constants], fetches)
-        constants = [tf.constant(v, k.dtype) for k, v in self._constants.items()]
-        feeds = [f.dtype for f in self._feeds]
+    def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
+        """Rebuild the step around eager variables of the given values."""
+        variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
+        function = as_function(
+            cut_out(self._graph, self._needed, variables),
+            self._given,
+            variables,
+            [t.name for t in self._outputs.values()],
+            [op.name for op in self._train],
+        )
 
-        def apply(batch: Batch) -> dict[str, tf.Tensor]:
-            cast = [tf.cast(b, t) if b.dtype != t else b for b, t in zip(batch, feeds, strict=True)]
-            found = function(*cast, *constants)
-            return dict(zip(names, found[: len(names)], strict=True))
+        def apply(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, self._feeds, strict=True)]
+            fixed = [tf.constant(v) for v in self._constants.values()]
+            return dict(zip(self._outputs, function(*fed, *fixed), strict=True))
 
-        rate = self._learning_rate
+        params = [variables.pop(v.op.name) for v in self._params]
         return Step(
-            [variables[_plain(v.name)] for v in self._params],
-            apply,
-            learning_rate=None if rate is None else variables[_plain(rate.name)],
+            params,
+            trace(apply, columns),
+            local=list(variables.values()),
+            learning_rate=None if self._rate is None else variables[self._rate.op.name],
         )
 
     def _values(self) -> dict[str, Array]:
-        """Return the session's value of every variable of the graph."""
-        with self._graph.as_default():
-            own = {_plain(v.name): v for v in v1.global_variables() + v1.local_variables()}
+        """Return the session's value of every variable that a step or a worker needs."""
+        known = {v.op.name: v for v in self._variables()}
+        used = [op.name for op in self._needed if op.type in ("VarHandleOp", *REFERENCES)]
+        for name in used:
+            if name not in known:
+                raise UnsupportedProgram(
+                    f"Variable {name!r} is in no collection of the graph, so that its value cannot "
+                    "be read. Create it without naming collections."
+                )
+        wanted = [*used, *(v.op.name for v in self._params)]
+        values: dict[str, Array] = self._fetch({name: known[name] for name in wanted})
+        return values
+
+    def _fetch(self, variables: Any) -> Any:
         try:
-            values: dict[str, Array] = self._session.run(own)
+            return self._session.run(variables)
         except tf.errors.FailedPreconditionError as error:
             raise CaptureError(
-                "A variable has no value in the session. Run the initializer, "
-                f"session.run(tf.global_variables_initializer()), before training. ({error.message})"
+                "A variable has no value in the session. Run the initializer, session.run("
+                f"tf.global_variables_initializer()), before training. ({error.message})"
             ) from error
-        return values
 
     @property
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
-        return self._learning_rate is not None
+        return self._rate is not None
 
     def read(self) -> npt.NDArray[np.uint8]:
         """See `Program.read`."""
-        return self.layout.pack(self._session.run(self._params))
+        return self.layout.pack(self._fetch(self._params))
 
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """See `Program.write`."""
@@ -225,37 +275,34 @@ class GraphProgram(Program):
         return {name: total / rows for name, total in totals.items()}
 
 
-def _importer(meta: Any) -> Callable[[], None]:
-    def import_graph() -> None:
-        # wrap_function lifts the imported variables only if nothing is returned.
-        v1.train.import_meta_graph(meta)
-
-    return import_graph
-
-
-def _prune(wrapped: Any, feeds: Iterable[Any], fetches: Iterable[Any]) -> Any:
-    element = wrapped.graph.as_graph_element
-    return wrapped.prune([element(f.name) for f in feeds], [element(f.name) for f in fetches])
-
-
 def _plain(name: str) -> str:
     """Return a variable's name without the output number."""
     return name.split(":")[0]
 
 
+def _shape(tensor: Any) -> tuple[int | None, ...] | None:
+    return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+
+
 def _feed_spec(tensor: Any) -> FeedSpec:
-    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list()[1:])
-    return FeedSpec(tensor.name, tensor.dtype.base_dtype.name, shape)
+    shape = _shape(tensor)
+    return FeedSpec(tensor.name, tensor.dtype.base_dtype.name, None if shape is None else shape[1:])
 
 
-def _ancestors(fetches: Iterable[Any]) -> list[Any]:
-    """Return every operation that the fetches need."""
-    pending = [getattr(f, "op", f) for f in fetches]
-    seen: dict[str, Any] = {}
-    while pending:
-        op = pending.pop()
-        if op.name not in seen:
-            seen[op.name] = op
-            pending.extend(t.op for t in op.inputs)
-            pending.extend(op.control_inputs)
-    return list(seen.values())
+def _graph_of(session: Any) -> tf.Graph:
+    graph = getattr(session, "graph", None)
+    if not isinstance(graph, tf.Graph):
+        raise CaptureError(
+            f"session: expected a tf.compat.v1.Session, got {session!r} of type "
+            f"{type(session).__name__}."
+        )
+    return graph
+
+
+def _several(feeds: Any) -> Sequence[Any]:
+    if not isinstance(feeds, list | tuple) or not feeds:
+        raise CaptureError(
+            f"feeds: expected a list of placeholders, one for each field of a record;"
+            f" got {feeds!r}."
+        )
+    return feeds

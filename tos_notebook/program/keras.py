@@ -15,8 +15,9 @@ from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array, Layout
 from .base import ColumnType, Program
 from .eager import eagerly
-from .export import Step, ancestors, export, layout_of, trace
-from .frames import collect, graphs
+from .export import Step, export, layout_of, trace
+from .frames import collect, graphs, named_operations
+from .rebuild import ancestors
 from .spec import FeedSpec, ProgramSpec
 
 
@@ -78,7 +79,7 @@ class KerasProgram(Program):
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
             spec = ProgramSpec(self.kind, self.feeds, self.layout, outputs, rate is not None)
-            operations = (op for g in graphs(function.graph) for op in g.get_operations())
+            operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
             return spec, export(step, spec, specs, collect(operations, layers))
 
@@ -152,8 +153,8 @@ def _check(model: Any) -> None:
         raise UnsupportedProgram(f"Model {model.name!r} has nothing to train: no trainable weight.")
     if model.run_eagerly:
         raise UnsupportedProgram(
-            f"Model {model.name!r} is compiled with run_eagerly=True: its Python code would have to "
-            "run on the executors. Compile it without."
+            f"Model {model.name!r} is compiled with run_eagerly=True: its Python code would have "
+            "to run on the executors. Compile it without."
         )
 
 
@@ -217,9 +218,7 @@ def _running(model: Any, function: Any) -> frozenset[str]:
     metric that averages it.
     """
     handles = {id(v.value.handle) for metric in model.metrics for v in metric.variables}
-    captured = {
-        inner.op.name for outer, inner in function.graph.captures if id(outer) in handles
-    }
+    captured = {inner.op.name for outer, inner in function.graph.captures if id(outer) in handles}
     return frozenset(
         name
         for name, value in function.structured_outputs.items()

@@ -20,6 +20,8 @@ from .spec import SPEC_FILE, ProgramSpec, Trained
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 
+from .eager import eagerly
+
 
 def configure_threads(cores: int) -> None:
     """Give TensorFlow this task's cores, before its first operation.
@@ -68,9 +70,11 @@ def _tensor(array: Array) -> tf.Tensor:
 
     It costs about 1 µs, against 100 µs for a copy of 800 kB; but TensorFlow aborts the
     process when it meets a wrapped buffer at another alignment than its own allocator's,
-    and numpy wraps neither an array that is read-only nor one that is not in native order.
+    and numpy wraps neither an array that is read-only nor one in another byte order.
     """
-    flags = array.flags
+    flags, dtype = array.flags, array.dtype
+    if not dtype.isnative:
+        return tf.constant(array.astype(dtype.newbyteorder("=")))
     if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
         return tf.constant(array)
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
@@ -91,46 +95,45 @@ class TensorFlowRunner:
                 self.spec = ProgramSpec.from_json(packed.read(SPEC_FILE))
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
-            with tf.device("CPU:0"):
+            with eagerly(), tf.device("CPU:0"):
                 self._module: Any = tf.saved_model.load(folder)
+                # Copies: both a variable's array and what it is assigned may share its memory.
+                self._initial = [np.array(v.numpy()) for v in self._module.local]
         self._function = self._module.train.concrete_functions[0]
-        self._initial = [v.numpy() for v in self._module.local]
-        self._batch_sizes: dict[int, tf.Tensor] = {}
 
-    def train(
-        self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int
-    ) -> Trained:
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
-        size = self._batch_sizes.setdefault(batch_size, tf.constant(batch_size, tf.int32))
-        new, means = self._function(
-            *[_tensor(v) for v in vectors], *[_tensor(c) for c in columns], size
-        )
-        values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
-        return Trained([np.asarray(v) for v in new], values)
+        with eagerly():
+            size = tf.constant(batch_size, tf.int32)
+            given = [_tensor(array) for array in (*vectors, *columns)]
+            new, means = self._function(*given, size)
+            values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
+            return Trained([v.numpy() for v in new], values)
 
     def explain(self, error: BaseException) -> list[str]:
         """See `Runner.explain`."""
         if not isinstance(error, tf.errors.OpError):
             return []
         frames = Frames(self._frames)
-        nodes = nodes_in(error.message)
-        found = next(filter(None, map(frames.of, nodes)), [])
-        if found or not nodes:
-            return found
-        return [frames.place(nodes[-1], self._kind(nodes[-1]))]
+        nodes = [self._operation(name) for name in nodes_in(error.message)]
+        found = next(filter(None, (frames.of(name) for name, _ in nodes)), [])
+        return found or [frames.place(*node) for node in nodes[:1]]
 
-    def _kind(self, node: str) -> str:
-        """Return a node's type, whatever prefix it got while it ran."""
+    def _operation(self, node: str) -> tuple[str, str]:
+        """Return name and type of the operation that ran as this node."""
         kinds = {name: kind for kind, name in operations(self._function.graph)}
-        return next((kinds[end] for end in ends_of(node) if end in kinds), node.split("/")[-1])
+        known = next((end for end in ends_of(node) if end in kinds), None)
+        return (node, "?") if known is None else (known, kinds[known])
 
     def set_learning_rate(self, value: float) -> None:
         """See `Runner.set_learning_rate`."""
         if not self.spec.learning_rate:
             raise InvalidTransition("running", "set learning_rate", "the program has no variable")
-        self._module.learning_rate.assign(value)
+        with eagerly():
+            self._module.learning_rate.assign(value)
 
     def reset(self) -> None:
         """See `Runner.reset`."""
-        for variable, value in zip(self._module.local, self._initial, strict=True):
-            variable.assign(value)
+        with eagerly():
+            for variable, value in zip(self._module.local, self._initial, strict=True):
+                variable.assign(np.array(value))

@@ -115,9 +115,7 @@ class Runner(Protocol):
 
     spec: ProgramSpec
 
-    def train(
-        self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int
-    ) -> Trained:
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """Adopt parameters and train on rows, batch by batch, in their order.
 
         Parameters

@@ -1,0 +1,103 @@
+"""Exchanges with the real server against a bare TCP echo of the same bytes.
+
+Two client processes join and push over TCP, as workers on other hosts do; the server keeps
+ledger, settings and telemetry, checks the update and merges it.
+
+    python -m benchmarks.exchange [--quick]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+
+from tos_notebook.combiners import as_combiner
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.ps.store import Store
+from tos_notebook.server import ParameterServer
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.telemetry.history import History
+from tos_notebook.training import Training
+from tos_notebook.transport.tcp import connect_tcp
+from tos_notebook.wire.messages import Join, Push
+
+from .exchange_bare import CLIENTS, SIZES, buffers, compare
+from .harness import Row, program
+
+SECRET = b"only for this benchmark, loopback"
+RUN = "benchmark"
+GOALS = {"31 kB": 0.25, "4 MB": 0.8, "100 MB": 0.8}
+EXCHANGES_GOAL = 8000
+
+
+class RealServer:
+    """Our server and its client, as a side of `exchange_bare.compare`."""
+
+    @contextmanager
+    def serve(self, nbytes: int) -> Any:
+        layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
+        combiner = as_combiner("downpour")
+        with (
+            EventBus([History()]) as bus,
+            closing(ParameterServer(SECRET, "127.0.0.1", 0)) as server,
+        ):
+            training = Training(
+                RUN,
+                Store(layout, layout.allocate(), combiner),
+                combiner,
+                10,
+                publish=bus.publish,
+                locate=lambda task: ("driver", "127.0.0.1"),
+                on_failure=lambda: None,
+            )
+            training.begin_leg(ArraySource([np.zeros((CLIENTS, 1))], CLIENTS), 0, 0)
+            server.serve(training)
+            yield server.address.port
+
+    @contextmanager
+    def connect(self, nbytes: int, port: int) -> Any:
+        update, parameters = buffers(nbytes)
+        with closing(connect_tcp("127.0.0.1", port, SECRET)) as connection:
+            # No segment: a worker on another host has none to share.
+            join = Join(RUN, _partition(), 0, os.getpid(), "127.0.0.1", os.getpid(), segment="")
+            joined, _ = connection.request(join, None, parameters)
+            sequence, version = 0, joined.version
+
+            def exchange() -> None:
+                nonlocal sequence, version
+                metrics = {"accuracy": 0.9}
+                push = Push(0, sequence, 10, 1000, version, 0, 0.25, 0.01, 0.0, 1e-4, metrics)
+                reply, _ = connection.request(push, update, parameters)
+                sequence, version = sequence + 1, reply.version
+
+            yield exchange
+
+
+def _partition() -> int:
+    """Return another number in each client: they start in turn, and are numbered so."""
+    return int(multiprocessing.current_process().name.rpartition("-")[2]) % CLIENTS
+
+
+def run(quick: bool) -> list[Row]:
+    """Compare at each size, in turns."""
+    seconds, rounds = (0.5, 3) if quick else (2.0, 5)
+    rows = []
+    for name, nbytes in SIZES.items():
+        bare, ours, ratio = compare(RealServer(), nbytes, seconds, rounds)
+        parts = {
+            side: f"{count:,.0f} exchanges/s, {count * 2 * nbytes / 1e9:.2f} GB/s"
+            for side, count in (("ours", ours), ("bare", bare))
+        }
+        rows.append(Row(f"exchange of {name}: ours / bare", ratio, "x", f">= {GOALS[name]}", parts))
+        if nbytes == min(SIZES.values()):
+            rows.append(Row(f"exchanges of {name}", ours, "1/s", f"> {EXCHANGES_GOAL}"))
+    return rows
+
+
+if __name__ == "__main__":
+    program(run, __doc__)

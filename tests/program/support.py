@@ -1,0 +1,57 @@
+"""Capture, export, load and train in this process: what a driver and a worker do, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.params import Array
+from tos_notebook.program.base import Program
+from tos_notebook.program.runner import TensorFlowRunner, configure_threads
+from tos_notebook.program.spec import Trained
+
+configure_threads(1)
+
+Buffer = npt.NDArray[np.uint8]
+
+
+class Lone:
+    """A worker on its own: holds the parameters between the calls.
+
+    Parameters
+    ----------
+    program : Program
+    columns : ndarray, one per feed, shape (rows, ...)
+    """
+
+    def __init__(self, program: Program, *columns: Array) -> None:
+        self.program = program
+        self.columns = columns
+        _, archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
+        self.runner = TensorFlowRunner(archive)
+        self.buffer = program.read()
+
+    def train(self, batch_size: int, columns: Sequence[Array] | None = None) -> Trained:
+        vectors = self.program.layout.vectors(self.buffer)
+        trained = self.runner.train(vectors, columns or self.columns, batch_size)
+        for vector, new in zip(vectors, trained.vectors, strict=True):
+            vector[...] = new
+        return trained
+
+    @property
+    def tensors(self) -> dict[str, Array]:
+        """The present parameters, as copies."""
+        return {k: v.copy() for k, v in self.program.layout.tensors(self.buffer).items()}
+
+
+def batches(columns: Sequence[Array], size: int) -> list[list[Array]]:
+    """Cut rows into batches, the last one of what is left."""
+    return [[c[i : i + size] for c in columns] for i in range(0, len(columns[0]), size)]
+
+
+def assert_same(found: Sequence[Any], expected: Sequence[Any], rtol: float = 1e-5) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-6)

@@ -1,0 +1,610 @@
+"""`Run`, with jobs that run in threads instead of Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.numpy_program import Counting
+from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
+from tos_notebook import run as run_module
+from tos_notebook.combiners import Combiner, Downpour
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import (
+    ClusterUnreachable,
+    CombinerError,
+    ConfigError,
+    DataError,
+    InvalidTransition,
+    TosError,
+    WaitTimeout,
+    WorkerError,
+)
+from tos_notebook.events import (
+    CommandApplied,
+    EpochFinished,
+    Event,
+    Repartitioned,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    WorkerLost,
+)
+from tos_notebook.ps.store import Store
+from tos_notebook.run import Run, RunPlan
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.telemetry.history import History
+from tos_notebook.training import Training
+
+ROWS = 24
+
+
+class Rdd:
+    """As many partitions as it is told, with nothing in them."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+
+    def mapPartitions(self, _: object) -> Rdd:
+        return self
+
+
+class Cluster:
+    """Runs a job's tasks in threads, tries a failed task again, and can be cancelled."""
+
+    master = "threads[2]"
+
+    def __init__(self, slots: int = 2, tries: int = 1) -> None:
+        self.tries = tries
+        self.jobs: list[int] = []
+        self.cancelled: list[str] = []
+        self.served: Served | None = None
+        self.before: Callable[[int], object] = lambda job: None
+        """Called before each job, in the run's thread."""
+        self.make: Callable[[int], Counting] = lambda partition: Counting()
+        self._slots = threading.Semaphore(slots)
+        self._tasks = iter(range(1_000_000))
+
+    def parallelize(self, _: object, partitions: int) -> Rdd:
+        return Rdd(partitions)
+
+    def run_job(self, sc: Any, rdd: Rdd, task: Any, group: str, description: str) -> None:
+        assert sc is self
+        self.before(len(self.jobs))
+        self.jobs.append(rdd.partitions)
+        errors: list[Exception] = []
+        threads = [
+            threading.Thread(target=self._try, args=(partition, errors))
+            for partition in range(rdd.partitions)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+        if errors:
+            raise RuntimeError(f"Job aborted: {errors[-1]}")
+
+    def _try(self, partition: int, errors: list[Exception]) -> None:
+        assert self.served is not None
+        with self._slots:
+            for left in reversed(range(self.tries)):
+                try:
+                    self.served.work(
+                        self.make(partition),
+                        partition,
+                        task=next(self._tasks),
+                        batch_size=2,
+                        columns=1,
+                        shuffle=True,
+                    )
+                    return
+                except Exception as error:
+                    if not left or self.cancelled:
+                        errors.append(error)
+                        return
+
+    def cancel(self, sc: Any, group: str) -> None:
+        assert sc is self
+        self.cancelled.append(group)
+        if self.served is not None:
+            for connection in list(self.served.connections):
+                connection.abort()
+
+
+class Program:
+    """The user's model: its parameters are what was last written."""
+
+    layout = Counting().spec.layout
+    has_learning_rate = False
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+        self.refuses: Exception | None = None
+
+    def write(self, buffer: Any) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        tensors = self.layout.tensors(buffer)
+        self.written.append({name: tensor.item() for name, tensor in tensors.items()})
+
+    def evaluate(self, columns: Any, batch_size: int) -> Mapping[str, float]:
+        return {"loss": float(self.written[-1]["total"] - columns[0].sum())}
+
+
+class Plan:
+    batch_size = 2
+
+
+class Task:
+    plan = Plan()
+
+
+class Setting:
+    """Makes runs of the counting program on a cluster of threads."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.program = Program()
+        self.events: list[Event] = []
+        self.ended = 0
+        self.runs: list[Run] = []
+
+    def make(
+        self,
+        epochs: int = 1,
+        every: int | None = None,
+        partitions: int = 2,
+        slots: int = 2,
+        combiner: Combiner | None = None,
+        sinks: tuple[Any, ...] = (),
+    ) -> Run:
+        history, combiner = History(), combiner or Downpour()
+        bus = EventBus([history, self.events.append, *sinks])
+        layout = self.program.layout
+        training = Training(
+            "run",
+            Store(layout, layout.allocate(), combiner),
+            combiner,
+            1,
+            publish=bus.publish,
+            locate=lambda task: ("0", "here"),
+            on_failure=lambda: run_module.cancel(self.cluster, "run"),  # type: ignore[arg-type]
+        )
+        self.cluster.served = Served(training)
+        run = Run(
+            self.cluster,
+            self.program,  # type: ignore[arg-type]
+            training,
+            Task(),  # type: ignore[arg-type]
+            ArraySource((numbers(ROWS),), partitions),
+            RunPlan(epochs, every, 0, slots),
+            bus,
+            history,
+            self._end,
+        )
+        self.runs.append(run)
+        return run
+
+    def start(self, **options: Any) -> Run:
+        return self.make(**options)._begin()
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    def close(self) -> None:
+        for run in self.runs:
+            if run.active:
+                run.stop()
+            run._thread.join(LIMIT)
+        if self.cluster.served is not None:
+            self.cluster.served.close()
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    with nothing_left(folder):
+        made = Setting()
+        monkeypatch.setattr(run_module, "run_job", made.cluster.run_job)
+        monkeypatch.setattr(run_module, "cancel", made.cluster.cancel)
+        yield made
+        made.close()
+
+
+class Gate:
+    """Holds every program at one batch, until it is opened."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self.opened, self._arrived, self._number = threading.Event(), threading.Semaphore(0), number
+        cluster.make = self._make
+
+    def _make(self, partition: int) -> Counting:
+        program = Counting()
+        program.on_batch = self._hold
+        return program
+
+    def _hold(self, number: int) -> None:
+        if number == self._number:
+            self._arrived.release()
+            assert self.opened.wait(LIMIT)
+
+    def reach(self, programs: int = 1) -> None:
+        for _ in range(programs):
+            assert self._arrived.acquire(timeout=LIMIT)
+
+
+def exact(epochs: int) -> dict[str, Any]:
+    return {"total": epochs * numbers(ROWS).sum(), "rows": epochs * ROWS}
+
+
+# -- from start to end ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_run_trains_every_epoch_in_one_job_and_keeps_the_weights(
+    setting: Setting, partitions: int
+) -> None:
+    run = setting.start(epochs=3, partitions=partitions)
+    assert run.wait(LIMIT) is run
+    assert (run.state, run.active) == ("finished", False)
+    assert setting.program.written == [exact(3)]
+    assert {name: value.item() for name, value in run.parameters().items()} == exact(3)
+    assert setting.cluster.jobs == [partitions]
+    assert setting.ended == 1
+    assert not setting.cluster.cancelled
+    assert isinstance(setting.events[0], RunStarted)
+    assert isinstance(setting.events[-1], RunFinished)
+    assert (setting.events[-1].outcome, setting.events[-1].error) == ("finished", None)
+    assert [e.samples for e in of(EpochFinished, setting.events)] == [ROWS] * 3
+    assert not of(WorkerLost, setting.events)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "every", "partitions", "jobs", "layouts"),
+    [
+        pytest.param(4, 1, 2, 4, [1, 2, 3], id="every epoch"),
+        pytest.param(5, 2, 2, 3, [2, 4], id="every second epoch"),
+        pytest.param(3, 5, 2, 1, [], id="less often than there are epochs"),
+        pytest.param(3, None, 5, 3, [], id="more partitions than slots"),
+        pytest.param(4, 2, 5, 4, [2], id="more partitions, and every second epoch"),
+    ],
+)
+def test_jobs_take_the_epochs_up_to_the_next_layout(
+    setting: Setting,
+    epochs: int,
+    every: int | None,
+    partitions: int,
+    jobs: int,
+    layouts: list[int],
+) -> None:
+    run = setting.start(epochs=epochs, every=every, partitions=partitions).wait(LIMIT)
+    assert setting.cluster.jobs == [partitions] * jobs
+    assert [event.epoch for event in of(Repartitioned, setting.events)] == layouts
+    assert setting.program.written == [exact(epochs)]
+    assert [e.epoch for e in of(EpochFinished, setting.events)] == list(range(epochs))
+    assert run.status.epoch == epochs
+
+
+def test_partitions_that_wait_for_a_slot_train_every_epoch_before_the_next(
+    setting: Setting,
+) -> None:
+    run = setting.start(epochs=2, partitions=6).wait(LIMIT)
+    assert run.history["epoch"].is_monotonic_increasing
+
+
+def test_a_task_that_fails_once_is_tried_again_and_no_batch_counts_twice(
+    setting: Setting,
+) -> None:
+    setting.cluster.tries = 2
+    attempts: list[int] = []
+
+    def make(partition: int) -> Counting:
+        program = Counting()
+        attempts.append(partition)
+        if attempts.count(partition) == 1:
+            program.on_batch = _raise_at(3)
+        return program
+
+    setting.cluster.make = make
+    run = setting.start(epochs=2).wait(LIMIT)
+    assert run.state == "finished"
+    assert setting.program.written == [exact(2)]
+    assert sorted(attempts) == [0, 0, 1, 1]
+
+
+def _raise_at(batch: int) -> Callable[[int], None]:
+    def check(number: int) -> None:
+        if number == batch:
+            raise ZeroDivisionError(f"batch {batch}")
+
+    return check
+
+
+# -- looking ----------------------------------------------------------------------------
+
+
+def test_status_and_tables_may_be_asked_for_at_any_time(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 4)
+    run = setting.make(epochs=2)
+    assert (run.state, run.active, run.status.milestones) == ("starting", True, 0)
+    assert len(run.history) == len(run.workers) == 0
+    run._begin()
+    gate.reach()
+    setting.runs[0]._bus.flush(LIMIT)
+    status = run.status
+    assert (status.run, status.state, status.epoch, status.epochs) == ("run", "running", 1, 2)
+    assert 4 <= status.milestones <= 8
+    assert status.samples == 2 * status.milestones
+    assert len(run.history) >= 4
+    assert set(run.workers["partition"]) <= {0, 1}
+    assert len(run.figure().data) > 0
+    assert run.parameters()["rows"] >= 8
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert (run.status.epoch, run.status.milestones, run.status.samples) == (2, 24, 2 * ROWS)
+    assert run.history["samples"].sum() == 2 * ROWS
+    assert list(run.workers["milestones"]) == [12, 12]
+    assert run.workers["lost"].sum() == 0
+    assert len(run.figure().data) > 0
+    assert "finished" in repr(run)
+
+
+def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> None:
+    run = setting.start().wait(LIMIT)
+    assert run.evaluate(numbers(ROWS)) == {"loss": 0.0}
+
+
+def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 2)
+    run = setting.start()
+    gate.reach()
+    with pytest.raises(WaitTimeout, match=r"still running after 0\.01 s and goes on"):
+        run.wait(0.01)
+    assert run.active
+    gate.opened.set()
+    assert run.wait(LIMIT).state == "finished"
+    assert setting.program.written == [exact(1)]
+
+
+# -- steering ---------------------------------------------------------------------------
+
+
+def test_stop_returns_when_all_is_over_and_keeps_the_weights(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 3)
+    run = setting.start(epochs=100, every=1)
+    gate.reach()
+    stopping = Aside(run.stop)
+    until(lambda: run.state == "stopping")
+    gate.opened.set()
+    assert stopping.result() is run
+    assert (run.state, run.active) == ("stopped", False)
+    assert setting.program.written == [center(run._training)]
+    assert 0 < setting.program.written[0]["rows"] <= ROWS
+    # No further job begins, nothing is laid out anew.
+    assert setting.cluster.jobs == [2]
+    assert not of(Repartitioned, setting.events)
+    assert not of(WorkerLost, setting.events)
+    assert run.wait(LIMIT) is run
+
+
+def test_stop_cancels_a_job_whose_workers_do_not_hear(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "STOP_GRACE", 0.01)
+    gate = Gate(setting.cluster, 3)
+    cancel = setting.cluster.cancel
+
+    def cancel_and_open(sc: Any, group: str) -> None:
+        cancel(sc, group)
+        gate.opened.set()
+
+    monkeypatch.setattr(run_module, "cancel", cancel_and_open)
+    run = setting.start()
+    gate.reach(programs=2)
+    run.stop()
+    assert (run.state, setting.cluster.cancelled) == ("stopped", ["run"])
+    assert run.wait(0) is run
+    assert setting.program.written == [center(run._training)]
+
+
+def test_a_stop_that_takes_too_long_says_so_and_goes_on(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "STOP_GRACE", 0.01)
+    monkeypatch.setattr(run_module, "cancel", lambda sc, group: None)
+    gate = Gate(setting.cluster, 3)
+    run = setting.start()
+    gate.reach()
+    with pytest.raises(WaitTimeout, match=r"did not end within 0\.01 s"):
+        run.stop(timeout=0.01)
+    with pytest.raises(InvalidTransition, match="under way already"):
+        run.stop()
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert run.state == "stopped"
+
+
+COMMANDS: dict[str, Callable[[Run], object]] = {
+    "pause": lambda run: run.pause(),
+    "resume": lambda run: run.resume(),
+    "stop": lambda run: run.stop(),
+    "repartition": lambda run: run.repartition(3),
+    "swap_combiner": lambda run: run.swap_combiner("easgd"),
+    "set": lambda run: run.set(sync_interval=3),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_after_the_end_every_command_is_refused(setting: Setting, command: str) -> None:
+    run = setting.start().wait(LIMIT)
+    seen = len(setting.events)
+    with pytest.raises(InvalidTransition, match="while the run is finished"):
+        COMMANDS[command](run)
+    assert len(setting.events) == seen
+    assert run.state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda run: run.repartition(0), ConfigError),
+        (lambda run: run.set(sync_interval=0), ConfigError),
+        (lambda run: run.set(learning_rate=0.1), InvalidTransition),
+        (lambda run: run.swap_combiner("esagd"), CombinerError),
+        (lambda run: run.resume(), InvalidTransition),
+    ],
+    ids=["repartition", "interval", "learning rate", "combiner", "resume"],
+)
+def test_a_command_that_makes_no_sense_changes_nothing(
+    setting: Setting, call: Any, error: type[TosError]
+) -> None:
+    gate = Gate(setting.cluster, 1)
+    run = setting.start()
+    gate.reach()
+    before = run._training.settings
+    with pytest.raises(error):
+        call(run)
+    assert run._training.settings == before
+    assert run.state == "running"
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert setting.program.written == [exact(1)]
+
+
+def test_pause_and_resume_show_in_state_and_events(setting: Setting) -> None:
+    paused = threading.Event()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, CommandApplied) and event.command == "pause":
+            paused.set()
+
+    gate = Gate(setting.cluster, 3)
+    run = setting.start(sinks=(watch,))
+    gate.reach()
+    run.pause()
+    gate.opened.set()
+    assert paused.wait(LIMIT)
+    assert run.state == "paused"
+    rows = run.parameters()["rows"].item()
+    run.resume()
+    run.wait(LIMIT)
+    assert rows < ROWS
+    states = [event.state for event in of(StateChanged, setting.events)]
+    assert states == ["running", "paused", "running", "finished"]
+    assert setting.program.written == [exact(1)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_repartition_takes_effect_at_the_end_of_the_epoch(setting: Setting, count: int) -> None:
+    gate = Gate(setting.cluster, 2)
+    run = setting.start(epochs=4, slots=8)
+    gate.reach()
+    run.repartition(count)
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert setting.cluster.jobs == [2, count]
+    (event,) = of(Repartitioned, setting.events)
+    assert (event.epoch, event.partitions) == (1, count)
+    applied = [e.command for e in of(CommandApplied, setting.events)]
+    assert applied == ["repartition"]
+    assert setting.program.written == [exact(4)]
+    assert [e.samples for e in of(EpochFinished, setting.events)] == [ROWS] * 4
+
+
+# -- what goes wrong --------------------------------------------------------------------
+
+
+def test_the_program_s_error_ends_the_run_and_is_raised_by_wait(setting: Setting) -> None:
+    def make(partition: int) -> Counting:
+        program = Counting()
+        program.on_batch = _raise_at(2)
+        return program
+
+    setting.cluster.make = make
+    run = setting.start(partitions=1, epochs=5)
+    with pytest.raises(WorkerError, match="ZeroDivisionError: batch 2"):
+        run.wait(LIMIT)
+    assert (run.state, run.active) == ("failed", False)
+    # Two batches were trained: what there is of weights is kept.
+    assert setting.program.written == [center(run._training)]
+    assert setting.program.written[0]["rows"] == 4
+    assert setting.events[-1].outcome == "failed"  # type: ignore[attr-defined]
+    assert "ZeroDivisionError" in setting.events[-1].error  # type: ignore[attr-defined]
+    assert setting.ended == 1
+    with pytest.raises(InvalidTransition):
+        run.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("Job 3 cancelled", ClusterUnreachable, "Job 3 cancelled"),
+        ("tos_notebook.errors.DataError: no rows at all", DataError, "no rows at all"),
+    ],
+)
+def test_the_job_s_own_error_is_explained(
+    setting: Setting, text: str, error: type[TosError], message: str
+) -> None:
+    def fail(job: int) -> None:
+        raise RuntimeError(text)
+
+    setting.cluster.before = fail
+    run = setting.start()
+    with pytest.raises(error, match=message):
+        run.wait(LIMIT)
+    assert run.state == "failed"
+    assert setting.program.written == [{"total": 0, "rows": 0}]
+
+
+def test_a_combiner_that_raises_ends_the_run_with_its_error(setting: Setting) -> None:
+    class Broken(Downpour):
+        striped = False
+
+        def merge(self, center: Any, update: Any, push: Any) -> None:
+            raise KeyError("layer")
+
+    run = setting.start(combiner=Broken(), epochs=3)
+    with pytest.raises(CombinerError, match="KeyError"):
+        run.wait(LIMIT)
+    assert (run.state, setting.cluster.cancelled) == ("failed", ["run"])
+    assert setting.program.written == [{"total": 0, "rows": 0}]
+
+
+def test_a_layout_that_cannot_be_made_ends_the_run(setting: Setting) -> None:
+    class Wrong:
+        def assign(self, rows: int, epoch: int, partition: int) -> Any:
+            return np.full(rows, 99)
+
+    gate = Gate(setting.cluster, 2)
+    run = setting.start(epochs=3)
+    gate.reach()
+    run.repartition(2, Wrong())
+    gate.opened.set()
+    with pytest.raises(ConfigError, match=r"partitions in 0\.\.1"):
+        run.wait(LIMIT)
+    assert setting.program.written == [exact(1)]
+
+
+def test_weights_that_cannot_be_written_are_an_error_of_the_run(setting: Setting) -> None:
+    setting.program.refuses = RuntimeError("the model was deleted")
+    run = setting.start()
+    with pytest.raises(TosError, match="the model was deleted"):
+        run.wait(LIMIT)
+    assert not run.active
+    assert setting.ended == 1
+
+
+def test_a_sink_that_raises_does_not_stop_the_training(setting: Setting) -> None:
+    def broken(event: Event) -> None:
+        raise OSError("disk full")
+
+    run = setting.start(sinks=(broken,)).wait(LIMIT)
+    assert run.state == "finished"
+    assert isinstance(setting.events[-1], RunFinished)

@@ -1,0 +1,36 @@
+"""Fixtures of the worker's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.worker.support import Served, nothing_left
+from tos_notebook.training import Training
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture(autouse=True)
+def shared_memory(tmp_path: Path) -> Iterator[Path]:
+    """Where segments lie; empty after every test, whose threads have ended, too."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    with nothing_left(folder):
+        yield folder
+
+
+@pytest.fixture
+def serve(shared_memory: Path) -> Iterator[Serve]:
+    """Put a training behind a listener, for the test's time."""
+    opened: list[Served] = []
+
+    def start(training: Training, kind: str = "inproc") -> Served:
+        opened.append(Served(training, kind))
+        return opened[-1]
+
+    yield start
+    for served in opened:
+        served.close()

@@ -1,0 +1,285 @@
+"""What a worker tells of errors, and whom."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.numpy_program import Counting
+from tests.worker.support import center, counting_training, join, numbers, of
+from tos_notebook.errors import (
+    ConnectionClosed,
+    NonFiniteUpdate,
+    RemoteProtocolError,
+    ShapeMismatch,
+    WorkerError,
+)
+from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
+from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed
+from tos_notebook.worker import failure
+from tos_notebook.worker.failure import describe
+from tos_notebook.worker.loop import Plan, Worker
+
+USERS_CODE = """
+import json
+
+def step(number):
+    if number == 2:
+        inner(number)
+
+def inner(number):
+    raise ZeroDivisionError(f"batch {number}")
+
+def rows(array):
+    yield (array[:2],)
+    raise KeyError("no such file")
+
+def endless(depth=0):
+    return endless(depth + 1)
+
+def parse():
+    json.loads("[")
+"""
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> ModuleType:
+    """A module outside the package, in a folder that bears the package's name."""
+    path = tmp_path / "tos_notebook" / "users.py"
+    path.parent.mkdir()
+    path.write_text(USERS_CODE)
+    spec = importlib.util.spec_from_file_location("users", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("kind", ["inproc", "tcp"])
+def test_the_program_s_error_comes_with_the_user_s_frames_first(
+    serve: Any, users: ModuleType, kind: str
+) -> None:
+    training, events = counting_training(rows=9)
+    program = Counting()
+    program.on_batch = users.step
+    with pytest.raises(ZeroDivisionError):
+        serve(training, kind).work(program, task=205, columns=1)
+
+    (error,) = training.failures
+    assert isinstance(error, WorkerError)
+    assert error.message == "ZeroDivisionError: batch 2"
+    assert (error.partition, error.attempt, error.executor) == (0, 2, "executor-205")
+    at = [frame for frame in error.frames if "users.py" in frame]
+    assert "in step" in at[0]
+    assert "inner(number)" in at[0]
+    assert "in inner" in at[1]
+    assert "raise ZeroDivisionError" in at[1]
+    theirs = [i for i, frame in enumerate(error.frames) if "worker/loop.py" in frame]
+    assert theirs
+    assert min(theirs) > max(error.frames.index(frame) for frame in at)
+    (event,) = of(WorkerFailed, events)
+    assert (event.message, event.frames) == (error.message, error.frames)
+    # It left in order, after having told.
+    assert not of(WorkerLost, events)
+    assert training.machine.active
+
+
+def test_an_error_of_the_data_is_told_like_one_of_the_program(
+    serve: Any, users: ModuleType
+) -> None:
+    training, _ = counting_training()
+    with pytest.raises(KeyError):
+        serve(training).work(Counting(), blocks=users.rows(numbers(4)))
+    (error,) = training.failures
+    assert error.message == "KeyError: 'no such file'"
+    assert "in rows" in next(frame for frame in error.frames if "users.py" in frame)
+
+
+def test_an_error_of_ours_that_the_data_raised_is_told_too(serve: Any) -> None:
+    def blocks() -> Iterator[Any]:
+        raise ShapeMismatch("record 3 has another shape")
+        yield
+
+    training, _ = counting_training()
+    with pytest.raises(ShapeMismatch):
+        serve(training).work(Counting(), blocks=blocks())
+    assert training.failures[0].message == "ShapeMismatch: record 3 has another shape"
+
+
+def test_the_same_failure_twice_in_one_partition_ends_the_run(
+    serve: Any, users: ModuleType
+) -> None:
+    cancelled: list[str] = []
+    training, _ = counting_training(
+        partitions=2, rows=20, on_failure=lambda: cancelled.append("job")
+    )
+    served = serve(training)
+    for partition, task in ((0, 0), (1, 1)):
+        program = Counting()
+        program.on_batch = users.step
+        with pytest.raises(ZeroDivisionError):
+            served.work(program, partition, task=task, columns=1)
+        assert training.machine.active
+    # Two batches were committed before: the second attempt fails at its first one.
+    again = Counting()
+    again.on_batch = lambda number: users.inner(2)
+    with pytest.raises(ZeroDivisionError):
+        served.work(again, 1, task=102, columns=1)
+    assert training.machine.state == "failed"
+    assert isinstance(training.error, WorkerError)
+    assert (training.error.partition, training.error.attempt) == (1, 1)
+    assert cancelled == ["job"]
+
+
+def test_a_server_that_is_gone_does_not_hide_the_user_s_error(serve: Any) -> None:
+    training, _ = counting_training(rows=3)
+    served = serve(training)
+    connection = served.connect()
+
+    def fail(number: int) -> None:
+        connection.abort()
+        raise ValueError("the user's")
+
+    program = Counting()
+    program.on_batch = fail
+    with pytest.raises(ValueError, match="the user's"):
+        served.work(program, columns=1, connection=connection)
+
+
+def test_a_lost_connection_is_no_failure_of_the_program(serve: Any) -> None:
+    training, _ = counting_training(rows=3)
+    served = serve(training)
+    connection = served.connect()
+    program = Counting()
+    program.on_batch = lambda number: connection.abort()
+    with pytest.raises(ConnectionClosed):
+        served.work(program, columns=1, connection=connection)
+    assert not training.failures
+
+
+@pytest.mark.parametrize("kind", ["inproc", "tcp"])
+def test_an_update_that_is_not_finite_ends_the_run_and_leaves_the_center(
+    serve: Any, kind: str
+) -> None:
+    training, _ = counting_training(rows=4)
+    rows = np.array([1, 2, np.nan, 4])
+    program = Counting()
+    serve(training, kind).work(program, blocks=[(rows,)])
+    assert training.machine.state == "failed"
+    assert isinstance(training.error, NonFiniteUpdate)
+    assert "'total'" in str(training.error)
+    assert center(training) == {"total": 3.0, "rows": 2}
+    assert len(program.batches) == 3
+
+
+@pytest.mark.parametrize("kind", ["inproc", "tcp"])
+def test_or_it_is_left_out_and_training_goes_on_from_the_center(serve: Any, kind: str) -> None:
+    training, events = counting_training(rows=4, non_finite="skip")
+    rows = np.array([1, np.inf, 3, np.nan, 5])
+    serve(training, kind).work(Counting(), blocks=[(rows,)])
+    assert center(training) == {"total": 9.0, "rows": 3}
+    assert [event.sequence for event in of(UpdateSkipped, events)] == [1, 3]
+    assert training.error is None
+
+
+# -- describe ---------------------------------------------------------------------------
+
+
+def _error(call: Callable[[], Any]) -> Exception:
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("it did not raise")
+
+
+def test_frames_of_the_standard_library_are_not_the_user_s(users: ModuleType) -> None:
+    message, frames = describe(_error(users.parse))
+    assert message.startswith("JSONDecodeError: Expecting value")
+    last = [frame for frame in frames if "users.py" in frame][-1]
+    assert "json.loads" in last
+    assert all(
+        str(Path(json.__file__).parent) in frame for frame in frames[frames.index(last) + 1 :]
+    )
+    assert len(frames) > frames.index(last) + 1
+
+
+def test_an_endless_recursion_still_fits_into_a_message(users: ModuleType) -> None:
+    message, frames = describe(_error(users.endless))
+    assert message.startswith("RecursionError")
+    assert len(frames) <= failure.OWN + failure.DETAILS
+    assert "endless(depth + 1)" in frames[0]
+
+
+def test_a_text_without_end_is_cut(users: ModuleType) -> None:
+    message, _ = describe(ValueError("x" * 10_000_000))
+    assert message == "ValueError: " + "x" * (failure.MAX_TEXT - len("ValueError: "))
+
+
+# -- a server that breaks the protocol --------------------------------------------------
+
+
+class Scripted:
+    """A connection that answers as it was told to."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.heard: list[Any] = []
+
+    def request(self, message: Any, payload: Any = None, into: Any = None) -> Any:
+        self.heard.append(message)
+        answer = self._answers.pop(0)
+        if into is not None and answer[1] is not None:
+            into[:] = 0
+        return answer
+
+    def close(self) -> None:
+        self._answers.clear()
+
+    abort = close
+
+
+def _joined(shared: bool, directive: Directive = Directive.GO) -> Joined:
+    settings = {"sync_interval": 1, "learning_rate": None, "pushes": "delta"}
+    return Joined(0, 0, 0, 0, 0, settings, 0, directive, shared)
+
+
+def _run(connection: Scripted) -> None:
+    Worker(connection, Counting(), Plan("run", 0, False, 1, 0), join()).run([(numbers(1),)])
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [(Proceed(Directive.GO, 0, None), None)],
+        [(_joined(shared=False), None)],
+        [(_joined(shared=True), memoryview(bytes(16)))],
+        [(_joined(shared=False), memoryview(bytes(16))), (_joined(shared=False), None)],
+    ],
+    ids=["no Joined", "no parameters", "parameters twice", "no Reply"],
+)
+def test_an_answer_out_of_place_is_an_error_that_the_server_need_not_hear(answers: Any) -> None:
+    connection = Scripted(*answers)
+    with pytest.raises(RemoteProtocolError, match="Expected"):
+        _run(connection)
+    assert not any(isinstance(message, Failed) for message in connection.heard)
+
+
+@pytest.mark.parametrize("directive", [Directive.STOP, Directive.LEAVE])
+def test_a_worker_that_may_not_begin_does_not_read_its_data(directive: Directive) -> None:
+    connection = Scripted((_joined(False, directive), memoryview(bytes(16))))
+
+    def unread() -> Iterator[Any]:
+        raise AssertionError("read")
+        yield
+
+    Worker(connection, Counting(), Plan("run", 0, False, 1, 0), join()).run(unread())
+    assert not any(isinstance(message, Finish) for message in connection.heard)
