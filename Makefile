@@ -1,6 +1,6 @@
-# make demo   the main job on real digits
+# make demo   the main job on real digits; options in DEMO="--epochs 3"
 # make test   linters, types, tests
-# make bench  benchmarks, printed as ratios
+# make bench  benchmarks, printed as ratios; options in BENCH=--quick
 # All of them set up .venv first and do so only when setup.py changed.
 
 VENV := .venv
@@ -13,13 +13,13 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/python -m tos_notebook.demo
+	$(BIN)/python -m tos_notebook.demo $(DEMO)
 
 test: lint
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/demo.stamp
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH)
 
 lint: setup
 	$(BIN)/python -m ruff check .

@@ -57,8 +57,7 @@ def ours(
 ) -> float:
     """Return the accuracy that two workers reach."""
     model = model_of(optimizer, seed)
-    settings = {"combiner": combiner, "batch_size": BATCH_SIZE}
-    with tos.TrainingSession(spark, model, **settings) as session:
+    with tos.TrainingSession(spark, model, combiner=combiner, batch_size=BATCH_SIZE) as session:
         session.run(data, EPOCHS, seed=seed)
     return accuracy_of(model, test)
 

@@ -61,7 +61,7 @@ class Ceiling:
         calls = [peer.result() for peer in self._peers]
         earliest = min(calls)
         samples = sum(c.samples for c in calls) - earliest.first_samples
-        return samples / (max(c.last for c in calls) - earliest.first)
+        return float(samples / (max(c.last for c in calls) - earliest.first))
 
     def __enter__(self) -> Ceiling:
         return self

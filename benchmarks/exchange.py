@@ -23,13 +23,14 @@ from tos_notebook.server import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
+from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.tcp import connect_tcp
-from tos_notebook.wire.messages import Join, Push
+from tos_notebook.wire.messages import Join, Joined, Push, Reply
 
 from .exchange_bare import CLIENTS, SIZES, buffers, compare
 from .harness import Row, program
 
-SECRET = b"only for this benchmark, loopback"
+SECRET = Secret(b"only for this benchmark, loopback")
 RUN = "benchmark"
 GOALS = {"31 kB": 0.25, "4 MB": 0.8, "100 MB": 0.8}
 EXCHANGES_GOAL = 8000
@@ -66,6 +67,7 @@ class RealServer:
             # No segment: a worker on another host has none to share.
             join = Join(RUN, _partition(), 0, os.getpid(), "127.0.0.1", os.getpid(), segment="")
             joined, _ = connection.request(join, None, parameters)
+            assert isinstance(joined, Joined)
             sequence, version = 0, joined.version
 
             def exchange() -> None:
@@ -73,6 +75,7 @@ class RealServer:
                 metrics = {"accuracy": 0.9}
                 push = Push(0, sequence, 10, 1000, version, 0, 0.25, 0.01, 0.0, 1e-4, metrics)
                 reply, _ = connection.request(push, update, parameters)
+                assert isinstance(reply, Reply)
                 sequence, version = sequence + 1, reply.version
 
             yield exchange

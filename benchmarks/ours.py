@@ -43,12 +43,17 @@ class Measured:
     exchange: float
     wait: float
     interval: float
-    """Means over a worker's milestones; the last from one to the next."""
+    """Means over a worker's milestones but its first; the last from one to the next."""
 
     @property
     def whole(self) -> float:
         """Rate over the whole call."""
         return self.samples / self.wall
+
+    @property
+    def rest(self) -> float:
+        """Seconds per milestone beside computing, exchanging and waiting: gathering rows."""
+        return self.interval - self.compute - self.exchange - self.wait
 
 
 def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any) -> Measured:
@@ -58,14 +63,16 @@ def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any
     wall = time.perf_counter() - clock
     first, last = history["time"].iloc[0], history["time"].max()
     samples = int(history["samples"].sum())
+    later = history[history.groupby("partition").cumcount() > 0]
+    means = {name: float(later[name].mean()) for name in ("compute", "exchange", "wait")}
     return Measured(
-        samples,
-        (samples - int(history["samples"].iloc[0])) / (last - first),
-        wall,
-        first - began,
-        began + wall - last,
-        *(float(history[name].mean()) for name in ("compute", "exchange", "wait")),
-        float(history.groupby("partition")["time"].diff().mean()),
+        samples=samples,
+        steady=(samples - int(history["samples"].iloc[0])) / (last - first),
+        wall=wall,
+        until_first=first - began,
+        after_last=began + wall - last,
+        interval=float(history.groupby("partition")["time"].diff().mean()),
+        **means,
     )
 
 

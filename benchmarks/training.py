@@ -60,12 +60,17 @@ def run_case(spark: Any, ceiling: Ceiling, data: Labelled, case: Case, quick: bo
     """Measure one case in turns, after a warm-up of both sides."""
     epochs = case.quick_epochs if quick else case.epochs
     captured = tos.capture(network(case.sizes))
-    settings = {"sync_interval": case.sync_interval, "batch_size": BATCH_SIZE}
 
     def bare(epochs: int) -> float:
         return ceiling.rate(case.sizes, case.sync_interval, BATCH_SIZE, epochs)
 
-    with tos.TrainingSession(spark, captured, combiner=COMBINER, **settings) as session:
+    with tos.TrainingSession(
+        spark,
+        captured,
+        combiner=COMBINER,
+        sync_interval=case.sync_interval,
+        batch_size=BATCH_SIZE,
+    ) as session:
 
         def pairs(rounds: int, ours: int) -> list[Pair]:
             return [Pair(bare(epochs), measure(session, data, ours)) for _ in range(rounds)]
@@ -85,8 +90,13 @@ def steady_row(case: Case, pairs: Sequence[Pair], combine: float) -> Row:
     """Return the ratio from the first to the last milestone, and where the rest goes."""
     ours = [pair.ours for pair in pairs]
     ratio = median(pair.ours.steady / pair.ceiling for pair in pairs)
-    means = {n: median(getattr(m, n) for m in ours) for n in ("compute", "exchange", "wait")}
-    means["gather and all else"] = median(m.interval for m in ours) - sum(means.values())
+    names = {
+        "compute": "compute",
+        "exchange": "exchange",
+        "wait": "wait",
+        "rest": "gather, all else",
+    }
+    means = {text: median(getattr(m, name) for m in ours) for name, text in names.items()}
     parts = {
         "ours": rate(median(m.steady for m in ours)),
         "ceiling": rate(median(pair.ceiling for pair in pairs)),

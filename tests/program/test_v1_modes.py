@@ -25,7 +25,8 @@ def check(optimizer):
     w = tf.get_variable("w", initializer=tf.ones([3, 2]))
     table = tf.get_variable("table", initializer=tf.reshape(tf.range(8.0), [4, 2]))
     plain = tf.Variable(tf.ones([2]), trainable=False)
-    looped = tf.while_loop(lambda i, _: i < 2, lambda i, v: (i + 1, v * 0.5), (0, tf.matmul(x, w)))[1]
+    halve = lambda i, value: (i + 1, value * 0.5)
+    _, looped = tf.while_loop(lambda i, _: i < 2, halve, (0, tf.matmul(x, w)))
     error = looped - tf.nn.embedding_lookup(table, index)
     loss = tf.reduce_mean(error ** 2)
     update = plain.assign_add(tf.reduce_mean(error, 0))

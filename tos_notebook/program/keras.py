@@ -121,8 +121,7 @@ class KerasProgram(Program):
         values = self.layout.tensors(buffer).values()
         with eagerly():
             for weight, value in zip(self._weights, values, strict=True):
-                # A copy: TensorFlow may go on using the array it is given.
-                weight.assign(np.array(value))
+                weight.assign(value)
 
     def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         """See `Program.evaluate`."""

@@ -49,23 +49,15 @@ def cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) ->
     """
     whole = graph.as_graph_def()
     names = {op.name for op in needed}
-    part = tf.compat.v1.GraphDef(versions=whole.versions, library=whole.library)
-    part.node.extend(without_references([n for n in whole.node if n.name in names]))
     outside = set(variables)
-    kept = [node for node in part.node if node.name not in outside]
-    del part.node[:]
-    part.node.extend(kept)
-    for node in part.node:
+    nodes = without_references([node for node in whole.node if node.name in names])
+    kept = {node.name: node for node in nodes if node.name not in outside}
+    for node in kept.values():
+        # What ties it to devices, and to operations that stay behind.
         node.device = ""
-        _forget(node, {node.name for node in kept})
-    return part
-
-
-def _forget(node: Any, known: set[str]) -> None:
-    """Drop what ties a node to operations that are not there."""
-    inputs = [i for i in node.input if not i.startswith("^") or i[1:] in known]
-    node.input[:] = inputs
-    node.attr.pop("_class", None)
+        node.attr.pop("_class", None)
+        node.input[:] = [i for i in node.input if not i.startswith("^") or i[1:] in kept]
+    return tf.compat.v1.GraphDef(node=kept.values(), versions=whole.versions, library=whole.library)
 
 
 def as_function(

@@ -10,8 +10,6 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
@@ -97,8 +95,7 @@ class TensorFlowRunner:
                 packed.extractall(folder)
             with eagerly(), tf.device("CPU:0"):
                 self._module: Any = tf.saved_model.load(folder)
-                # Copies: both a variable's array and what it is assigned may share its memory.
-                self._initial = [np.array(v.numpy()) for v in self._module.local]
+                self._initial = [v.numpy() for v in self._module.local]
         self._function = self._module.train.concrete_functions[0]
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
@@ -136,4 +133,4 @@ class TensorFlowRunner:
         """See `Runner.reset`."""
         with eagerly():
             for variable, value in zip(self._module.local, self._initial, strict=True):
-                variable.assign(np.array(value))
+                variable.assign(value)
