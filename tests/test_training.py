@@ -122,7 +122,7 @@ def test_a_superseded_attempt_can_do_nothing_any_more() -> None:
     training.failed(old, Failed("ValueError: late", []))
     training.lost(old, "closed")
     with pytest.raises(RemoteProtocolError):
-        training.rows(old, 0)
+        training.rows(old)
     assert events[before:] == []
     assert not training.failures
     assert center(training)["total"] == 5

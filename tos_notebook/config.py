@@ -17,9 +17,24 @@ def at_least_one(name: str, value: Any) -> int:
     ConfigError
         It is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    return _at_least(1, name, value)
+
+
+def not_negative(name: str, value: Any) -> int:
+    """Return a whole number of at least 0.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    return _at_least(0, name, value)
+
+
+def _at_least(least: int, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ConfigError(
-            f"{name}: expected a whole number of at least 1, got {value!r} "
+            f"{name}: expected a whole number of at least {least}, got {value!r} "
             f"of type {type(value).__name__}."
         )
     return int(value)

@@ -65,7 +65,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at one moment. `epoch` counts from 1; loss and rate are None before any push."""
+    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0."""
 
     run: str
     state: str
@@ -73,9 +73,9 @@ class RunStatus:
     epochs: int
     milestones: int
     samples: int
-    samples_per_second: float | None
-    loss: float | None
-    staleness: float | None
+    samples_per_second: float
+    loss: float
+    staleness: float
     elapsed: float
 
 
@@ -280,8 +280,14 @@ class Run:
         """
         at_least_one("partitions", partitions)
         chosen = partitioner or RandomPartitioner(partitions, self._plan.seed)
-        self._training.end_leg_early(f"{partitions} partitions, at the end of the epoch")
+        before = self._relayout
+        # Set first: the epoch may end as soon as the workers know.
         self._relayout = (partitions, chosen)
+        try:
+            self._training.end_leg_early(f"{partitions} partitions, at the end of the epoch")
+        except InvalidTransition:
+            self._relayout = before
+            raise
 
     def swap_combiner(self, combiner: Any) -> None:
         """Merge by another rule, from each worker's next milestone on.
@@ -377,11 +383,12 @@ class Run:
             return
         failures = self._training.failures
         known = error if isinstance(error, TosError) else job_error(error)
-        self._training.fail(failures[0] if failures else known)
+        self._training.fail(failures[-1] if failures else known)
 
     def _end(self) -> None:
         training = self._training
         try:
+            training.settle()
             self._keep()
             self._source.close()
         except Exception as error:

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
+from .data.blocks import Columns
 from .errors import RemoteProtocolError, SessionClosed
 from .roster import Member
 from .training import Training
@@ -96,6 +97,7 @@ class WorkerHandler:
         # Holds the update and then the reply: one copy of the model for a worker.
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._shared = False
+        self._columns: Columns | None = None
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
@@ -125,8 +127,7 @@ class WorkerHandler:
             case Failed():
                 return self._training.failed(self._member, message), None
             case Fetch():
-                rows = self._training.rows(self._member, message.column)
-                return Rows(rows.dtype.str, list(rows.shape)), rows.reshape(-1).view(np.uint8)
+                return self._fetch(self._training, self._member, message.column)
 
     def _join(self, message: Join) -> tuple[Answer, Buffer | None]:
         if self._member is not None:
@@ -139,6 +140,17 @@ class WorkerHandler:
         self._member, joined = training.join(message, self._buffer, self._shared)
         self._training = training
         return joined, self._payload()
+
+    def _fetch(
+        self, training: Training, member: Member, number: int
+    ) -> tuple[Answer, Buffer | None]:
+        # A layout may have to collect a partition's rows: once for all columns.
+        columns = training.rows(member) if self._columns is None else self._columns
+        if not 0 <= number < len(columns):
+            raise RemoteProtocolError(f"There is no column {number} to fetch.")
+        self._columns = None if number == len(columns) - 1 else columns
+        column = np.ascontiguousarray(columns[number])
+        return Rows(column.dtype.str, list(column.shape)), column.reshape(-1).view(np.uint8)
 
     def _push(
         self, training: Training, member: Member, message: Push

@@ -15,7 +15,7 @@ from .cluster.executors import contact_host, executor_of, slots, task_cores
 from .cluster.jobs import cancel
 from .cluster.storage import Storage, temporary_directory
 from .combiners import Combiner, as_combiner
-from .config import at_least_one, one_of
+from .config import at_least_one, not_negative, one_of
 from .data.blocks import check_columns
 from .data.source import DataSource, as_source
 from .errors import InvalidTransition, SessionClosed, TosError
@@ -165,6 +165,7 @@ class TrainingSession:
         at_least_one("epochs", epochs)
         if repartition_every is not None:
             at_least_one("repartition_every", repartition_every)
+        not_negative("seed", seed)
         with self._lock:
             self._refuse_if_busy()
             count = slots(self._sc)

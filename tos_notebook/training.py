@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from .combiners.base import Combiner, Pushes
 from .control import Command, Machine, RunEvent, RunState
+from .data.blocks import Columns
 from .data.source import DataSource
 from .errors import NonFiniteUpdate, RemoteProtocolError, SessionClosed, TosError, WorkerError
 from .events import (
@@ -368,20 +369,20 @@ class Training:
                 self._publish(WorkerLost(time.time(), **member.who(), reason=reason))
                 self._roster.leave(member)
 
-    def rows(self, member: Member, column: int) -> npt.NDArray[Any]:
-        """Return one column of a worker's partition, which the driver holds.
+    def rows(self, member: Member) -> Columns:
+        """Return the rows of a worker's partition, which the driver holds.
 
         Raises
         ------
         RemoteProtocolError
-            There is no such column, or the partition is not the worker's any more.
+            Spark has them, or the partition is not the worker's any more.
         """
         with self._lock:
             leg = self._leg if self._roster.is_current(member) else None
         rows = None if leg is None else leg.source.rows(member.partition)
-        if rows is None or not 0 <= column < len(rows):
-            raise RemoteProtocolError(f"There is no column {column} to fetch.")
-        return np.ascontiguousarray(rows[column])
+        if rows is None:
+            raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
+        return rows
 
     # -- under the lock ---------------------------------------------------------------
 

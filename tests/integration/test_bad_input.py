@@ -92,9 +92,7 @@ def test_second_run_on_a_busy_session_is_refused(
     run.stop()
 
 
-def test_learning_rate_that_is_no_variable_cannot_be_set(
-    train: Train, watch: Watch
-) -> None:
+def test_learning_rate_that_is_no_variable_cannot_be_set(train: Train, watch: Watch) -> None:
     session = train(counter(), combiner="downpour", batch_size=1, sync_interval=1)
     run = session.start((np.arange(200.0),), epochs=1000, sinks=[watch])
     watch.wait_for(MilestoneCommitted)

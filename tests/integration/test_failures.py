@@ -45,10 +45,10 @@ def test_no_batch_is_lost_or_applied_twice_when_a_worker_is_killed_in_mid_epoch(
 
     def kill_once(event: Any) -> None:
         """Kill partition 1's process after its fifth milestone, a few batches into an epoch."""
-        if isinstance(event, MilestoneCommitted) and event.partition == 1:
-            if event.sequence == 5 and not killed:
-                killed.append(int((tmp_path / "pid-1").read_text()))
-                os.kill(killed[0], signal.SIGKILL)
+        is_fifth = isinstance(event, MilestoneCommitted) and event.sequence == 5
+        if is_fifth and event.partition == 1 and not killed:
+            killed.append(int((tmp_path / "pid-1").read_text()))
+            os.kill(killed[0], signal.SIGKILL)
 
     session = train(counter(), combiner="downpour", batch_size=2, sync_interval=1)
     run = session.run(rdd, epochs=3, sinks=[watch, kill_once])
@@ -71,7 +71,7 @@ def test_task_that_fails_once_is_retried_and_the_run_finishes(
 
         if partition == 0 and TaskContext.get().attemptNumber() == 0:
             raise RuntimeError("the disk was full, for a moment")
-        return records
+        yield from records
 
     rdd = spark_context.parallelize([(v,) for v in values], 2).mapPartitionsWithIndex(fail_first)
     # The first record, which tells the columns, is looked up by a job of its own.
@@ -102,6 +102,22 @@ def test_exception_in_the_users_data_function_arrives_with_the_users_frames_firs
     assert session.run((np.arange(10.0),)).state == "finished"
 
 
+def test_exception_before_the_first_record_is_a_worker_error_too(
+    spark_context: Any, train: Train
+) -> None:
+    def open_nothing(partition: int, records: Any) -> Any:
+        if partition == 1:
+            raise FileNotFoundError("no such partition file")
+        return records
+
+    rdd = spark_context.parallelize([(1.0,)] * 4, 2).mapPartitionsWithIndex(open_nothing)
+    with pytest.raises(tos.errors.WorkerError, match="no such partition file") as caught:
+        train(counter()).run(rdd)
+    assert caught.value.partition == 1
+    assert "in open_nothing" in caught.value.frames[0]
+    assert _usable(spark_context)
+
+
 def test_failing_tensorflow_step_ends_the_run_with_a_worker_error(
     spark_context: Any, train: Train
 ) -> None:
@@ -126,7 +142,10 @@ def test_non_finite_update_ends_the_run_and_keeps_finite_weights(
     session = train(classifier(), batch_size=32, sync_interval=2)
     with pytest.raises(tos.errors.NonFiniteUpdate, match=r"kernel.*learning rate"):
         session.run((x, y), epochs=2, shuffle=False)
-    assert all(np.isfinite(w).all() for w in session.program.layout.tensors(session.program.read()).values())
+    assert all(
+        np.isfinite(w).all()
+        for w in session.program.layout.tensors(session.program.read()).values()
+    )
 
 
 def test_non_finite_updates_are_left_out_where_the_user_says_so(
@@ -164,7 +183,9 @@ def test_broken_combiner_ends_the_run_with_its_own_error(
 
 def test_unreachable_server_is_named_with_what_to_set(spark_context: Any, train: Train) -> None:
     session = train(counter(), server_host="no-such-host.invalid")
-    with pytest.raises(tos.errors.ClusterUnreachable, match=r"no-such-host.invalid:\d+.*server_host"):
+    with pytest.raises(
+        tos.errors.ClusterUnreachable, match=r"no-such-host.invalid:\d+.*server_host"
+    ):
         session.run((np.arange(10.0),))
     assert _usable(spark_context)
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterUnreachable, TosError, WorkerEnvironment
+from ..errors import ClusterUnreachable, TosError, WorkerEnvironment, WorkerError
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
+from ..worker.failure import users_first
 from .failures import java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
+_TRACEBACK = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
+    re.MULTILINE,
+)
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_TASK = re.compile(
+    r"Lost task (?P<partition>\d+)\.(?P<attempt>\d+) in stage \S+ \(TID \d+\) "
+    r"\((?P<host>\S+) executor (?P<executor>[^)]+)\)"
+)
 _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
 
 
@@ -64,4 +75,22 @@ def job_error(error: BaseException) -> TosError:
     own = list(_OWN_ERROR.finditer(text))
     if own:
         return error_of(Refused(own[-1]["name"], own[-1]["text"]))
+    raised = list(_TRACEBACK.finditer(text))
+    if raised:
+        return _worker_error(raised[-1], _TASK.search(text))
     return ClusterUnreachable(f"The Spark job failed: {reason(error)}")
+
+
+def _worker_error(raised: re.Match[str], task: re.Match[str] | None) -> WorkerError:
+    """Return what a function of the user raised before the worker's own loop was called."""
+    frames = users_first([FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(raised[0])])
+    if task is None:
+        return WorkerError(raised["message"], frames=frames)
+    return WorkerError(
+        raised["message"],
+        task["executor"],
+        task["host"],
+        int(task["partition"]),
+        int(task["attempt"]),
+        frames,
+    )

@@ -56,8 +56,12 @@ class SparkSession:
         self._spark_context = spark_context
         self._session = session
         self._directory = _directory(user, name)
-        self._server = {"server_host": server_host, "server_port": server_port}
-        self._settings = {"sync_interval": sync_interval, "batch_size": batch_size}
+        self._options: dict[str, Any] = {
+            "server_host": server_host,
+            "server_port": server_port,
+            "sync_interval": sync_interval,
+            "batch_size": batch_size,
+        }
         self._programs: dict[Any, Program] = {}
         self._training: TrainingSession | None = None
 
@@ -143,8 +147,7 @@ class SparkSession:
             program,
             combiner=combiner,
             directory=self._directory,
-            **self._settings,
-            **self._server,
+            **self._options,
         )
         return self._training
 

@@ -17,11 +17,12 @@ import re
 import secrets
 import stat
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-FOLDER = "/dev/shm"  # noqa: S108 - POSIX shared memory on Linux, not a temporary file
+FOLDER = "/dev/shm"
 _NAME = re.compile(r"tos-[0-9a-f]{32}")
 
 
@@ -66,7 +67,7 @@ class Segment:
         """Remove the name; the memory stays for whoever has mapped it. May be repeated."""
         if self.name:
             with suppress(FileNotFoundError):
-                os.unlink(_path(self.name))
+                _path(self.name).unlink()
 
     def __enter__(self) -> Segment:
         return self
@@ -102,7 +103,7 @@ def attach(name: str, nbytes: int) -> npt.NDArray[np.uint8] | None:
             return None
         if found.st_size != nbytes:
             return None
-        os.unlink(_path(name))
+        _path(name).unlink()
         return _map(descriptor, nbytes)
     except OSError:
         return None
@@ -114,5 +115,5 @@ def _map(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
 
 
-def _path(name: str) -> str:
-    return os.path.join(FOLDER, name)
+def _path(name: str) -> Path:
+    return Path(FOLDER, name)

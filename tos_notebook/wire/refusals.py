@@ -13,6 +13,10 @@ _CLASSES: dict[str, type[TosError]] = {
     for cls in (
         errors.TosError,
         errors.ConfigError,
+        errors.ConnectError,
+        errors.JavaMissing,
+        errors.ClusterUnreachable,
+        errors.WorkerEnvironment,
         errors.CaptureError,
         errors.UnsupportedProgram,
         errors.ShapeMismatch,

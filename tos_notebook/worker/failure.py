@@ -36,11 +36,22 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
         One for each frame, as Python prints them: the user's, innermost last, then the
         others'.
     """
-    summary = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in summary if _is_users(frame.filename)]
-    others = [frame for frame in summary if not _is_users(frame.filename)]
     message = f"{type(error).__name__}: {error}"[:MAX_TEXT]
-    return message, [*_lines(own[-OWN:]), *_lines(others[-DETAILS:])]
+    return message, users_first(traceback.extract_tb(error.__traceback__))
+
+
+def users_first(frames: Iterable[traceback.FrameSummary]) -> list[str]:
+    """Return frames as lines, the user's before the others'.
+
+    Parameters
+    ----------
+    frames : iterable of FrameSummary
+        Innermost last.
+    """
+    frames = list(frames)
+    own = [frame for frame in frames if _is_users(frame.filename)]
+    others = [frame for frame in frames if not _is_users(frame.filename)]
+    return [*_lines(own[-OWN:]), *_lines(others[-DETAILS:])]
 
 
 def _is_users(filename: str) -> bool:

@@ -138,7 +138,8 @@ class Worker:
         except Exception as error:
             # A server that is gone must not hide what the user's code raised.
             with suppress(TosError):
-                self._ask(Failed(*describe(error)), Proceed)
+                message, frames = describe(error)
+                self._ask(Failed(message, [*self._runner.explain(error), *frames]), Proceed)
             raise
 
     def _open(self) -> Joined:

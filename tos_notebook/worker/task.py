@@ -61,9 +61,7 @@ class Task:
             return connect_tcp(self.host, self.port, self.secret)
         except TransportError as error:
             raise ClusterUnreachable(
-                f"Executor host {socket.gethostname()} cannot reach the parameter server at "
-                f"{self.host}:{self.port}: {error} Set server_host to an address of the driver "
-                "that the executors can reach."
+                f"Executor host {socket.gethostname()} cannot reach the parameter server: {error}"
             ) from error
 
     def _join(self, partition: int) -> Join:
