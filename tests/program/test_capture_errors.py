@@ -151,6 +151,13 @@ def test_a_learning_rate_that_nothing_uses(graph: Graph, rate: Any, message: str
         graph.capture(learning_rate=unused if rate == "used" else rate)
 
 
+def test_a_learning_rate_among_the_parameters(graph: Graph) -> None:
+    rate = v1.get_variable("rate", initializer=0.1)
+    train = v1.train.GradientDescentOptimizer(rate).minimize(graph.loss)
+    with pytest.raises(CaptureError, match="both the learning rate and a parameter"):
+        graph.capture(train=train, learning_rate=rate, params=[graph.w, rate])
+
+
 @pytest.mark.parametrize("wrapper", ["py_function", "numpy_function"])
 def test_a_python_function_in_the_graph(graph: Graph, wrapper: str) -> None:
     function = getattr(tf, wrapper)(lambda v: v, [graph.loss], tf.float32, name="my_python")

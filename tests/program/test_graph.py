@@ -148,6 +148,19 @@ def test_a_learning_rate_variable_can_be_set(data: tuple[Array, Array]) -> None:
     assert_same(list(lone.tensors.values()), model.run(data, 4)[0])
 
 
+def test_a_learning_rate_that_was_left_trainable_is_not_synchronised(
+    data: tuple[Array, Array],
+) -> None:
+    """Or the next exchange would undo what was set."""
+    rate = v1.get_variable("rate", initializer=0.1)
+    lone = Lone(Linear(v1.train.GradientDescentOptimizer(rate)).capture(learning_rate=rate), *data)
+    assert list(lone.tensors) == ["first", "second"]
+    lone.runner.set_learning_rate(0.0)
+    before = lone.buffer.copy()
+    lone.train(4)
+    np.testing.assert_array_equal(lone.buffer, before)
+
+
 def test_setting_a_learning_rate_that_is_no_variable_is_refused(
     data: tuple[Array, Array],
 ) -> None:

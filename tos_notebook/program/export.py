@@ -54,6 +54,9 @@ class Step:
     running : frozenset of str
         Outputs that are already means over all batches since `reset_metrics`; the others
         are averaged over the batches, weighted by samples.
+    metrics : callable
+        Returns running outputs by name, for after the last batch: what need not be computed
+        at every batch.
     reset_metrics : callable
         Called before the first batch of each training call.
     learning_rate : tf.Variable, optional
@@ -65,6 +68,7 @@ class Step:
         function: Any,
         local: Sequence[tf.Variable] = (),
         running: frozenset[str] = frozenset(),
+        metrics: Callable[[], Mapping[str, tf.Tensor]] = dict,
         reset_metrics: Callable[[], None] = lambda: None,
         learning_rate: tf.Variable | None = None,
     ) -> None:
@@ -72,6 +76,7 @@ class Step:
         self.function = function
         self.local = tuple(local)
         self.running = running
+        self.metrics = metrics
         self.reset_metrics = reset_metrics
         self.learning_rate = learning_rate
         self.copies = _kept_batches(function.graph)
@@ -147,14 +152,9 @@ def _flatten(step: Step, layout: Layout) -> list[tf.Tensor]:
 
 
 def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
-    running = tf.constant([name in step.running for name in outputs], tf.bool)
-
-    def values_of(batch: Batch) -> tf.Tensor:
-        found = step.function(*batch)
-        if not outputs:
-            return tf.zeros([0], tf.float64)
-        # The reshape tells what is a scalar although the graph does not know it.
-        return tf.stack([tf.reshape(tf.cast(found[n], tf.float64), []) for n in outputs])
+    at_end = set(step.metrics())
+    at_each = [name for name in outputs if name not in at_end]
+    running = tf.constant([name in step.running for name in at_each], tf.bool)
 
     def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
         batch = [column[start:stop] for column in columns]
@@ -167,20 +167,30 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
 
         def one_step(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             stop = tf.minimum(start + batch_size, rows)
-            values = values_of(cut(columns, start, stop))
-            weight = tf.cast(stop - start, tf.float64)
+            found = step.function(*cut(columns, start, stop))
+            if not at_each:
+                return stop, total
+            values, weight = _stacked(found, at_each), tf.cast(stop - start, tf.float64)
             return stop, tf.where(running, values, total + weight * values)
 
         _, total = tf.while_loop(
             lambda start, _: start < rows,
             one_step,
-            (tf.constant(0), tf.zeros([len(outputs)], tf.float64)),
+            (tf.constant(0), tf.zeros([len(at_each)], tf.float64)),
             parallel_iterations=1,
         )
         means = tf.where(running, total, total / tf.cast(rows, tf.float64))
-        return _flatten(step, layout), means
+        found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics())
+        return _flatten(step, layout), _stacked(found, outputs)
 
     return train
+
+
+def _stacked(found: Mapping[str, tf.Tensor], names: Sequence[str]) -> tf.Tensor:
+    if not names:
+        return tf.zeros([0], tf.float64)
+    # The reshape tells what is a scalar although the graph does not know it.
+    return tf.stack([tf.reshape(tf.cast(found[name], tf.float64), []) for name in names])
 
 
 def _kept_batches(graph: Any) -> bool:

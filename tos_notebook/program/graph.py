@@ -158,6 +158,11 @@ class GraphProgram(Program):
                 raise CaptureError(
                     f"Parameter {variable!r} is not a variable of the session's graph."
                 )
+            if variable is self._rate:
+                raise CaptureError(
+                    f"{variable!r} is both the learning rate and a parameter: what is set would be "
+                    "overwritten at each exchange. Leave it out of the parameters."
+                )
         if not chosen:
             raise UnsupportedProgram(
                 "The graph has nothing to train: it has no trainable variable. Create one with "

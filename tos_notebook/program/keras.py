@@ -73,7 +73,8 @@ class KerasProgram(Program):
             step = Step(
                 [w.value for w in self._weights],
                 function,
-                running=_running(self._model, function),
+                running=(running := _running(self._model, function)),
+                metrics=lambda: _only(running, self._model.get_metrics_result()),
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
             )
@@ -223,3 +224,7 @@ def _running(model: Any, function: Any) -> frozenset[str]:
         for name, value in function.structured_outputs.items()
         if not captured.isdisjoint(op.name for op in ancestors([value], control=False))
     )
+
+
+def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name in names}

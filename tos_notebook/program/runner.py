@@ -102,8 +102,11 @@ class TensorFlowRunner:
         """See `Runner.train`."""
         with eagerly():
             size = tf.constant(batch_size, tf.int32)
-            given = [_tensor(array) for array in (*vectors, *columns)]
-            new, means = self._function(*given, size)
+            # In the structure it was traced with: given flat arguments, TensorFlow first writes
+            # an error message with every value in it, and catches it.
+            new, means = self._function(
+                [_tensor(v) for v in vectors], [_tensor(c) for c in columns], size
+            )
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             return Trained([v.numpy() for v in new], values)
 
