@@ -167,8 +167,10 @@ class Storage:
         return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
 
     def _replace(self, source: Any, target: Any) -> None:
-        # FileSystem.rename does not overwrite; FileContext's does, in one step where the
-        # file system can.
+        if self._fs.rename(source, target):
+            return
+        # It may refuse to overwrite. FileContext's rename does, in one step where the file
+        # system can, but takes many calls.
         options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         overwrite = self._sc._gateway.new_array(options, 1)
         overwrite[0] = options.OVERWRITE
