@@ -54,8 +54,8 @@ class NumpyProgram:
     def reset(self) -> None:
         self.learning_rates.clear()
 
-    def explain(self, error: BaseException) -> list[str]:
-        return []
+    def explain(self, error: BaseException) -> None:
+        return None
 
 
 class SoftmaxRegression(NumpyProgram):

@@ -18,6 +18,12 @@ from tos_notebook.program.runner import summary
 v1 = tf.compat.v1
 
 
+def lines_of(lone: Any, error: BaseException) -> list[str]:
+    message, lines = lone.runner.explain(error)
+    assert message == summary(error)
+    return lines
+
+
 def failure(lone: Lone) -> tf.errors.OpError:
     with pytest.raises(tf.errors.OpError) as caught:
         lone.train(2)
@@ -50,7 +56,7 @@ def test_a_graphs_operation_is_explained_by_the_line_that_made_it() -> None:
         program = capture(train, feeds=[x], session=session, loss=loss)
         lone = Lone(program, np.array([1, 2, 3, 9], np.float32))
     error = failure(lone)
-    lines = lone.runner.explain(error)
+    lines = lines_of(lone, error)
     text = 'checked = tf.debugging.assert_less(x, 5.0, message="too large")'
     assert_last_line(lines, build, text)
     assert "loss = build(x)" in lines[-2]
@@ -71,7 +77,7 @@ def test_a_loop_of_the_graph_is_explained_too() -> None:
         lone = Lone(capture(train.op, feeds=[x], session=session), np.ones(4, np.float32))
     error = failure(lone)
     assert_last_line(
-        lone.runner.explain(error),
+        lines_of(lone, error),
         body,
         'return i + 1, tf.debugging.check_numerics(value / 0.0, "broken")',
     )
@@ -108,7 +114,7 @@ def test_a_subclass_is_explained_by_its_call() -> None:
     model(np.zeros((1, 4), np.int32))
     lone = lone_model(model, BAD, LABELS)
     error = failure(lone)
-    lines = lone.runner.explain(error)
+    lines = lines_of(lone, error)
     assert_last_line(lines, Subclass.call, "return tf.reduce_sum(self.table(x), [1, 2])")
     assert not any("capture" in line or "in failure" in line for line in lines)
     assert summary(error) == "InvalidArgumentError: indices[0,0] = 99 is not in [0, 5)"
@@ -118,7 +124,7 @@ def test_a_train_step_is_explained_by_its_line() -> None:
     model = OwnStep([keras.Input((2,)), layers.Dense(1)])
     lone = lone_model(model, np.ones((3, 2), np.float32), LABELS[:, None])
     assert_last_line(
-        lone.runner.explain(failure(lone)),
+        lines_of(lone, failure(lone)),
         OwnStep.train_step,
         'logs["checked"] = tf.debugging.check_numerics(logs["loss"] / 0.0, "broken")',
     )
@@ -130,7 +136,7 @@ def test_a_functional_model_is_explained_by_the_layers_name() -> None:
     inner = layers.Embedding(5, 2, name="words")(x)
     model = keras.Model(x, layers.Dense(1)(layers.Flatten()(inner)))
     lone = lone_model(model, BAD, LABELS)
-    assert lone.runner.explain(failure(lone)) == ["  in layer 'words' (GatherV2)"]
+    assert lines_of(lone, failure(lone)) == ["  in layer 'words' (GatherV2)"]
 
 
 def test_labels_out_of_range_name_the_operation() -> None:
@@ -138,7 +144,7 @@ def test_labels_out_of_range_name_the_operation() -> None:
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     lone = Lone(capture(model), np.ones((3, 2), np.float32), np.full(3, 7))
     error = failure(lone)
-    (line,) = lone.runner.explain(error)
+    (line,) = lines_of(lone, error)
     assert "(SparseSoftmaxCrossEntropyWithLogits)" in line
     assert "label value of 7" in summary(error)
 
@@ -146,8 +152,11 @@ def test_labels_out_of_range_name_the_operation() -> None:
 def test_other_errors_have_no_frames() -> None:
     model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
     lone = lone_model(model, np.ones((3, 2), np.float32), LABELS)
-    assert lone.runner.explain(ValueError("Detected at node a defined")) == []
-    assert lone.runner.explain(tf.errors.InternalError(None, None, "no node named")) == []
+    assert lone.runner.explain(ValueError("Detected at node a defined")) is None
+    assert lone.runner.explain(tf.errors.InternalError(None, None, "no node named")) == (
+        "InternalError: no node named",
+        [],
+    )
     assert summary(ValueError("two\nlines")) == "ValueError: two"
     assert summary(ValueError()) == "ValueError: no message"
 

@@ -110,14 +110,14 @@ class TensorFlowRunner:
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             return Trained([v.numpy() for v in new], values)
 
-    def explain(self, error: BaseException) -> list[str]:
+    def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""
         if not isinstance(error, tf.errors.OpError):
-            return []
+            return None
         frames = Frames(self._frames)
         nodes = [self._operation(name) for name in nodes_in(error.message)]
         found = next(filter(None, (frames.of(name) for name, _ in nodes)), [])
-        return found or [frames.place(*node) for node in nodes[:1]]
+        return summary(error), found or [frames.place(*node) for node in nodes[:1]]
 
     def _operation(self, node: str) -> tuple[str, str]:
         """Return name and type of the operation that ran as this node."""

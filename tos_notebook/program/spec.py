@@ -142,8 +142,8 @@ class Runner(Protocol):
         """Put everything local (optimizer slots, counters) back to its captured value."""
         ...
 
-    def explain(self, error: BaseException) -> list[str]:
-        """Return the lines of the user's code that made what failed in `train`.
+    def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """Say what failed in `train`, and where the user's code made it.
 
         Parameters
         ----------
@@ -152,10 +152,13 @@ class Runner(Protocol):
 
         Returns
         -------
-        list of str
+        message : str
+            ``TypeName: text``, the text in one sentence.
+        frames : list of str
             Frames as `traceback.format_list` writes them, without the last line break, innermost
-            last; the layer's name where no code of the user's made the operation. Empty
-            if the error is none of the program's own.
+            last; the layer's name where no code of the user's made the operation.
+
+        None if the error is not of the program's own operations.
         """
         ...
 

@@ -139,7 +139,10 @@ class Worker:
             # A server that is gone must not hide what the user's code raised.
             with suppress(TosError):
                 message, frames = describe(error)
-                self._ask(Failed(message, [*self._runner.explain(error), *frames]), Proceed)
+                own = self._runner.explain(error)
+                if own is not None:
+                    message, frames = own[0], [*own[1], *frames]
+                self._ask(Failed(message, frames), Proceed)
             raise
 
     def _open(self) -> Joined:
