@@ -339,7 +339,10 @@ class Training:
             return Proceed(directive, *self._roster.news(message.settings_version))
 
     def failed(self, member: Member, message: Failed) -> Proceed:
-        """Record what a worker raised; the second time at one place it ends the run.
+        """Record what a worker raised; if it would raise again, that ends the run.
+
+        So it is taken to be for an operation of the program, and for what comes twice from one
+        partition. Else Spark may try again.
 
         What a superseded attempt raises counts for nothing, nor what comes after the end.
         """
@@ -348,7 +351,7 @@ class Training:
         with self._lock:
             if not self._roster.is_current(member) or not self.machine.active:
                 return leave
-            again = any(
+            again = message.in_program or any(
                 (e.message, e.partition) == (error.message, error.partition) for e in self.failures
             )
             self.failures.append(error)

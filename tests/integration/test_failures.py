@@ -128,7 +128,7 @@ def test_failing_tensorflow_step_ends_the_run_with_a_worker_error(
     )
     model.compile("sgd", "mse")
     x = np.arange(40, dtype=np.int32)  # from 10 on no index of the embedding
-    with pytest.raises(tos.errors.WorkerError, match="InvalidArgumentError.*not in") as caught:
+    with pytest.raises(tos.errors.WorkerError, match=r"InvalidArgumentError.*not in") as caught:
         train(model, batch_size=5, sync_interval=1).run((x, np.zeros((40, 1), np.float32)))
     assert "embedding" in caught.value.frames[0]
     assert _usable(spark_context)

@@ -134,7 +134,7 @@ def test_a_body_of_another_form_is_refused_by_name(body: bytes) -> None:
         (Reply(1, "committed", Directive.GO, 1, None), "status", '"lost"'),
         (Reply(1, "committed", Directive.GO, 1, None), "settings", "[]"),
         (Proceed(Directive.GO, 1, None), "directive", '"run"'),
-        (Failed("x", []), "frames", "[1]"),
+        (Failed("x", [], False), "frames", "[1]"),
     ],
 )
 def test_a_field_that_does_not_fit_is_named(example: Any, field: str, wrong: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
-from .spec import SPEC_FILE, ProgramSpec, Trained
+from .spec import Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
@@ -88,9 +88,9 @@ class TensorFlowRunner:
     """
 
     def __init__(self, archive: bytes) -> None:
+        self.spec = read_spec(archive)
         with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
             with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-                self.spec = ProgramSpec.from_json(packed.read(SPEC_FILE))
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
             with eagerly(), tf.device("CPU:0"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -92,6 +94,21 @@ class ProgramSpec:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
+
+
+def read_spec(archive: bytes) -> ProgramSpec:
+    """Return the specification in a program's archive.
+
+    Raises
+    ------
+    RemoteProtocolError
+        The bytes are no program's archive.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            return ProgramSpec.from_json(packed.read(SPEC_FILE))
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise RemoteProtocolError(f"Not a program's archive: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,14 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The program or the data raised: the exception's text and its traceback's lines."""
+    """The program or the data raised: the exception's text and its traceback's lines.
+
+    `in_program`: it was an operation of the program, which would fail again.
+    """
 
     message: str
     frames: list[str]
+    in_program: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..errors import (
+    ConnectError,
     LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
@@ -132,8 +133,8 @@ class Worker:
             self._adopt_settings(joined.settings_version, joined.settings)
             if self._goes_on(joined.directive):
                 self._train(joined, self._load(blocks))
-        except (TransportError, ProtocolError, SessionClosed):
-            # Between worker and server; there is nobody left to tell, or nothing to add.
+        except (TransportError, ProtocolError, SessionClosed, ConnectError):
+            # Not the user's code, and the task's own failure says it all.
             raise
         except Exception as error:
             # A server that is gone must not hide what the user's code raised.
@@ -142,7 +143,7 @@ class Worker:
                 own = self._runner.explain(error)
                 if own is not None:
                     message, frames = own[0], [*own[1], *frames]
-                self._ask(Failed(message, frames), Proceed)
+                self._ask(Failed(message, frames, in_program=own is not None), Proceed)
             raise
 
     def _open(self) -> Joined:

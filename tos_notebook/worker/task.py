@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..cluster.storage import fetch
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
+from ..params import Array
+from ..program.spec import ProgramSpec, Runner, Trained, read_spec
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
 from .loop import Plan, Worker
-
-if TYPE_CHECKING:
-    from ..program.runner import TensorFlowRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +80,71 @@ class Task:
         )
 
 
+class LateRunner:
+    """A runner that is loaded when it is first needed.
+
+    A task whose data cannot be read, or that is told to leave, then never imports TensorFlow,
+    which takes seconds in a fresh process.
+
+    Parameters
+    ----------
+    spec : ProgramSpec
+    load : callable
+        Returns the runner.
+    """
+
+    def __init__(self, spec: ProgramSpec, load: Callable[[], Runner]) -> None:
+        self.spec = spec
+        self._load = load
+        self._loaded: Runner | None = None
+
+    def _runner(self) -> Runner:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
+        """See `Runner.train`."""
+        return self._runner().train(vectors, columns, batch_size)
+
+    def set_learning_rate(self, value: float) -> None:
+        """See `Runner.set_learning_rate`."""
+        self._runner().set_learning_rate(value)
+
+    def reset(self) -> None:
+        """See `Runner.reset`."""
+        self._runner().reset()
+
+    def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """See `Runner.explain`."""
+        return None if self._loaded is None else self._loaded.explain(error)
+
+
 KEPT_PROGRAMS = 2
-_runners: OrderedDict[str, tuple[str, TensorFlowRunner]] = OrderedDict()
+_runners: OrderedDict[str, tuple[str, Runner]] = OrderedDict()
 """Loaded programs of this process and the run that each last served. Spark reuses the
 process for later tasks, which then need not load again, and find their optimizer slots."""
 
 
-def _runner(program: str, run: str, cores: int) -> TensorFlowRunner:
-    last_run, runner = _runners.pop(program, ("", None))
+def _runner(program: str, run: str, cores: int) -> Runner:
+    last_run, runner = _runners.get(program, ("", None))
     if runner is None:
-        runner = _load(program, cores)
-    elif last_run != run:
+        archive = fetch(program)
+        return LateRunner(read_spec(archive), lambda: _keep(program, run, _load(archive, cores)))
+    if last_run != run:
         runner.reset()
+    return _keep(program, run, runner)
+
+
+def _keep(program: str, run: str, runner: Runner) -> Runner:
     _runners[program] = (run, runner)
+    _runners.move_to_end(program)
     while len(_runners) > KEPT_PROGRAMS:
         _runners.popitem(last=False)
     return runner
 
 
-def _load(program: str, cores: int) -> TensorFlowRunner:
+def _load(archive: bytes, cores: int) -> Runner:
     try:
         from ..program.runner import TensorFlowRunner, configure_threads
     except ImportError as error:
@@ -108,7 +153,5 @@ def _load(program: str, cores: int) -> TensorFlowRunner:
             "Install the package with its dependencies there, or name a Python that has them in "
             "PYSPARK_PYTHON."
         ) from error
-    from ..cluster.storage import fetch
-
     configure_threads(cores)
-    return TensorFlowRunner(fetch(program))
+    return TensorFlowRunner(archive)
