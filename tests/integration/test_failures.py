@@ -113,7 +113,6 @@ def test_exception_before_the_first_record_is_a_worker_error_too(
     rdd = spark_context.parallelize([(1.0,)] * 4, 2).mapPartitionsWithIndex(open_nothing)
     with pytest.raises(tos.errors.WorkerError, match="no such partition file") as caught:
         train(counter()).run(rdd)
-    assert caught.value.partition == 1
     assert "in open_nothing" in caught.value.frames[0]
     assert _usable(spark_context)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 _TRACEBACK = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
+    r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
     re.MULTILINE,
 )
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)

@@ -1,0 +1,64 @@
+"""What ends a Spark job becomes one of our errors, without Java's stack."""
+
+from __future__ import annotations
+
+import pytest
+
+from tos_notebook.cluster.jobs import job_error
+from tos_notebook.errors import (
+    ClusterUnreachable,
+    TosError,
+    WorkerEnvironment,
+    WorkerError,
+)
+
+LOST = (
+    "Job aborted due to stage failure: Task 1 in stage 32.0 failed 4 times, most recent failure: "
+    "Lost task 1.3 in stage 32.0 (TID 9) (10.0.0.7 executor 4): "
+    "org.apache.spark.api.python.PythonException: "
+)
+TRACEBACK = """Traceback (most recent call last):
+  File "/opt/venv/site-packages/pyspark/core/rdd.py", line 5292, in pipeline_func
+    return func(split, prev_func(split, iterator))
+                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/home/ann/notebook.py", line 110, in open_nothing
+    raise FileNotFoundError("no such file")
+FileNotFoundError: no such file
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1097)
+"""
+
+
+def test_a_traceback_becomes_a_worker_error_with_the_users_frames_first() -> None:
+    error = job_error(RuntimeError(LOST + TRACEBACK))
+    assert isinstance(error, WorkerError)
+    assert error.message == "FileNotFoundError: no such file"
+    assert (error.executor, error.host, error.partition, error.attempt) == ("4", "10.0.0.7", 1, 3)
+    assert "open_nothing" in error.frames[0]
+    assert not any("PythonRunner" in frame for frame in error.frames)
+
+
+def test_a_traceback_without_its_task_is_still_a_worker_error() -> None:
+    error = job_error(RuntimeError("\n  An exception was thrown:\n" + TRACEBACK))
+    assert isinstance(error, WorkerError)
+    assert error.partition == -1
+
+
+@pytest.mark.parametrize("cls", [ClusterUnreachable, WorkerEnvironment])
+def test_our_own_errors_keep_their_class_and_text(cls: type[TosError]) -> None:
+    text = TRACEBACK.replace("FileNotFoundError: no", f"tos_notebook.errors.{cls.__name__}: no")
+    error = job_error(RuntimeError(LOST + text))
+    assert type(error) is cls
+    assert str(error) == "no such file"
+
+
+def test_a_missing_package_is_named_with_what_to_do() -> None:
+    text = "ModuleNotFoundError: No module named 'tos_notebook'"
+    with pytest.raises(WorkerEnvironment, match="Install it there"):
+        raise job_error(RuntimeError(LOST + text))
+
+
+def test_anything_else_is_the_first_line_that_spark_says() -> None:
+    error = job_error(RuntimeError("Job 3 cancelled because SparkContext was shut down\n\tat x"))
+    assert isinstance(error, ClusterUnreachable)
+    assert str(error).endswith("Job 3 cancelled because SparkContext was shut down")
