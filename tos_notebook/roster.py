@@ -35,14 +35,21 @@ class Member:
 
     def who(self) -> dict[str, Any]:
         """Return what events say of it."""
-        names = ("partition", "attempt", "executor", "host")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "partition": self.partition,
+            "attempt": self.attempt,
+            "executor": self.executor,
+            "host": self.host,
+        }
 
     def milestone(self, push: Push, merged: Merge, nbytes: int) -> MilestoneCommitted:
         """Return the event of a merged push."""
         return MilestoneCommitted(
             time=time.time(),
-            **self.who(),
+            partition=self.partition,
+            attempt=self.attempt,
+            executor=self.executor,
+            host=self.host,
             epoch=push.epoch,
             sequence=push.sequence,
             steps=push.steps,

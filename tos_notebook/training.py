@@ -285,7 +285,6 @@ class Training:
             member.partition, message.base_version, message.steps, message.samples, workers, kind
         )
         try:
-            self.store.check_finite(update)
             merged = self.store.merge(update, push)
         except Exception as error:
             self._refuse(member, message, error)

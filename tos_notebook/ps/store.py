@@ -11,6 +11,7 @@ checked, and only then is anything committed.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -132,6 +133,9 @@ class Store:
 
         Raises
         ------
+        NonFiniteUpdate
+            The update has NaN or infinity in it; names the first parameter that has, and how
+            many values.
         CombinerError
             The combiner raised or returned nonsense. Centre and version are unchanged,
             unless the combiner had promised with `striped` never to fail.
@@ -143,6 +147,7 @@ class Store:
             Another push's combiner did not end in time.
         """
         vectors = self._vectors(update)
+        self._refuse_non_finite(update, vectors)
         with self._enter() as chain:
             combiner, info = self._ticket(push)
             if combiner.striped:
@@ -153,16 +158,8 @@ class Store:
                 self._version += 1
         return Merge(info.pushes + 1, info.staleness)
 
-    def check_finite(self, update: Buffer) -> None:
-        """Check that an update has neither NaN nor infinity in it.
-
-        Raises
-        ------
-        NonFiniteUpdate
-            Names the first parameter that has, and how many values.
-        """
-        vectors = self._vectors(update)
-        if all(np.isfinite(stripe.of(vectors)).all() for stripe in self._stripes):
+    def _refuse_non_finite(self, update: Buffer, vectors: Sequence[Array]) -> None:
+        if all(_is_finite(stripe.of(vectors)) for stripe in self._stripes):
             return
         counts = {n: count_non_finite(t) for n, t in self.layout.tensors(update).items()}
         name = next(name for name, bad in counts.items() if bad)
@@ -307,3 +304,16 @@ def _cut(vectors: Sequence[Array], stripe_bytes: int) -> Iterator[_Stripe]:
         for start in range(0, max(1, vector.size), length):
             span = slice(start, start + length)
             yield _Stripe(vector[span], segment, span, threading.Lock())
+
+
+def _is_finite(vector: Array) -> bool:
+    """Return whether no element is NaN or infinite.
+
+    Either survives a sum, which takes one pass and no memory. A sum may overflow without
+    one: then every element is looked at.
+    """
+    if vector.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(vector)
+    return math.isfinite(total) or bool(np.isfinite(vector).all())
