@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import itertools
 import threading
 import time
@@ -13,7 +12,7 @@ from typing import Any
 from .cluster.connect import connect
 from .cluster.executors import contact_host, executor_of, slots, task_cores
 from .cluster.jobs import cancel
-from .cluster.storage import Storage, temporary_directory
+from .cluster.storage import Storage, digest_of, temporary_directory
 from .combiners import Combiner, as_combiner
 from .config import at_least_one, not_negative, one_of
 from .data.blocks import check_columns
@@ -240,8 +239,8 @@ class TrainingSession:
 
     def _publish_program(self, source: DataSource) -> str:
         """Persist the program where every executor can fetch it; return its name."""
-        _, archive = self.program.export([(c.dtype, c.shape) for c in source.columns])
-        name = f"program-{hashlib.blake2b(archive, digest_size=8).hexdigest()}.zip"
+        archive = self.program.export([(c.dtype, c.shape) for c in source.columns])
+        name = f"program-{digest_of(archive)}.zip"
         self._storage.publish(name, archive)
         return name
 

@@ -88,7 +88,9 @@ def test_what_is_published_is_on_every_executor(spark_context: Any, storage: Sto
     name = "published-1.bin"
     uri = storage.publish(name, b"graph")
     assert storage.publish(name, b"graph") == uri
-    fetched = spark_context.parallelize(range(2), 2).map(lambda _: fetch(name)).collect()
+    fetched = (
+        spark_context.parallelize(range(2), 2).map(lambda _: fetch(name).read_bytes()).collect()
+    )
     assert fetched == [b"graph"] * 2
 
 

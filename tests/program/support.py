@@ -30,7 +30,7 @@ class Lone:
     def __init__(self, program: Program, *columns: Array) -> None:
         self.program = program
         self.columns = columns
-        _, archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
+        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
         self.runner = TensorFlowRunner(archive)
         self.buffer = program.read()
 

@@ -54,14 +54,14 @@ class Storage:
         """Where the files are, with its scheme."""
         return str(self._fs.makeQualified(self._root).toString())
 
-    def write(self, name: str, data: bytes | memoryview) -> str:
+    def write(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file, replacing one of the same name in a single step.
 
         Parameters
         ----------
         name : str
             Without directories.
-        data : bytes-like
+        data : bytes-like, or Path of a local file
 
         Returns
         -------
@@ -78,8 +78,9 @@ class Storage:
         target = self._file(name)
         temporary = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
         with self._failing("write", name), tempfile.TemporaryDirectory() as directory:
-            local = Path(directory, "data")
-            local.write_bytes(data)
+            local = data if isinstance(data, Path) else Path(directory, "data")
+            if not isinstance(data, Path):
+                local.write_bytes(data)
             self._fs.mkdirs(self._root)
             try:
                 self._fs.copyFromLocalFile(False, True, self._local(local), temporary)
@@ -124,7 +125,7 @@ class Storage:
             names = [s.getPath().getName() for s in statuses if s.isFile()]
         return sorted(name for name in names if not name.startswith(_TEMPORARY))
 
-    def publish(self, name: str, data: bytes | memoryview) -> str:
+    def publish(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file that every task can `fetch` by its name.
 
         Publishing the same content again does nothing.
@@ -141,7 +142,7 @@ class Storage:
         CheckpointError
             The file system refused.
         """
-        digest = hashlib.blake2b(data).hexdigest()
+        digest = digest_of(data)
         if self._published.get(name, digest) != digest:
             raise ConfigError(
                 f"{name!r} was published with another content; publish under a new name."
@@ -189,8 +190,21 @@ class Storage:
             ) from None
 
 
-def fetch(name: str) -> bytes:
-    """Return the content of a published file, inside a task.
+def digest_of(data: bytes | memoryview | Path) -> str:
+    """Return 32 hexadecimal digits that tell one content from another.
+
+    Parameters
+    ----------
+    data : bytes-like, or Path of a local file
+    """
+    if not isinstance(data, Path):
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    with data.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def fetch(name: str) -> Path:
+    """Return where a published file lies on this executor, inside a task.
 
     Raises
     ------
@@ -204,7 +218,7 @@ def fetch(name: str) -> bytes:
         raise CheckpointError(
             f"The published file {name!r} is not on this executor; expected it at {path}."
         )
-    return path.read_bytes()
+    return path
 
 
 def temporary_directory(sc: SparkContext) -> str:

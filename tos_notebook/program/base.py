@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
 
 from ..params import Array, Layout
-from .spec import FeedSpec, ProgramSpec
+from .spec import FeedSpec
 
 ColumnType = tuple[str, tuple[int, ...]]
 """dtype and shape, without the row dimension, of one column of data."""
@@ -30,15 +32,21 @@ class Program(ABC):
     layout: Layout
 
     def __init__(self) -> None:
-        self._exported: dict[tuple[ColumnType, ...], tuple[ProgramSpec, bytes]] = {}
+        self._exported: dict[tuple[ColumnType, ...], Path] = {}
+        self._folder = TemporaryDirectory(prefix="tos-program-")
 
-    def export(self, columns: Sequence[ColumnType]) -> tuple[ProgramSpec, bytes]:
+    def export(self, columns: Sequence[ColumnType]) -> Path:
         """Return the portable program for data of these columns; traced once for each.
 
         Parameters
         ----------
         columns : sequence of (dtype, shape)
             One for each feed, the row dimension left out.
+
+        Returns
+        -------
+        Path
+            An archive (see `tos_notebook.program.export.export`) that lasts as long as this object.
 
         Raises
         ------
@@ -47,11 +55,13 @@ class Program(ABC):
         """
         key = tuple(columns)
         if key not in self._exported:
-            self._exported[key] = self._export(key)
+            target = Path(self._folder.name, f"{len(self._exported)}.zip")
+            self._export(key, target)
+            self._exported[key] = target
         return self._exported[key]
 
     @abstractmethod
-    def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]: ...
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
 
     @property
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -222,7 +221,13 @@ def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
                 )
 
 
-def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes) -> bytes:
+def export(
+    step: Step,
+    spec: ProgramSpec,
+    columns: Sequence[tf.TensorSpec],
+    frames: bytes,
+    target: Path,
+) -> None:
     """Trace a step's training loop and pack it.
 
     Parameters
@@ -233,11 +238,9 @@ def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], fram
         As `trace` was given.
     frames : bytes
         What `tos_notebook.program.frames.collect` found.
-
-    Returns
-    -------
-    bytes
-        A zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel.
+    target : Path
+        Becomes a zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel. A file, since it
+        holds the parameters once more.
 
     Raises
     ------
@@ -256,7 +259,7 @@ def export(step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], fram
     module.local = _without(step.parameters, [*step.local, *concrete.graph.variables])
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate
-    return _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames})
+    _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
 
 
 def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
@@ -267,8 +270,7 @@ def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
     return list(others.values())
 
 
-def _pack(module: tf.Module, notes: Mapping[str, bytes]) -> bytes:
-    target = io.BytesIO()
+def _pack(module: tf.Module, notes: Mapping[str, bytes], target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tos-export-") as folder:
         _save(module, folder)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
@@ -277,7 +279,6 @@ def _pack(module: tf.Module, notes: Mapping[str, bytes]) -> bytes:
             for path in sorted(Path(folder).rglob("*")):
                 if path.is_file():
                     archive.write(path, path.relative_to(folder).as_posix())
-    return target.getvalue()
 
 
 def _save(module: tf.Module, folder: str) -> None:

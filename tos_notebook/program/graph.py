@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,7 @@ class GraphProgram(Program):
                     f"feeds {[f.name for f in self._feeds]} nor in feed_dict."
                 )
 
-    def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]:
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         names = tuple(self._outputs)
         spec = ProgramSpec(self.kind, self.feeds, self.layout, names, self.has_learning_rate)
         values = self._values()
@@ -201,7 +202,7 @@ class GraphProgram(Program):
         _, *functions = graphs(self._graph)
         frames = collect([*own, *named_operations(functions)])
         with eagerly():
-            return spec, export(self._rebuild(values, specs), spec, specs, frames)
+            export(self._rebuild(values, specs), spec, specs, frames, target)
 
     def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
         """Rebuild the step around eager variables of the given values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -65,7 +66,7 @@ class KerasProgram(Program):
             *(FeedSpec(name, None, None) for name in names),
         )
 
-    def _export(self, columns: tuple[ColumnType, ...]) -> tuple[ProgramSpec, bytes]:
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly():
@@ -82,7 +83,7 @@ class KerasProgram(Program):
             spec = ProgramSpec(self.kind, self.feeds, self.layout, outputs, rate is not None)
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
-            return spec, export(step, spec, specs, collect(operations, layers))
+            export(step, spec, specs, collect(operations, layers), target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         data = tuple(d for d in self._structured(batch) if d is not None)

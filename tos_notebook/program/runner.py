@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidTransition
@@ -83,14 +83,14 @@ class TensorFlowRunner:
 
     Parameters
     ----------
-    archive : bytes
+    archive : Path
         What `tos_notebook.program.export.export` packed.
     """
 
-    def __init__(self, archive: bytes) -> None:
+    def __init__(self, archive: Path) -> None:
         self.spec = read_spec(archive)
         with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
-            with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            with zipfile.ZipFile(archive) as packed:
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
             with eagerly(), tf.device("CPU:0"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import RemoteProtocolError
@@ -96,16 +96,16 @@ class ProgramSpec:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
 
 
-def read_spec(archive: bytes) -> ProgramSpec:
+def read_spec(archive: Path) -> ProgramSpec:
     """Return the specification in a program's archive.
 
     Raises
     ------
     RemoteProtocolError
-        The bytes are no program's archive.
+        The file is no program's archive.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+        with zipfile.ZipFile(archive) as packed:
             return ProgramSpec.from_json(packed.read(SPEC_FILE))
     except (zipfile.BadZipFile, KeyError) as error:
         raise RemoteProtocolError(f"Not a program's archive: {error}") from error

@@ -7,6 +7,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..cluster.storage import fetch
 from ..data.blocks import Columns
@@ -144,7 +145,7 @@ def _keep(program: str, run: str, runner: Runner) -> Runner:
     return runner
 
 
-def _load(archive: bytes, cores: int) -> Runner:
+def _load(archive: Path, cores: int) -> Runner:
     try:
         from ..program.runner import TensorFlowRunner, configure_threads
     except ImportError as error:
