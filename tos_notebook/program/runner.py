@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
@@ -63,6 +67,18 @@ _DECORATION = re.compile(
 """What TensorFlow puts around the sentence that says what is wrong."""
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep TensorFlow from warning of gradients that nobody will ask for."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _tensor(array: Array) -> tf.Tensor:
     """Wrap an array, without copying it where that is safe.
 
@@ -93,22 +109,27 @@ class TensorFlowRunner:
             with zipfile.ZipFile(archive) as packed:
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
-            with eagerly(), tf.device("CPU:0"):
+            with eagerly(), tf.device("CPU:0"), _quiet():
                 self._module: Any = tf.saved_model.load(folder)
                 self._initial = [v.numpy() for v in self._module.local]
         self._function = self._module.train.concrete_functions[0]
+        self._sizes: dict[int, tf.Tensor] = {}
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
         with eagerly():
-            size = tf.constant(batch_size, tf.int32)
+            if batch_size not in self._sizes:
+                self._sizes[batch_size] = tf.constant(batch_size, tf.int32)
             # In the structure it was traced with: given flat arguments, TensorFlow first writes
             # an error message with every value in it, and catches it.
             new, means = self._function(
-                [_tensor(v) for v in vectors], [_tensor(c) for c in columns], size
+                [_tensor(v) for v in vectors],
+                [_tensor(c) for c in columns],
+                self._sizes[batch_size],
             )
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
-            return Trained([v.numpy() for v in new], values)
+            # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
+            return Trained([np.asarray(v) for v in new], values)
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""
