@@ -155,5 +155,7 @@ def test_a_local_spark_has_one_executor_the_driver(spark_context: Any) -> None:
     [("local", "1", 1), ("local[8]", "1", 8), ("local[8, 3]", "3", 2), ("local[1]", "4", 1)],
 )
 def test_slots_count_tasks_not_cores(master: str, cpus: str, expected: int) -> None:
-    sc: Any = SimpleNamespace(master=master, getConf=lambda: SimpleNamespace(get=lambda *_: cpus))
+    conf = SimpleNamespace(get=lambda *_: cpus)
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: conf))
+    sc: Any = SimpleNamespace(master=master, _jsc=java)
     assert slots(sc) == expected

@@ -76,9 +76,19 @@ print(json.dumps({"message": message, "conf": [conf.get(key) for key in keys]}))
 """
 
 
+HIDE_EDITABLE = f"""
+import sys
+sys.path[:] = [p for p in sys.path if p != {ROOT!r}]
+sys.meta_path[:] = [f for f in sys.meta_path if "__editable__" not in getattr(f, "__module__", "")]
+"""
+"""An editable installation would let the workers find the package after all."""
+
+
 def run(program: str, folder: Path, tensorflow: str) -> Any:
     """Run a program elsewhere, whose workers find a stub TensorFlow and not this package."""
     stubs = folder / "stubs"
+    stubs.mkdir()
+    (stubs / "sitecustomize.py").write_text(HIDE_EDITABLE)
     for name, source in (
         ("tensorflow", tensorflow),
         ("keras", f"__version__={version('keras')!r}"),
