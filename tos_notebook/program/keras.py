@@ -115,8 +115,14 @@ class KerasProgram(Program):
 
     def read(self) -> npt.NDArray[np.uint8]:
         """See `Program.read`."""
+        buffer = self.layout.allocate()
         with eagerly():
-            return self.layout.pack([w.value.numpy() for w in self._weights])
+            # One by one: a list would hold all parameters once more.
+            for view, weight in zip(
+                self.layout.tensors(buffer).values(), self._weights, strict=True
+            ):
+                view[...] = weight.value.numpy()
+        return buffer
 
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """See `Program.write`."""

@@ -193,6 +193,11 @@ class Store:
                 stripe.of(vectors)[...] = stripe.center
         return buffer, version
 
+    @property
+    def center(self) -> Buffer:
+        """The parameters themselves, not a copy: for when nobody pushes any more."""
+        return self._center
+
     def load(self, buffer: Buffer) -> None:
         """Replace the centre by a copy of `buffer`; the version stays."""
         vectors = self._vectors(buffer)
