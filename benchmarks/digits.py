@@ -19,6 +19,9 @@ from .peers import Peer
 SIZES = (64, 64, 10)
 BATCH_SIZE = 32
 EPOCHS = 20
+COMBINER = "downpour"
+"""With two workers a push meets one other on its way, and DynSGD would halve almost all: 0.947
+to 0.949 in the mean of eight seeds, against 0.956 to 0.958."""
 
 
 def run(quick: bool) -> list[Row]:
@@ -31,7 +34,7 @@ def run(quick: bool) -> list[Row]:
     with (
         spark() as session,
         Peer(fitter, "digits", SIZES, BATCH_SIZE) as fit,
-        tos.TrainingSession(session, model, batch_size=BATCH_SIZE) as training,
+        tos.TrainingSession(session, model, combiner=COMBINER, batch_size=BATCH_SIZE) as training,
     ):
         training.run(data, EPOCHS)
         for steps in STEPS:
