@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..errors import RemoteProtocolError
 from ..params import Array, Layout
@@ -178,15 +178,3 @@ class Runner(Protocol):
         None if the error is not of the program's own operations.
         """
         ...
-
-
-def describe(spec: ProgramSpec) -> dict[str, Any]:
-    """Return what a person wants to see of a captured program."""
-    return {
-        "kind": spec.kind,
-        "feeds": {f.name: (f.dtype, f.shape) for f in spec.feeds},
-        "parameters": len(spec.layout),
-        "elements": spec.layout.size,
-        "bytes": spec.layout.nbytes,
-        "outputs": list(spec.outputs),
-    }
