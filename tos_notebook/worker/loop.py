@@ -142,7 +142,8 @@ class Worker:
                 message, frames = describe(error)
                 own = self._runner.explain(error)
                 if own is not None:
-                    message, frames = own[0], [*own[1], *frames]
+                    # The traceback only leads into TensorFlow.
+                    message, frames = own[0], own[1] or frames
                 self._ask(Failed(message, frames, in_program=own is not None), Proceed)
             raise
 
