@@ -608,3 +608,16 @@ def test_a_sink_that_raises_does_not_stop_the_training(setting: Setting) -> None
     run = setting.start(sinks=(broken,)).wait(LIMIT)
     assert run.state == "finished"
     assert isinstance(setting.events[-1], RunFinished)
+
+
+def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end() -> None:
+        raise RuntimeError("the end went wrong")
+
+    run = setting.make()
+    monkeypatch.setattr(run, "_on_end", end)
+    run._begin()
+    with pytest.raises(TosError, match="the end went wrong"):
+        run.wait(LIMIT)

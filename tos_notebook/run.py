@@ -386,21 +386,26 @@ class Run:
         self._training.fail(failures[-1] if failures else known)
 
     def _end(self) -> None:
+        for step in (self._keep, self._report_end, self._on_end, self._close_bus):
+            try:
+                step()
+            except Exception as error:
+                self._training.fail(error if isinstance(error, TosError) else TosError(str(error)))
+        # Whatever went wrong above, wait() raises it and does not hang.
+        self._done.set()
+
+    def _keep(self) -> None:
+        self._training.settle()
+        # Nobody pushes any more, so the center needs no copy.
+        self._program.write(self._training.store.center)
+        self._source.close()
+
+    def _report_end(self) -> None:
         training = self._training
-        try:
-            training.settle()
-            # Nobody pushes any more, so the center needs no copy.
-            self._program.write(training.store.center)
-            self._source.close()
-        except Exception as error:
-            training.fail(error if isinstance(error, TosError) else TosError(str(error)))
         if training.machine.active:
             training.report(RunEvent.ENDED)
-        self._on_end()
         message = None if training.error is None else str(training.error)
         self._bus.publish(RunFinished(time.time(), self.state, message))
-        self._close_bus()
-        self._done.set()
 
     def _close_bus(self) -> None:
         try:
