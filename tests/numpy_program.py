@@ -42,7 +42,9 @@ class NumpyProgram:
             for name, value in self.step(parameters, batch).items():
                 sums[name] += value * len(batch[0])
         self.calls.append(len(starts))
-        return Trained(new, {name: value / rows for name, value in sums.items()})
+        return Trained(
+            list(parameters.values()), {name: value / rows for name, value in sums.items()}
+        )
 
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         """Train on one batch, in place; return the means of the outputs."""

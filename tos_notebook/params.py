@@ -56,13 +56,15 @@ class ParameterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """All parameters of one dtype: `size` elements from byte `offset` on."""
+    """All parameters of one dtype: `size` elements, padding included, from byte `offset` on."""
 
     dtype: str
     offset: int
     size: int
     indices: tuple[int, ...]
     """Positions of its parameters in `Layout.specs`, in the order they lie in memory."""
+    starts: tuple[int, ...]
+    """The element at which each of them begins, at a multiple of `ALIGNMENT`."""
 
     @property
     def nbytes(self) -> int:
@@ -71,7 +73,7 @@ class Segment:
 
 
 class Layout:
-    """Where each parameter lies in the flat buffer.
+    """Where each parameter lies in the flat buffer; the padding in between is zero.
 
     Parameters
     ----------
@@ -111,22 +113,28 @@ class Layout:
         for index, spec in enumerate(self.specs):
             groups.setdefault(np.dtype(spec.dtype), []).append(index)
         offset = 0
-        for indices in groups.values():
-            size = sum(self.specs[i].size for i in indices)
-            segment = Segment(self.specs[indices[0]].dtype, offset, size, tuple(indices))
+        for dtype, indices in groups.items():
+            starts, size = [], 0
+            for index in indices:
+                size = _aligned(size * dtype.itemsize) // dtype.itemsize
+                starts.append(size)
+                size += self.specs[index].size
+            segment = Segment(
+                self.specs[indices[0]].dtype, offset, size, tuple(indices), tuple(starts)
+            )
             yield segment
-            offset += -(-segment.nbytes // ALIGNMENT) * ALIGNMENT
+            offset += _aligned(segment.nbytes)
 
     @cached_property
     def nbytes(self) -> int:
-        """Length of the buffer in bytes, padding between segments included."""
+        """Length of the buffer in bytes, padding included."""
         last = self.segments[-1]
         return last.offset + last.nbytes
 
     @cached_property
     def size(self) -> int:
         """Number of elements over all parameters."""
-        return sum(segment.size for segment in self.segments)
+        return sum(spec.size for spec in self.specs)
 
     def __len__(self) -> int:
         return len(self.specs)
@@ -168,11 +176,9 @@ class Layout:
         """
         views: list[Array | None] = [None] * len(self.specs)
         for segment, vector in zip(self.segments, self.vectors(buffer), strict=True):
-            start = 0
-            for index in segment.indices:
+            for index, start in zip(segment.indices, segment.starts, strict=True):
                 spec = self.specs[index]
                 views[index] = vector[start : start + spec.size].reshape(spec.shape)
-                start += spec.size
         return {spec.name: v for spec, v in zip(self.specs, views, strict=True) if v is not None}
 
     def pack(
@@ -217,6 +223,10 @@ class Layout:
     def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
         """Rebuild a layout from `to_json`'s value."""
         return cls(ParameterSpec(n, tuple(int(d) for d in shape), dt) for n, shape, dt in value)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def _kind(dtype: str) -> str:

@@ -37,8 +37,7 @@ class Lone:
     def train(self, batch_size: int, columns: Sequence[Array] | None = None) -> Trained:
         vectors = self.program.layout.vectors(self.buffer)
         trained = self.runner.train(vectors, columns or self.columns, batch_size)
-        for vector, new in zip(vectors, trained.vectors, strict=True):
-            vector[...] = new
+        self.program.layout.pack(trained.parameters, self.buffer)
         return trained
 
     @property

@@ -265,7 +265,7 @@ def test_parameters_keep_their_dtype(dtype: str) -> None:
         program = capture(train, feeds=[x], session=session, params=[kept, other])
         lone = Lone(program, np.ones(6, np.float32))
         trained = lone.train(2)
-        assert [v.dtype.name for v in trained.vectors] == [dtype, "float32"]
+        assert [v.dtype.name for v in trained.parameters] == [dtype, "float32"]
         assert lone.tensors["kept"].tolist() == [5, 6]
         assert lone.tensors["other"] == 6
         program.write(lone.buffer)

@@ -325,7 +325,7 @@ def test_a_models_dtype_is_kept(dtype: str) -> None:
     model.compile(keras.optimizers.SGD(0.1), "mse")
     program = capture(model)
     lone = Lone(program, rows(5), rows(1))
-    assert [v.dtype for v in lone.train(BATCH).vectors] == [dtype]
+    assert [v.dtype for v in lone.train(BATCH).parameters] == [dtype] * 2
     program.write(lone.buffer)
     assert model.get_weights()[0].dtype == dtype
 

@@ -86,7 +86,7 @@ def test_any_array_will_do(kind: Any, plain: Lone) -> None:
     columns = [kind(c) for c in data()]
     before = [np.array(a) for a in (*given, *columns)]
     found = plain.runner.train(given, columns, 16)
-    np.testing.assert_array_equal(found.vectors[0], expected.vectors[0])
+    np.testing.assert_array_equal(found.parameters[0], expected.parameters[0])
     assert found.values == expected.values
     for array, copy in zip((*given, *columns), before, strict=True):
         np.testing.assert_array_equal(array, copy)
@@ -120,10 +120,10 @@ def test_columns_of_any_numeric_dtype(dtype: str) -> None:
         assert lone.tensors["w"] == 8
 
 
-def test_returned_vectors_keep_their_values(plain: Lone) -> None:
+def test_returned_parameters_keep_their_values(plain: Lone) -> None:
     """Whatever the caller does to its arrays, and whatever the program does next."""
     vectors = [aligned(v) for v in plain.program.layout.vectors(plain.program.read())]
-    first = plain.runner.train(vectors, data(), 16).vectors[0]
+    first = plain.runner.train(vectors, data(), 16).parameters[0]
     kept = first.copy()
     for vector in vectors:
         vector[...] = 7
@@ -145,7 +145,7 @@ def test_parameters_that_never_change_are_not_the_callers_memory(whole: bool) ->
         made = capture(train, feeds=[x], session=session, params=params)
         lone = Lone(made, np.ones(4, np.float32))
     (vector,) = (aligned(v) for v in made.layout.vectors(lone.buffer))
-    new = lone.runner.train([vector], lone.columns, 2).vectors[0]
+    new = lone.runner.train([vector], lone.columns, 2).parameters[0]
     vector[...] = -5
     assert (new[:16] == 1).all()
     for variable in lone.runner._module.parameters:

@@ -19,7 +19,7 @@ from tos_notebook.errors import (
     WaitTimeout,
 )
 from tos_notebook.params import ALIGNMENT
-from tos_notebook.wire.messages import Fetch, Finish, Poll, Push, Reply, Request, Rows
+from tos_notebook.wire.messages import Fetch, Finish, Poll, Proceed, Push, Reply, Request, Rows
 
 LIMIT = 10.0
 Aside = Callable[[Callable[[], Any]], Callable[[], Any]]
@@ -209,6 +209,26 @@ def test_a_second_request_at_the_same_time_is_refused(transport: Any, aside: Asi
         connection.request(Fetch(1))
     handler.released.set()
     result()
+
+
+def test_work_is_done_while_the_server_does_its_own(transport: Any) -> None:
+    connection = transport.connect()
+    handler = transport.handler(connection)
+
+    def meanwhile() -> None:
+        assert handler.asked.wait(LIMIT)
+        handler.released.set()
+
+    answer, _ = connection.request(Poll(0), meanwhile=meanwhile)
+    assert isinstance(answer, Proceed)
+
+
+def test_an_error_in_that_work_ends_the_connection(transport: Any) -> None:
+    connection = transport.connect()
+    with pytest.raises(ZeroDivisionError):
+        connection.request(Fetch(0), meanwhile=lambda: 1 / 0)
+    with pytest.raises(ConnectionClosed):
+        connection.request(Fetch(0))
 
 
 def test_an_answer_that_does_not_come_is_a_timeout(transport: Any) -> None:

@@ -196,12 +196,14 @@ class Frail:
         self._delivered = delivered
         self._pushes = 0
 
-    def request(self, message: Any, payload: Any = None, into: Any = None) -> Any:
+    def request(
+        self, message: Any, payload: Any = None, into: Any = None, meanwhile: Any = None
+    ) -> Any:
         breaks = isinstance(message, Push) and self._pushes == self._number
         self._pushes += isinstance(message, Push)
         if breaks and not self._delivered:
             self._connection.abort()
-        answer = self._connection.request(message, payload, into)
+        answer = self._connection.request(message, payload, into, meanwhile)
         if breaks:
             self._connection.abort()
             return self._connection.request(message, payload, into)

@@ -181,9 +181,9 @@ def test_the_learning_rate_reaches_the_program_and_counts_from_then_on(serve: An
     losses = [event.loss for event in of(MilestoneCommitted, events)]
     local = SoftmaxRegression()
     vectors = local.spec.layout.vectors(local.spec.layout.allocate())
-    vectors = list(local.train(vectors, (x, y), 10).vectors)
-    final = local.spec.layout.vectors(training.store.read()[0])
-    for mine, theirs in zip(vectors, final, strict=True):
+    trained = local.train(vectors, (x, y), 10).parameters
+    final = local.spec.layout.tensors(training.store.read()[0]).values()
+    for mine, theirs in zip(trained, final, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
     assert losses[0] == pytest.approx(np.log(3))
 

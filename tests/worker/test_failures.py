@@ -234,7 +234,9 @@ class Scripted:
         self._answers = list(answers)
         self.heard: list[Any] = []
 
-    def request(self, message: Any, payload: Any = None, into: Any = None) -> Any:
+    def request(
+        self, message: Any, payload: Any = None, into: Any = None, meanwhile: Any = None
+    ) -> Any:
         self.heard.append(message)
         answer = self._answers.pop(0)
         if into is not None and answer[1] is not None:

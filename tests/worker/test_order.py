@@ -108,10 +108,11 @@ def test_one_worker_is_local_training(
     )
 
     layout = local.spec.layout
-    vectors = layout.vectors(layout.allocate())
+    buffer = layout.allocate()
+    vectors = layout.vectors(buffer)
     for epoch in range(4):
         order = epoch_order(60, 5, epoch, 0, True)
-        vectors = list(local.train(vectors, (x[order], y[order]), 8).vectors)
+        layout.pack(local.train(vectors, (x[order], y[order]), 8).parameters, buffer)
     trained = layout.vectors(training.store.read()[0])
     milestones = 4 * -(-8 // interval)
     tolerance = 4 * milestones * np.finfo(dtype).eps

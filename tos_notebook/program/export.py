@@ -134,20 +134,12 @@ def layout_of(names: Sequence[str], variables: Sequence[tf.Variable]) -> Layout:
 
 def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
     for segment, vector in zip(layout.segments, vectors, strict=True):
-        sizes = [layout.specs[i].size for i in segment.indices]
-        parts = tf.split(vector, sizes) if len(sizes) > 1 else [vector]
-        for index, part in zip(segment.indices, parts, strict=True):
+        for index, start in zip(segment.indices, segment.starts, strict=True):
+            spec = layout.specs[index]
             # A variable takes over the memory it is assigned, here the caller's. A copy costs
             # nothing: TensorFlow would make it at the first update of shared memory.
-            own = tf.raw_ops.DeepCopy(x=part)
-            step.parameters[index].assign(tf.reshape(own, layout.specs[index].shape))
-
-
-def _flatten(step: Step, layout: Layout) -> list[tf.Tensor]:
-    return [
-        tf.concat([tf.reshape(step.parameters[i], [-1]) for i in segment.indices], 0)
-        for segment in layout.segments
-    ]
+            own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
+            step.parameters[index].assign(tf.reshape(own, spec.shape))
 
 
 def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
@@ -180,7 +172,7 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
         )
         means = tf.where(running, total, total / tf.cast(rows, tf.float64))
         found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics())
-        return _flatten(step, layout), _stacked(found, outputs)
+        return [tf.convert_to_tensor(v) for v in step.parameters], _stacked(found, outputs)
 
     return train
 

@@ -117,13 +117,13 @@ class Trained:
 
     Parameters
     ----------
-    vectors : sequence of ndarray
-        The new parameters, one flat vector per segment of the layout.
+    parameters : sequence of ndarray
+        Their new values, in the layout's order.
     values : mapping of str to float
         The program's outputs, means over the call's samples.
     """
 
-    vectors: Sequence[Array]
+    parameters: Sequence[Array]
     values: Mapping[str, float]
 
 
@@ -147,7 +147,8 @@ class Runner(Protocol):
         Returns
         -------
         Trained
-            Its vectors may share memory with the program; they keep their values.
+            Its arrays may share memory with the program; they keep their values, and are best
+            let go of before the next call, which must copy what is still held.
         """
         ...
 

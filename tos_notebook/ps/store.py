@@ -11,7 +11,6 @@ checked, and only then is anything committed.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,10 @@ from ..errors import (
 from ..params import Array, Layout
 
 Buffer = npt.NDArray[np.uint8]
+
+
+_PIECE = 1 << 15
+"""Elements that are looked at together for NaN and infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +315,9 @@ def _cut(vectors: Sequence[Array], stripe_bytes: int) -> Iterator[_Stripe]:
 
 
 def _is_finite(vector: Array) -> bool:
-    """Return whether no element is NaN or infinite.
-
-    Either survives a sum, which takes one pass and no memory. A sum may overflow without
-    one: then every element is looked at.
-    """
+    """Return whether no element is NaN or infinite."""
     if vector.dtype.kind != "f":
         return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(vector)
-    return math.isfinite(total) or bool(np.isfinite(vector).all())
+    # Piece by piece: the results of one stay in the fastest cache, and need no new pages.
+    pieces = range(0, vector.size, _PIECE)
+    return all(np.isfinite(vector[start : start + _PIECE]).all() for start in pieces)

@@ -34,7 +34,11 @@ class Connection(Protocol):
     """A worker's end. One thread at a time may make requests."""
 
     def request(
-        self, message: Request, payload: Buffer | None = None, into: Buffer | None = None
+        self,
+        message: Request,
+        payload: Buffer | None = None,
+        into: Buffer | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> tuple[Answer, memoryview | None]:
         """Send a request and wait for its answer.
 
@@ -47,6 +51,8 @@ class Connection(Protocol):
         into : buffer, optional
             Where the answer's payload goes, which must be as long as the payload. By default
             it goes into a fresh, aligned buffer.
+        meanwhile : callable, optional
+            Work to do between sending and waiting. What it raises ends the connection.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
@@ -35,13 +36,17 @@ class ChannelConnection:
         self._busy = Lock()
 
     def request(
-        self, message: Request, payload: Buffer | None = None, into: Buffer | None = None
+        self,
+        message: Request,
+        payload: Buffer | None = None,
+        into: Buffer | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> tuple[Answer, memoryview | None]:
         """Send a request and wait for its answer; see `base.Connection.request`."""
         outgoing, target = byte_view(payload), byte_view(into, writable=True)
         self._begin()
         try:
-            answer, received = self._exchange(message, outgoing, target)
+            answer, received = self._exchange(message, outgoing, target, meanwhile)
         finally:
             self._end()
         if isinstance(answer, Refused):
@@ -82,12 +87,18 @@ class ChannelConnection:
             self._channel.close()
 
     def _exchange(
-        self, message: Request, payload: memoryview | None, target: memoryview | None
+        self,
+        message: Request,
+        payload: memoryview | None,
+        target: memoryview | None,
+        meanwhile: Callable[[], object] | None,
     ) -> tuple[Answer | Refused, memoryview | None]:
         sequence = self._sequence = (self._sequence + 1) & 0xFFFFFFFF
         head = encode_head(message, sequence, payload.nbytes if payload is not None else 0)
         try:
             self._channel.send(head, payload)
+            if meanwhile is not None:
+                meanwhile()
             header, body = self._channel.receive_head()
             answer = self._check(header, decode_body(header.kind, body), sequence)
             return answer, self._receive(header.payload, target)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -107,6 +108,7 @@ class Worker:
         # which the server works on directly where it shares the segment.
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._vectors: list[Array] = []
+        self._tensors: list[Array] = []
         self._shared = False
         self._settings_version = -1
         self._sync_interval = 1
@@ -157,6 +159,7 @@ class Worker:
             raise RemoteProtocolError("Expected the parameters either shared or sent with Joined.")
         self._buffer, self._shared = segment.buffer, joined.shared
         self._vectors = layout.vectors(self._buffer)
+        self._tensors = list(layout.tensors(self._buffer).values())
         self._version = joined.version
         return joined
 
@@ -173,12 +176,15 @@ class Worker:
         rows = len(columns[0]) if columns else 0
         order = epoch_order(rows, plan.seed, epoch, self._join.partition, plan.shuffle)
         batches = -(-rows // plan.batch_size)
-        gather = _Gather(columns)
+        feed = _Feed(columns, order)
         while steps < batches:
-            count = min(self._sync_interval, batches - steps)
-            start = steps * plan.batch_size
-            batch = gather(order[start : start + count * plan.batch_size])
-            if not self._goes_on(self._milestone(epoch, sequence, count, batch)):
+            batch = self._batch(feed, steps)
+            count = -(-len(batch[0]) // plan.batch_size)
+            # The next rows are collected while the server merges.
+            directive = self._milestone(
+                epoch, sequence, count, batch, partial(self._batch, feed, steps + count)
+            )
+            if not self._goes_on(directive):
                 return False
             steps += count
             sequence += 1
@@ -186,11 +192,23 @@ class Worker:
         self._adopt_settings(finished.settings_version, finished.settings)
         return self._goes_on(finished.directive)
 
-    def _milestone(self, epoch: int, sequence: int, steps: int, batch: Columns) -> Directive:
+    def _batch(self, feed: _Feed, steps: int) -> Columns:
+        """Return the rows to train until the next exchange."""
+        size = self._plan.batch_size
+        return feed(steps * size, (steps + self._sync_interval) * size)
+
+    def _milestone(
+        self,
+        epoch: int,
+        sequence: int,
+        steps: int,
+        batch: Columns,
+        meanwhile: Callable[[], object],
+    ) -> Directive:
         began = self._clock()
         trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
         computed = self._clock()
-        self._write_update(trained.vectors)
+        self._write_update(trained.parameters)
         metrics = dict(trained.values)
         push = Push(
             epoch=epoch,
@@ -206,7 +224,7 @@ class Worker:
             metrics=metrics,
         )
         self._waited = 0.0
-        reply = self._exchange(push)
+        reply = self._exchange(push, meanwhile)
         self._exchanged = self._clock() - computed
         if reply.status == "superseded":
             raise LocalProtocolError(
@@ -217,18 +235,17 @@ class Worker:
         self._adopt_settings(reply.settings_version, reply.settings)
         return reply.directive
 
-    def _exchange(self, push: Push) -> Reply:
-        if self._shared:
-            return self._ask(push, Reply)
-        answer, _ = self._connection.request(push, self._buffer, self._buffer)
+    def _exchange(self, push: Push, meanwhile: Callable[[], object]) -> Reply:
+        buffer = None if self._shared else self._buffer
+        answer, _ = self._connection.request(push, buffer, buffer, meanwhile)
         return _expect(Reply, answer, push)
 
     def _write_update(self, new: Iterable[Array]) -> None:
-        for vector, trained in zip(self._vectors, new, strict=True):
+        for adopted, trained in zip(self._tensors, new, strict=True):
             if self._pushes == "delta":
-                np.subtract(trained, vector, out=vector)
+                np.subtract(trained, adopted, out=adopted)
             else:
-                np.copyto(vector, trained)
+                np.copyto(adopted, trained)
 
     def _goes_on(self, directive: Directive) -> bool:
         """Wait as long as told to; return whether to train on."""
@@ -274,15 +291,23 @@ def _expect(expected: type[Answer], answer: object, message: Request) -> Answer:
     return answer
 
 
-class _Gather:
-    """Collects rows by index into aligned buffers that are used again and again."""
+class _Feed:
+    """Collects an epoch's rows, in its order, into aligned buffers that are used again."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, order: npt.NDArray[np.int64]) -> None:
         self._columns = columns
+        self._order = order
         self._buffers: list[npt.NDArray[np.uint8]] = [aligned_empty(0) for _ in columns]
+        self._collected: tuple[int, int] = (0, 0)
+        self._rows: Columns = ()
 
-    def __call__(self, index: npt.NDArray[np.int64]) -> Columns:
-        return tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
+    def __call__(self, start: int, stop: int) -> Columns:
+        """Return rows `start` to `stop` of the order; asked for again, without more work."""
+        if self._collected != (start, stop):
+            index = self._order[start:stop]
+            self._rows = tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
+            self._collected = (start, stop)
+        return self._rows
 
     def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
         shape = (len(index), *column.shape[1:])
