@@ -65,15 +65,16 @@ class RealServer:
         update, parameters = buffers(nbytes)
         with closing(connect_tcp("127.0.0.1", port, SECRET)) as connection:
             # No segment: a worker on another host has none to share.
-            join = Join(RUN, _partition(), 0, os.getpid(), "127.0.0.1", os.getpid(), segment="")
+            pid, number = os.getpid(), _partition()
+            join = Join(RUN, number, 0, pid, "127.0.0.1", pid, segment="", metrics=["accuracy"])
             joined, _ = connection.request(join, None, parameters)
             assert isinstance(joined, Joined)
             sequence, version = 0, joined.version
 
             def exchange() -> None:
                 nonlocal sequence, version
-                metrics = {"accuracy": 0.9}
-                push = Push(0, sequence, 10, 1000, version, 0, 0.25, 0.01, 0.0, 1e-4, metrics)
+                times = 0.01, 0.0, 1e-4
+                push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, *times, (0.9,))
                 reply, _ = connection.request(push, update, parameters)
                 assert isinstance(reply, Reply)
                 sequence, version = sequence + 1, reply.version

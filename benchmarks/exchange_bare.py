@@ -142,7 +142,7 @@ class Transport:
             def exchange() -> None:
                 nonlocal sequence
                 sequence += 1
-                push = Push(0, sequence, 10, 1000, sequence, 1, 0.25, 0.01, 0.0, 1e-4, {"a": 0.9})
+                push = Push(0, sequence, 10, 1000, sequence, 1, True, 0.25, 0.01, 0.0, 1e-4, (0.9,))
                 connection.request(push, update, into=parameters)
 
             yield exchange
@@ -167,7 +167,7 @@ class EchoHandler:
         """Do what the bare echo does."""
         self._center.combine(self._update, self._reply)
         self._version += 1
-        return Reply(self._version, "committed", Directive.GO, 1, None), self._reply
+        return Reply(self._version, 1, "committed", Directive.GO, None), self._reply
 
     def closed(self, error: Exception | None) -> None:
         """Nothing to give back."""

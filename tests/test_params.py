@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tos_notebook.errors import ShapeMismatch, UnsupportedProgram
-from tos_notebook.params import ALIGNMENT, Layout, ParameterSpec, aligned_empty
+from tos_notebook.params import ALIGNMENT, Layout, ParameterSpec, aligned_empty, is_finite
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "uint32", "int64")
 
@@ -71,6 +71,26 @@ def test_segments_are_aligned_apart_and_one_for_each_dtype(layout: Layout) -> No
     assert layout.nbytes == 0 or layout.allocate().ctypes.data % ALIGNMENT == 0
     owned = sorted(index for segment in layout.segments for index in segment.indices)
     assert owned == list(range(len(layout)))
+
+
+@given(
+    st.sampled_from(["float16", "float32", "float64"]),
+    st.integers(1, 100_000),
+    st.sampled_from([np.nan, np.inf, -np.inf, None]),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_one_bad_value_anywhere_makes_an_array_non_finite(
+    dtype: str, size: int, bad: float | None, where: float
+) -> None:
+    array = np.full(size, np.finfo(dtype).max, dtype)
+    if bad is not None:
+        array[int(where * size)] = bad
+    assert is_finite(array) == (bad is None)
+
+
+def test_integers_and_empty_arrays_are_finite() -> None:
+    assert is_finite(np.arange(6).reshape(2, 3))
+    assert is_finite(np.empty((0, 3), np.float32))
 
 
 @given(layouts)

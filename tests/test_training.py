@@ -507,7 +507,7 @@ def test_a_non_finite_update_ends_the_run_and_changes_nothing() -> None:
     member = enter(training)
     training.push(member, push(0), update(5))
     bad = update(float("inf"))
-    reply = training.push(member, push(1, base_version=1), bad)
+    reply = training.push(member, push(1, base_version=1, finite=False), bad)
     assert isinstance(training.error, NonFiniteUpdate)
     assert "'total'" in str(training.error)
     assert (reply.directive, value(bad), training.store.version) == (Directive.STOP, 5, 1)
@@ -521,7 +521,7 @@ def test_a_skipped_update_counts_as_consumed() -> None:
     member = enter(training)
     training.push(member, push(0), update(5))
     bad = update(float("nan"))
-    reply = training.push(member, push(1), bad)
+    reply = training.push(member, push(1, finite=False), bad)
     assert (reply.status, reply.directive, reply.version) == ("skipped", Directive.GO, 1)
     assert value(bad) == 5
     assert training.push(member, push(1), update(9)).status == "duplicate"
@@ -729,10 +729,19 @@ def test_versions_of_replies_are_bases_of_pushes_from_many_threads() -> None:
     assert all(m.staleness >= 0 for m in milestones)
 
 
+def test_metrics_that_were_not_announced_are_refused() -> None:
+    training, _ = counting_training()
+    member = enter(training)
+    with pytest.raises(RemoteProtocolError, match=r"Push\.metrics: expected 0 to 0, got 1"):
+        training.push(member, push(0, metrics=(0.5,)), update(1))
+    assert center(training)["total"] == 0
+
+
 def test_a_milestone_says_where_and_how_much() -> None:
     training, events = counting_training()
-    member = enter(training, task=302)
-    message = replace(push(0, samples=6, steps=2), loss=0.25, metrics={"accuracy": 0.5})
+    named = replace(join(task=302), metrics=["accuracy"])
+    member, _ = training.join(named, LAYOUT.allocate(), False)
+    message = push(0, samples=6, steps=2, loss=0.25, metrics=(0.5,))
     training.push(member, message, update(1))
     (milestone,) = of(MilestoneCommitted, events)
     assert (milestone.attempt, milestone.executor, milestone.host) == (3, "executor-302", "here")

@@ -30,6 +30,8 @@ class Member:
     host: str
     settings_version: int
     """Of its latest push."""
+    metrics: tuple[str, ...] = ()
+    """Names of those in its pushes."""
     waiting: bool = False
     left: bool = False
 
@@ -62,7 +64,7 @@ class Member:
             exchange=push.exchange,
             bytes_up=nbytes,
             bytes_down=nbytes,
-            metrics=push.metrics,
+            metrics=dict(zip(self.metrics, push.metrics, strict=True)),
         )
 
 

@@ -231,6 +231,7 @@ class Training:
                 executor,
                 host if host != "?" else message.host,
                 version,
+                tuple(message.metrics),
             )
             self._enter(member, position)
             settings, last_epoch = self._roster.settings.for_worker(), leg.last_epoch
@@ -257,6 +258,7 @@ class Training:
         """
         _check_range("base_version", message.base_version, 0, self.store.version)
         _check_range("samples", message.samples, max(1, message.steps), math.inf)
+        _check_range("metrics", len(message.metrics), *[len(member.metrics)] * 2)
         with self._lock:
             kind = self._roster.settings_of(message.settings_version).combiner.pushes
             status = self._admit(member, message)
@@ -269,8 +271,8 @@ class Training:
             version = self.store.read(update)[1]
         with self._lock:
             self._roster.acknowledge(member, message.settings_version)
-            news = self._roster.news(message.settings_version)
-            return Reply(version, status, self._tell(member), *news)
+            newest, settings = self._roster.news(message.settings_version)
+            return Reply(version, newest, status, self._tell(member), settings)
 
     def _merge(
         self,
@@ -282,7 +284,13 @@ class Training:
     ) -> int | None:
         """Return the version that the push made, None if it was refused."""
         push = ps.Push(
-            member.partition, message.base_version, message.steps, message.samples, workers, kind
+            member.partition,
+            message.base_version,
+            message.steps,
+            message.samples,
+            workers,
+            kind,
+            message.finite,
         )
         try:
             merged = self.store.merge(update, push)

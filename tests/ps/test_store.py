@@ -359,7 +359,7 @@ def test_a_non_finite_update_is_found_by_name_and_count(tensor: str, bad: float)
     MIXED.tensors(update)[tensor].reshape(-1)[-2:] = bad
     size = MIXED.tensors(update)[tensor].size
     with pytest.raises(NonFiniteUpdate, match=rf"'{tensor}': .*got 2 of {size} .*infinite\. "):
-        store.merge(update, push())
+        store.merge(update, push(finite=False))
     assert store.version == 0
 
 
@@ -368,7 +368,7 @@ def test_the_first_of_several_non_finite_parameters_is_named() -> None:
     for tensor in ("h", "V", "b"):
         MIXED.tensors(update)[tensor].reshape(-1)[0] = np.nan
     with pytest.raises(NonFiniteUpdate, match=r"'b': .* 2 other parameters"):
-        store.merge(update, push())
+        store.merge(update, push(finite=False))
 
 
 def test_large_finite_values_are_finite() -> None:
@@ -378,7 +378,7 @@ def test_large_finite_values_are_finite() -> None:
     largest[1] = np.array(2**62)
     MIXED.pack([a.astype(s.dtype) for a, s in zip(largest, MIXED.specs, strict=True)], update)
     with np.errstate(over="ignore"):
-        assert store.merge(update, push()).version == 1
+        assert store.merge(update, push(finite=False)).version == 1
 
 
 def test_load_replaces_the_centre_and_keeps_the_version() -> None:

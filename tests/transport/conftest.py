@@ -55,7 +55,7 @@ class Handler:
         self.threads.add(threading.current_thread().name)
         if isinstance(message, Push):
             reply = None if payload is None else bytes(payload)[::-1]
-            return Reply(message.epoch, "committed", Directive.GO, 0, None), reply
+            return Reply(message.epoch, 0, "committed", Directive.GO, None), reply
         if isinstance(message, Fetch):
             return Rows("uint8", [message.column]), bytes(message.column)
         if isinstance(message, Poll):

@@ -27,7 +27,7 @@ SIZES = [1, 100, 65_000, 65_536, 70_000, 3_000_001]
 
 
 def _push(samples: int, epoch: int = 0) -> Push:
-    return Push(epoch, 0, 1, samples, 0, 0, 0.5, 0.0, 0.0, 0.0, {})
+    return Push(epoch, 0, 1, samples, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
 
 
 def _random(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -299,6 +299,6 @@ def test_a_handler_that_fails_to_close_harms_nobody_else(
 def test_a_large_request_reaches_the_handler_whole(transport: Any) -> None:
     connection = transport.connect()
     handler = transport.handler(connection)
-    message: Request = Push(0, 0, 1, 0, 0, 0, 0.5, 0.0, 0.0, 0.0, {"m" * 300_000: 1.0})
+    message: Request = Push(0, 0, 1, 0, 0, 0, True, 0.5, 0.0, 0.0, 0.0, (1.0,) * 30_000)
     connection.request(message)
     assert handler.requests[-1] == message

@@ -20,8 +20,9 @@ from tos_notebook.errors import (
 from tos_notebook.transport.auth import client_handshake, new_secret
 from tos_notebook.transport.base import Address
 from tos_notebook.transport.tcp import TcpListener, connect_tcp
+from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, MAGIC, VERSION, decode_header, encode_head
-from tos_notebook.wire.messages import Fetch, Goodbye, Push, Refused, Rows, decode_body
+from tos_notebook.wire.messages import Fetch, Goodbye, Push, Refused, Rows
 
 LIMIT = 10.0
 SECRET = new_secret()
@@ -207,7 +208,7 @@ def _exchange(server: Server) -> bytes:
 
 
 def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, 0.5, 0.0, 0.0, 0.0, {})
+    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     with closing(_authenticated(server.listener.address)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in encode_head(push, 7, 10) + b"0123456789":
@@ -245,7 +246,7 @@ def test_a_frame_outside_the_rules_is_refused_and_ends_it(
 
 
 def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, 0.5, 0.0, 0.0, 0.0, {})
+    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     with closing(_authenticated(server.listener.address)) as sock:
         sock.sendall(encode_head(push, 1, 2**63))
         sock.shutdown(socket.SHUT_WR)
@@ -257,7 +258,7 @@ def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) 
 
 @pytest.mark.parametrize("sent", [1, HEADER_SIZE - 1, HEADER_SIZE + 1, -1])
 def test_a_connection_cut_within_a_frame_is_a_lost_worker(server: Server, sent: int) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, 0.5, 0.0, 0.0, 0.0, {})
+    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     frame = encode_head(push, 1, 10) + bytes(10)
     with closing(_authenticated(server.listener.address)) as sock:
         sock.sendall(frame[:sent])

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tos_notebook.errors import LocalProtocolError, RemoteProtocolError, VersionMismatch
+from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import (
     HEADER,
     HEADER_SIZE,
@@ -16,7 +17,7 @@ from tos_notebook.wire.frames import (
     encode_head,
     encode_header,
 )
-from tos_notebook.wire.messages import KINDS, Failed, Fetch, decode_body
+from tos_notebook.wire.messages import KINDS, Failed, Fetch
 
 HEADERS = st.builds(
     Header,

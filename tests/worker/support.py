@@ -52,7 +52,7 @@ def nothing_left(folder: Path) -> Iterator[None]:
 
 
 def join(partition: int = 0, task: int = 0, run: str = "run", segment: str = "") -> Join:
-    return Join(run, partition, task // 100, task, "here", 1, segment)
+    return Join(run, partition, task // 100, task, "here", 1, segment, [])
 
 
 def push(sequence: int = 0, **changes: Any) -> Push:
@@ -64,11 +64,12 @@ def push(sequence: int = 0, **changes: Any) -> Push:
         "samples": 1,
         "base_version": 0,
         "settings_version": 0,
+        "finite": True,
         "loss": 0.5,
         "compute": 0.0,
         "wait": 0.0,
         "exchange": 0.0,
-        "metrics": {},
+        "metrics": (),
     }
     return Push(**(fields | changes))
 

@@ -34,12 +34,7 @@ from ..params import Array, Layout
 Buffer = npt.NDArray[np.uint8]
 
 
-_PIECE = 1 << 15
-"""Elements that are looked at together for NaN and infinity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(NamedTuple):
     """What a worker says about its update."""
 
     worker: int
@@ -55,6 +50,9 @@ class Push:
     pushes: Pushes | None = None
     """What the update is, if it may have been computed for the combiner before the last
     `Store.swap`; None for what the present one asks for."""
+    finite: bool = True
+    """Whether it has neither NaN nor infinity in it: workers look where the update is still in
+    their core's cache, and all at the same time."""
 
 
 class Merge(NamedTuple):
@@ -137,8 +135,8 @@ class Store:
         Raises
         ------
         NonFiniteUpdate
-            The update has NaN or infinity in it; names the first parameter that has, and how
-            many values.
+            The worker found NaN or infinity in its update; names the first parameter that has
+            any, and how many values.
         CombinerError
             The combiner raised or returned nonsense. Centre and version are unchanged,
             unless the combiner had promised with `striped` never to fail.
@@ -150,7 +148,8 @@ class Store:
             Another push's combiner did not end in time.
         """
         vectors = self._vectors(update)
-        self._refuse_non_finite(update, vectors)
+        if not push.finite:
+            self._refuse_non_finite(update)
         with self._enter() as chain:
             combiner, info = self._ticket(push)
             if combiner.striped:
@@ -161,11 +160,11 @@ class Store:
                 self._version += 1
         return Merge(info.pushes + 1, info.staleness)
 
-    def _refuse_non_finite(self, update: Buffer, vectors: Sequence[Array]) -> None:
-        if all(_is_finite(stripe.of(vectors)) for stripe in self._stripes):
-            return
+    def _refuse_non_finite(self, update: Buffer) -> None:
         counts = {n: count_non_finite(t) for n, t in self.layout.tensors(update).items()}
-        name = next(name for name, bad in counts.items() if bad)
+        name = next((name for name, bad in counts.items() if bad), None)
+        if name is None:
+            return
         others = sum(map(bool, counts.values())) - 1
         raise NonFiniteUpdate(
             f"Parameter {name!r}: expected finite values, got {counts[name]} of "
@@ -312,12 +311,3 @@ def _cut(vectors: Sequence[Array], stripe_bytes: int) -> Iterator[_Stripe]:
         for start in range(0, max(1, vector.size), length):
             span = slice(start, start + length)
             yield _Stripe(vector[span], segment, span, threading.Lock())
-
-
-def _is_finite(vector: Array) -> bool:
-    """Return whether no element is NaN or infinite."""
-    if vector.dtype.kind != "f":
-        return True
-    # Piece by piece: the results of one stay in the fastest cache, and need no new pages.
-    pieces = range(0, vector.size, _PIECE)
-    return all(np.isfinite(vector[start : start + _PIECE]).all() for start in pieces)

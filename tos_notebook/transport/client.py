@@ -8,8 +8,9 @@ from threading import Lock
 
 from ..errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError, TransportError
 from ..params import aligned_empty
+from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import Answer, Goodbye, Message, Refused, Request, decode_body
+from ..wire.messages import Answer, Goodbye, Message, Refused, Request
 from ..wire.refusals import error_of
 from .base import Buffer, Channel, byte_view
 

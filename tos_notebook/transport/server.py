@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
+from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import Goodbye, Message, Request, decode_body
+from ..wire.messages import Goodbye, Message, Request
 from ..wire.refusals import refusal_of
 from .base import Channel, Handler, HandlerFactory, byte_view
 

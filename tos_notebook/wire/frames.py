@@ -1,4 +1,4 @@
-"""Frames: a fixed header, a small JSON body, and raw bytes as payload.
+"""Frames: a fixed header, a small body that says what is meant, and raw bytes as payload.
 
 ::
 
@@ -15,7 +15,8 @@ import struct
 from typing import NamedTuple
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, VersionMismatch
-from .messages import KINDS, Message, encode_body
+from .bodies import encode_body
+from .messages import KINDS, Message
 
 MAGIC = b"TOSN"
 VERSION = 1

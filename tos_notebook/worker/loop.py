@@ -26,7 +26,7 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..params import Array, aligned_empty
+from ..params import Array, aligned_empty, is_finite
 from ..program.spec import Runner
 from ..transport.base import Connection
 from ..transport.shared import Segment
@@ -109,6 +109,7 @@ class Worker:
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._vectors: list[Array] = []
         self._tensors: list[Array] = []
+        self._metrics: list[str] = []
         self._shared = False
         self._settings_version = -1
         self._sync_interval = 1
@@ -151,8 +152,9 @@ class Worker:
 
     def _open(self) -> Joined:
         layout = self._runner.spec.layout
+        self._metrics = [name for name in self._runner.spec.outputs if name != "loss"]
         with Segment(layout.nbytes) as segment:
-            join = replace(self._join, segment=segment.name)
+            join = replace(self._join, segment=segment.name, metrics=self._metrics)
             answer, payload = self._connection.request(join, into=segment.buffer)
         joined = _expect(Joined, answer, join)
         if joined.shared == (payload is not None):
@@ -208,8 +210,7 @@ class Worker:
         began = self._clock()
         trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
         computed = self._clock()
-        self._write_update(trained.parameters)
-        metrics = dict(trained.values)
+        finite = self._write_update(trained.parameters)
         push = Push(
             epoch=epoch,
             sequence=sequence,
@@ -217,11 +218,12 @@ class Worker:
             samples=len(batch[0]),
             base_version=self._version,
             settings_version=self._settings_version,
-            loss=metrics.pop("loss", float("nan")),
+            finite=finite,
+            loss=trained.values.get("loss", float("nan")),
             compute=computed - began,
             wait=self._waited,
             exchange=self._exchanged,
-            metrics=metrics,
+            metrics=tuple(trained.values[name] for name in self._metrics),
         )
         self._waited = 0.0
         reply = self._exchange(push, meanwhile)
@@ -240,12 +242,16 @@ class Worker:
         answer, _ = self._connection.request(push, buffer, buffer, meanwhile)
         return _expect(Reply, answer, push)
 
-    def _write_update(self, new: Iterable[Array]) -> None:
+    def _write_update(self, new: Iterable[Array]) -> bool:
+        """Write what to push where the adopted parameters were; return whether it is finite."""
+        finite = True
         for adopted, trained in zip(self._tensors, new, strict=True):
             if self._pushes == "delta":
                 np.subtract(trained, adopted, out=adopted)
             else:
                 np.copyto(adopted, trained)
+            finite = finite and is_finite(adopted)
+        return finite
 
     def _goes_on(self, directive: Directive) -> bool:
         """Wait as long as told to; return whether to train on."""

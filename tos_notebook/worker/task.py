@@ -78,6 +78,7 @@ class Task:
             socket.gethostname(),
             os.getpid(),
             segment="",
+            metrics=[],
         )
 
 
