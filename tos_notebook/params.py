@@ -165,7 +165,11 @@ class Layout:
         -------
         list of ndarray, each of shape (segment.size,) and the segment's dtype
         """
-        return [buffer[s.offset : s.offset + s.nbytes].view(s.dtype) for s in self.segments]
+        return [buffer[span].view(dtype) for span, dtype in self._spans]
+
+    @cached_property
+    def _spans(self) -> list[tuple[slice, np.dtype[Any]]]:
+        return [(slice(s.offset, s.offset + s.nbytes), np.dtype(s.dtype)) for s in self.segments]
 
     def tensors(self, buffer: npt.NDArray[np.uint8]) -> dict[str, Array]:
         """View a buffer as the named parameters, in the program's order.

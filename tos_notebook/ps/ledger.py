@@ -118,18 +118,18 @@ class Ledger:
         if owner is None:
             return Admission.SUPERSEDED
         record = self._record(epoch, partition)
-        where = f"Partition {partition}, epoch {epoch}"
         if sequence < record.sequence:
-            _check_repeat(where, record, sequence, steps)
+            _check_repeat(f"Partition {partition}, epoch {epoch}", record, sequence, steps)
             return Admission.DUPLICATE
         if epoch != owner.epoch:
             raise RemoteProtocolError(
-                f"{where}: expected a push of epoch {owner.epoch}, which comes next."
+                f"Partition {partition}, epoch {epoch}: expected a push of epoch {owner.epoch}, "
+                "which comes next."
             )
         if sequence > record.sequence or steps < 1:
             raise RemoteProtocolError(
-                f"{where}: expected push {record.sequence} with at least 1 step, "
-                f"got push {sequence} with {steps} steps."
+                f"Partition {partition}, epoch {epoch}: expected push {record.sequence} with at "
+                f"least 1 step, got push {sequence} with {steps} steps."
             )
         self._records[epoch, partition] = _Record(record.steps + steps, sequence + 1, steps)
         return Admission.COMMIT

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from array import array
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -42,6 +44,9 @@ _AFTER_METRICS: dict[str, Kind] = {
 }
 _FIELDS = _BEFORE_METRICS | _AFTER_METRICS
 
+_RECENT = 256
+"""Events that wait at most until they are filed."""
+
 Column: TypeAlias = "array[float] | array[int] | list[str]"
 
 
@@ -53,17 +58,21 @@ class History:
         self._tally = Tally()
         self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
         self._metrics: dict[str, array[float]] = {}
+        self._recent: list[MilestoneCommitted] = []
 
     def __call__(self, event: Event) -> None:
         """Take one event into account."""
         with self._lock:
             self._tally(event)
             if isinstance(event, MilestoneCommitted):
-                self._append(event)
+                self._recent.append(event)
+                if len(self._recent) >= _RECENT:
+                    self._file()
 
     def __len__(self) -> int:
         """Return the number of milestones."""
-        return len(self._columns["time"])
+        with self._lock:
+            return len(self._columns["time"]) + len(self._recent)
 
     def frame(self) -> pd.DataFrame:
         """Return the milestones in the order of their commits.
@@ -80,6 +89,7 @@ class History:
         import pandas as pd
 
         with self._lock:
+            self._file()
             columns = {name: _copy(column) for name, column in self._columns.items()}
             metrics = {name: _copy(column) for name, column in self._metrics.items()}
         ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
@@ -108,15 +118,17 @@ class History:
         with self._lock:
             return self._tally.totals()
 
-    def _append(self, event: MilestoneCommitted) -> None:
-        rows = len(self)
+    def _file(self) -> None:
+        """Move recent events into the columns: many at once cost a fraction of one by one."""
+        events, self._recent = self._recent, []
+        rows = len(self._columns["time"])
         for name, column in self._columns.items():
-            column.append(getattr(event, name))
-        for name, value in event.metrics.items():
-            self._metric(name, rows).append(value)
-        for column in self._metrics.values():
-            if len(column) == rows:
-                column.append(math.nan)
+            column.extend(map(attrgetter(name), events))
+        for name in dict.fromkeys(chain.from_iterable(event.metrics for event in events)):
+            values = [event.metrics.get(name, math.nan) for event in events]
+            self._metric(name, rows).extend(values)
+        for metric in self._metrics.values():
+            metric.extend([math.nan] * (rows + len(events) - len(metric)))
 
     def _metric(self, name: str, rows: int) -> array[float]:
         unique = f"{name}_metric" if name in _FIELDS else name
