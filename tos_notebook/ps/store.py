@@ -89,7 +89,8 @@ class Store:
         The first parameters; copied.
     combiner : Combiner
     stripe_bytes : int
-        Length of a stripe. The default stays in a core's cache with the update beside it.
+        Length of a stripe. The default about stays in a core's cache; with shorter ones, the
+        work around each costs more than a better use of the cache saves.
     patience : float
         Seconds to wait for other pushes before giving up.
     """
@@ -99,7 +100,7 @@ class Store:
         layout: Layout,
         initial: Buffer,
         combiner: Combiner,
-        stripe_bytes: int = 1 << 19,
+        stripe_bytes: int = 1 << 20,
         patience: float = 300.0,
     ) -> None:
         self.layout = layout
@@ -254,7 +255,7 @@ class Store:
 
     def _merge_whole(self, combiner: Combiner, update: Buffer, info: PushInfo) -> None:
         for stripe in self._stripes:  # the gate is held: wait for the pushes ahead to end
-            _take(stripe.lock, self._patience, combiner.name)
+            _take(stripe.lock, self._patience, lambda: combiner.name)
             stripe.lock.release()
         updates = self.layout.tensors(update)
         for name, proposal in stage(combiner, self._tensors, updates, info).items():
@@ -279,12 +280,12 @@ class _Chain:
         self._name = name
 
     def __enter__(self) -> _Chain:
-        _take(self._held, self._patience, self._name())
+        _take(self._held, self._patience, self._name)
         return self
 
     def advance(self, lock: threading.Lock) -> None:
         """Take `lock`, then let go of the one before."""
-        _take(lock, self._patience, self._name())
+        _take(lock, self._patience, self._name)
         self._held.release()
         self._held = lock
 
@@ -297,10 +298,11 @@ class _Chain:
         self._held.release()
 
 
-def _take(lock: threading.Lock, patience: float, name: str) -> None:
-    if not lock.acquire(timeout=patience):
+def _take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> None:
+    # To try without a time limit first is cheaper, and mostly enough.
+    if not lock.acquire(blocking=False) and not lock.acquire(timeout=patience):
         raise WaitTimeout(
-            f"The parameters were not free within {patience:g} s: combiner {name} is still "
+            f"The parameters were not free within {patience:g} s: combiner {name()} is still "
             "merging another push. See whether it hangs."
         )
 
