@@ -16,7 +16,8 @@ LAYERS = {
     "program.spec": 1,
     "ps.store": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2, "worker": 2,
     "telemetry": 2,
-    "training": 3, "roster": 3, "server": 3, "session": 3, "run": 3, "tensorspark": 3,
+    "training": 3, "roster": 3, "validation": 3, "server": 3, "session": 3, "run": 3,
+    "tensorspark": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
 }  # fmt: skip
 """Of modules and packages; the longest name that fits decides."""
@@ -33,14 +34,14 @@ class Edge:
 
 EDGES = (
     # The demo stands for a user's notebook, which defines a model.
-    Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo")),
+    Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo"), lazily=("magics",)),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
         anywhere=("cluster", "data.rdd"),
         lazily=("worker.task", "tensorspark"),
     ),
     Edge(frozenset({"pandas", "plotly"}), lazily=("telemetry", "magics", "widgets", "demo")),
-    Edge(frozenset({"IPython", "ipywidgets"}), anywhere=("magics", "widgets", "lab")),
+    Edge(frozenset({"IPython", "ipywidgets", "anywidget"}), anywhere=("magics", "widgets", "lab")),
 )
 
 

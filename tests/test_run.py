@@ -27,12 +27,14 @@ from tos_notebook.errors import (
 )
 from tos_notebook.events import (
     CommandApplied,
+    CommandLapsed,
     EpochFinished,
     Event,
     Repartitioned,
     RunFinished,
     RunStarted,
     StateChanged,
+    Validated,
     WorkerLost,
 )
 from tos_notebook.ps.store import Store
@@ -178,6 +180,7 @@ class Setting:
         )
         self.cluster.served = Served(training)
         run = Run(
+            1,
             self.cluster,
             self.program,  # type: ignore[arg-type]
             training,
@@ -359,6 +362,25 @@ def test_status_and_tables_may_be_asked_for_at_any_time(setting: Setting) -> Non
 def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> None:
     run = setting.start().wait(LIMIT)
     assert run.evaluate(numbers(ROWS)) == {"loss": 0.0}
+
+
+def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Setting) -> None:
+    rows = np.arange(3.0)
+    run = setting.make(epochs=2)._begin(lambda: (rows,))
+    run.wait(LIMIT)
+    found = of(Validated, setting.events)
+    assert found[-1].epoch == 1
+    assert found[-1].values == {"loss": run.parameters()["total"] - rows.sum()}
+    assert run.validation["loss"].iloc[-1] == found[-1].values["loss"]
+    assert isinstance(setting.events[-1], RunFinished)
+
+
+def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setting) -> None:
+    run = setting.make(epochs=1)
+    setting.cluster.before = lambda job: run.repartition(3)
+    run._begin().wait(LIMIT)
+    (lapsed,) = of(CommandLapsed, setting.events)
+    assert "3 partitions" in lapsed.detail
 
 
 def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .cluster.connect import connect
     from .program.capture import capture
     from .run import Run
-    from .session import TrainingSession
+    from .session import TrainingSession, runs
 
 _HOMES = {
     "Run": ".run",
@@ -26,6 +26,9 @@ _HOMES = {
     "connect": ".cluster.connect",
     "errors": "",
     "events": "",
+    "load_ipython_extension": ".magics",
+    "runs": ".session",
+    "unload_ipython_extension": ".magics",
 }
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "connect",
     "errors",
     "events",
+    "runs",
 ]
 
 

@@ -40,6 +40,10 @@ from collections.abc import Sequence
 class TosError(Exception):
     """Base of every error of this package."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in a cell: what is wrong, without our own frames."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class ConfigError(TosError, ValueError):
     """A setting is out of range or of the wrong type."""

@@ -102,6 +102,26 @@ class EpochFinished(Event):
 
 
 @dataclass(slots=True)
+class Validated(Event):
+    """The center was evaluated on the validation data.
+
+    ``epoch`` is the latest one that was done then, ``samples`` how many had been trained.
+    """
+
+    epoch: int
+    samples: int
+    values: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class ValidationFailed(Event):
+    """The center could not be evaluated; it is not tried again in this run."""
+
+    epoch: int
+    message: str
+
+
+@dataclass(slots=True)
 class Repartitioned(Event):
     """The data was laid out anew between two epochs."""
 
@@ -144,6 +164,14 @@ class CommandAccepted(Event):
 @dataclass(slots=True)
 class CommandApplied(Event):
     """A command took effect."""
+
+    command: str
+    detail: str
+
+
+@dataclass(slots=True)
+class CommandLapsed(Event):
+    """The run ended before a command could take effect."""
 
     command: str
     detail: str

@@ -17,13 +17,15 @@ from .cluster.jobs import cancel, job_error, run_job
 from .combiners import as_combiner
 from .config import at_least_one, positive
 from .control import Command, RunEvent, RunState
+from .data.blocks import Columns
 from .data.partitioners import Partitioner, RandomPartitioner
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
-from .events import CommandApplied, Repartitioned, RunFinished, RunStarted
+from .events import CommandApplied, CommandLapsed, Repartitioned, RunFinished, RunStarted
 from .telemetry.bus import EventBus
 from .telemetry.history import History
 from .training import Training
+from .validation import Validator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,9 @@ Sinks = Sequence[Callable[[Any], object]]
 
 ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
 """States in which another epoch may begin."""
+
+FLUSH = 10.0
+"""Seconds for the sinks to take what was published."""
 
 STOP_GRACE = 1.0
 """Seconds in which workers may end their milestone before the Spark job is cancelled."""
@@ -85,10 +90,13 @@ class Run:
     Attributes
     ----------
     run_id : str
+    number : int
+        Counts the runs of this process from 1.
     """
 
     def __init__(
         self,
+        number: int,
         sc: Any,
         program: Program,
         training: Training,
@@ -99,6 +107,7 @@ class Run:
         history: History,
         on_end: Callable[[], None],
     ) -> None:
+        self.number = number
         self.run_id = training.run_id
         self._sc = sc
         self._program = program
@@ -110,10 +119,18 @@ class Run:
         self._history = history
         self._on_end = on_end
         self._relayout: tuple[int, Partitioner] | None = None
+        self._validator: Validator | None = None
+        # The user's model or session holds one set of parameters at a time.
+        self._model = threading.Lock()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
-    def _begin(self) -> Run:
+    def _begin(self, validation: Callable[[], Columns] | None = None) -> Run:
+        if validation is not None:
+            self._validator = Validator(
+                validation, lambda rows: self.evaluate(*rows), self._bus.publish
+            )
+            self._bus.add(self._validator)
         self._bus.publish(
             RunStarted(
                 time.time(),
@@ -159,6 +176,23 @@ class Run:
     def history(self) -> pd.DataFrame:
         """Every milestone so far; see `tos_notebook.telemetry.history.History.frame`."""
         return self._history.frame()
+
+    @property
+    def validation(self) -> pd.DataFrame:
+        """Every evaluation so far; see `tos_notebook.telemetry.history.History.validation`."""
+        return self._history.validation()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is in force; a learning rate of None is that of the captured program."""
+        names = ("sync_interval", "learning_rate", "combiner")
+        settings = self._training.settings
+        return {name: settings[name] for name in names} | {"batch_size": self._task.plan.batch_size}
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """Whether the learning rate can be set while training."""
+        return self._program.has_learning_rate
 
     @property
     def workers(self) -> pd.DataFrame:
@@ -208,8 +242,10 @@ class Run:
         *columns : array_like, one for each feed, shape (rows, ...)
         batch_size : int
         """
-        self._program.write(self._training.store.read()[0])
-        return self._program.evaluate([np.asarray(c) for c in columns], batch_size)
+        at_least_one("batch_size", batch_size)
+        with self._model:
+            self._program.write(self._training.store.read()[0])
+            return self._program.evaluate([np.asarray(c) for c in columns], batch_size)
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
@@ -386,7 +422,15 @@ class Run:
         self._training.fail(failures[-1] if failures else known)
 
     def _end(self) -> None:
-        for step in (self._keep, self._report_end, self._on_end, self._close_bus):
+        steps = (
+            self._keep,
+            self._end_validation,
+            self._report_lapsed,
+            self._report_end,
+            self._on_end,
+            self._close_bus,
+        )
+        for step in steps:
             try:
                 step()
             except Exception as error:
@@ -396,9 +440,22 @@ class Run:
 
     def _keep(self) -> None:
         self._training.settle()
-        # Nobody pushes any more, so the center needs no copy.
-        self._program.write(self._training.store.center)
+        with self._model:
+            # Nobody pushes any more, so the center needs no copy.
+            self._program.write(self._training.store.center)
         self._source.close()
+
+    def _end_validation(self) -> None:
+        if self._validator is None:
+            return
+        # So that the last epoch's end has reached the validator.
+        self._bus.flush(FLUSH)
+        self._validator.finish(last=self.state in ONWARD)
+
+    def _report_lapsed(self) -> None:
+        if self._relayout is not None:
+            detail = f"{self._relayout[0]} partitions: no epoch followed"
+            self._bus.publish(CommandLapsed(time.time(), Command.REPARTITION, detail))
 
     def _report_end(self) -> None:
         training = self._training

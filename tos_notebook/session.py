@@ -6,6 +6,7 @@ import atexit
 import itertools
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import Any
 
@@ -26,10 +27,17 @@ from .telemetry.bus import EventBus
 from .telemetry.history import History
 from .training import Training
 from .transport.auth import new_secret
+from .validation import validation_rows
 from .worker.loop import Plan
 from .worker.task import Task
 
 _run_numbers = itertools.count(1)
+_runs: list[weakref.ref[Run]] = []
+
+
+def runs() -> list[Run]:
+    """Return the runs of this process that somebody still holds, oldest first."""
+    return [run for run in (reference() for reference in _runs) if run is not None]
 
 
 class TrainingSession:
@@ -131,6 +139,7 @@ class TrainingSession:
         repartition_every: int | None = None,
         partitions: int | None = None,
         seed: int = 0,
+        validation: Any = None,
         sinks: Sinks = (),
     ) -> Run:
         """Begin to train and return at once.
@@ -149,6 +158,8 @@ class TrainingSession:
             For arrays: number of partitions; as many as Spark runs tasks at once by default.
         seed : int
             Order and repartitioning are pure functions of it.
+        validation : RDD of tuple, or tuple of ndarray, optional
+            Evaluated on the driver when an epoch is done, while training goes on.
         sinks : sequence of callable
             Further consumers of the run's events.
 
@@ -171,8 +182,12 @@ class TrainingSession:
             wanted = count if partitions is None else at_least_one("partitions", partitions)
             source = as_source(self._sc, data, wanted)
             plan = RunPlan(epochs, repartition_every, int(seed), count)
+            rows = None
+            if validation is not None:
+                rows = validation_rows(self._sc, validation, self.program)
             self._run = self._make_run(source, plan, shuffle, sinks)
-            return self._run._begin()
+            _runs.append(weakref.ref(self._run))
+            return self._run._begin(rows)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -199,7 +214,8 @@ class TrainingSession:
 
     def _make_run(self, source: DataSource, plan: RunPlan, shuffle: bool, sinks: Sinks) -> Run:
         check_columns(source.columns, self.program.feeds)
-        run_id = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{next(_run_numbers)}"
+        number = next(_run_numbers)
+        run_id = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}"
         name = self._publish_program(source)
         initial = self.program.read()
         self._storage.write(f"{run_id}.initial", initial.data)
@@ -226,6 +242,7 @@ class TrainingSession:
         )
         self._server.serve(training)
         return Run(
+            number,
             self._sc,
             self.program,
             training,

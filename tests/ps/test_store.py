@@ -206,7 +206,7 @@ class NotedLock:
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log
 
-    def acquire(self, timeout: float) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         self.log.append(f"take {self.name}")
         return True
 

@@ -56,6 +56,11 @@ class EventBus:
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
+    def add(self, sink: Sink) -> None:
+        """Deliver to one more sink, from the next event on."""
+        self._sinks += (sink,)
+        self._active.append(sink)
+
     def publish(self, event: Event) -> None:
         """Queue an event and return at once.
 

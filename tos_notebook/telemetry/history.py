@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..events import Event, MilestoneCommitted
+from ..events import Event, MilestoneCommitted, Validated
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -51,7 +51,13 @@ Column: TypeAlias = "array[float] | array[int] | list[str]"
 
 
 class History:
-    """A sink that keeps every milestone of one run; may be read while it is written."""
+    """A sink that keeps every milestone of one run; may be read while it is written.
+
+    Attributes
+    ----------
+    validated : list of Validated
+        The evaluations of the validation data.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,6 +65,7 @@ class History:
         self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
         self._metrics: dict[str, array[float]] = {}
         self._recent: list[MilestoneCommitted] = []
+        self.validated: list[Validated] = []
 
     def __call__(self, event: Event) -> None:
         """Take one event into account."""
@@ -68,6 +75,8 @@ class History:
                 self._recent.append(event)
                 if len(self._recent) >= _RECENT:
                     self._file()
+            elif isinstance(event, Validated):
+                self.validated.append(event)
 
     def __len__(self) -> int:
         """Return the number of milestones."""
@@ -94,6 +103,23 @@ class History:
             metrics = {name: _copy(column) for name, column in self._metrics.items()}
         ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
         return pd.DataFrame(columns | metrics)[ordered]
+
+    def validation(self) -> pd.DataFrame:
+        """Return one row per evaluation of the validation data.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: time (s since 1970), epoch, samples (trained until then), and one for each
+            value, loss first.
+        """
+        import pandas as pd
+
+        rows = [
+            {"time": e.time, "epoch": e.epoch, "samples": e.samples, **e.values}
+            for e in self.validated
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["time", "epoch", "samples"])
 
     def workers(self) -> pd.DataFrame:
         """Return one row per executor, host and partition, in this order.

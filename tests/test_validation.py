@@ -1,0 +1,112 @@
+"""The validator evaluates after epochs, never twice at once, and ends when told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tos_notebook import validation
+from tos_notebook.errors import WaitTimeout
+from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
+from tos_notebook.validation import Validator
+
+LIMIT = 10.0
+
+
+class Evaluation:
+    """Evaluates when it is allowed to; counts how many do so at once."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.loads = 0
+        self.started = threading.Semaphore(0)
+        self.allowed = threading.Semaphore(0)
+        self.published = threading.Semaphore(0)
+        self.fails: Exception | None = None
+        self.validator = Validator(self._rows, self._evaluate, self._publish)
+
+    def _rows(self) -> Any:
+        self.loads += 1
+        return (np.arange(3),)
+
+    def _evaluate(self, columns: Any) -> dict[str, float]:
+        self.started.release()
+        assert self.allowed.acquire(timeout=LIMIT)
+        if self.fails is not None:
+            raise self.fails
+        return {"loss": float(columns[0].sum())}
+
+    def _publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.published.release()
+
+    def epoch(self, number: int) -> None:
+        self.validator(EpochFinished(0.0, number, 10))
+
+
+@pytest.fixture
+def evaluation() -> Iterator[Evaluation]:
+    made = Evaluation()
+    yield made
+    made.allowed.release(100)
+    made.validator.finish(last=False)
+
+
+def test_each_epoch_is_evaluated_and_the_data_brought_once(evaluation: Evaluation) -> None:
+    evaluation.allowed.release(2)
+    for number in range(2):
+        evaluation.epoch(number)
+        assert evaluation.published.acquire(timeout=LIMIT)
+    found = [(e.epoch, e.samples, e.values) for e in evaluation.events if isinstance(e, Validated)]
+    assert found == [(0, 10, {"loss": 3.0}), (1, 20, {"loss": 3.0})]
+    assert evaluation.loads == 1
+
+
+def test_where_epochs_are_faster_the_latest_counts(evaluation: Evaluation) -> None:
+    evaluation.epoch(0)
+    assert evaluation.started.acquire(timeout=LIMIT)
+    for number in (1, 2, 3):
+        evaluation.epoch(number)
+    evaluation.allowed.release(2)
+    evaluation.validator.finish(last=True)
+    assert [e.epoch for e in evaluation.events if isinstance(e, Validated)] == [0, 3]
+
+
+def test_a_run_that_was_stopped_evaluates_no_further(evaluation: Evaluation) -> None:
+    evaluation.epoch(0)
+    assert evaluation.started.acquire(timeout=LIMIT)
+    evaluation.epoch(1)
+    evaluation.allowed.release(2)
+    evaluation.validator.finish(last=False)
+    assert [e.epoch for e in evaluation.events if isinstance(e, Validated)] in ([0], [0, 1])
+    assert evaluation.started.acquire(blocking=False) == (len(evaluation.events) == 2)
+
+
+def test_an_evaluation_that_fails_says_so_once(
+    evaluation: Evaluation, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluation.fails = ValueError("no such shape")
+    evaluation.allowed.release(1)
+    evaluation.epoch(0)
+    assert evaluation.published.acquire(timeout=LIMIT)
+    evaluation.epoch(1)
+    evaluation.validator.finish(last=True)
+    (event,) = evaluation.events
+    assert isinstance(event, ValidationFailed)
+    assert event.message == "ValueError: no such shape"
+    assert "could not be evaluated" in caplog.text
+
+
+def test_an_evaluation_that_does_not_end_is_a_named_error(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "PATIENCE", 0.01)
+    evaluation.epoch(0)
+    assert evaluation.started.acquire(timeout=LIMIT)
+    with pytest.raises(WaitTimeout, match="did not end within"):
+        evaluation.validator.finish(last=True)
+    monkeypatch.undo()

@@ -1,0 +1,131 @@
+"""Evaluate the center after each epoch, on the driver, while training goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .data.blocks import Columns, check_columns, concatenate
+from .data.source import as_source
+from .errors import WaitTimeout
+from .events import EpochFinished, Event, Validated, ValidationFailed
+from .program.base import Program
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for an evaluation under way."""
+
+
+def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Columns]:
+    """Check validation data, and return a function that brings its rows to the driver.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    data : RDD of tuple, or tuple of ndarray
+        As for training.
+    program : Program
+
+    Raises
+    ------
+    DataError, ShapeMismatch
+        It does not fit the program.
+    """
+    source = as_source(sc, data, 1)
+    check_columns(source.columns, program.feeds)
+
+    def rows() -> Columns:
+        held = source.rows(0)
+        return concatenate(source.tasks(sc).collect()) if held is None else held
+
+    return rows
+
+
+class Validator:
+    """A sink that evaluates after every epoch, on a thread of its own.
+
+    If epochs end faster than it evaluates, the latest counts.
+
+    Parameters
+    ----------
+    rows : callable
+        Returns the validation data; called once, on the thread.
+    evaluate : callable
+        Takes columns, returns loss and metrics of the center as it is.
+    publish : callable
+        Takes an event.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[], Columns],
+        evaluate: Callable[[Columns], Mapping[str, float]],
+        publish: Callable[[Event], None],
+    ) -> None:
+        self._rows = rows
+        self._evaluate = evaluate
+        self._publish = publish
+        self._columns: Columns | None = None
+        self._samples = 0
+        self._wanted: tuple[int, int] | None = None
+        self._ending = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
+        self._thread.start()
+
+    def __call__(self, event: Event) -> None:
+        """Ask for an evaluation when an epoch is done."""
+        if isinstance(event, EpochFinished):
+            with self._changed:
+                self._samples += event.samples
+                self._wanted = event.epoch, self._samples
+                self._changed.notify_all()
+
+    def finish(self, last: bool) -> None:
+        """Let the thread end.
+
+        Parameters
+        ----------
+        last : bool
+            Whether it first evaluates what it was asked for last.
+
+        Raises
+        ------
+        WaitTimeout
+            It still evaluates.
+        """
+        with self._changed:
+            self._ending = True
+            if not last:
+                self._wanted = None
+            self._changed.notify_all()
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise WaitTimeout(
+                f"The evaluation of the validation data did not end within {PATIENCE:g} s. "
+                "Validate on fewer rows."
+            )
+
+    def _run(self) -> None:
+        while (wanted := self._next()) is not None:
+            epoch, samples = wanted
+            try:
+                if self._columns is None:
+                    self._columns = self._rows()
+                values = self._evaluate(self._columns)
+            except Exception as error:
+                logger.warning("The validation data could not be evaluated.", exc_info=True)
+                message = f"{type(error).__name__}: {error}"
+                self._publish(ValidationFailed(time.time(), epoch, message))
+                return
+            self._publish(Validated(time.time(), epoch, samples, values))
+
+    def _next(self) -> tuple[int, int] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or self._wanted is not None)
+            wanted, self._wanted = self._wanted, None
+            return wanted
