@@ -88,6 +88,34 @@ def test_longer_tuples_feed_several_inputs(spark_context: Any, train: Train) -> 
     assert run.evaluate(xa, xb, y)["loss"] < 0.1
 
 
+@pytest.mark.parametrize("distributed", [False, True], ids=["arrays", "rdd"])
+def test_validation_data_are_evaluated_while_it_trains(
+    spark_context: Any, train: Train, digits: Digits, distributed: bool
+) -> None:
+    x, y, x_test, y_test = digits
+    test: Any = (x_test, y_test)
+    if distributed:
+        test = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2)
+    run = train(classifier(), batch_size=32).run((x, y), epochs=8, validation=test)
+    found = run.validation
+    assert found["epoch"].is_monotonic_increasing
+    assert found.iloc[-1]["samples"] == 8 * len(x)
+    # The last is that of the weights that the run leaves behind.
+    expected = run.evaluate(x_test, y_test)
+    assert found.iloc[-1]["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+    assert found.iloc[-1]["accuracy"] == pytest.approx(expected["accuracy"])
+
+
+def test_validation_data_that_do_not_fit_are_refused_before_anything_starts(
+    train: Train, digits: Digits
+) -> None:
+    x, y, *_ = digits
+    session = train(classifier())
+    with pytest.raises(tos.errors.ShapeMismatch):
+        session.start((x, y), validation=(x[:, :3], y))
+    assert session.run((x, y)).state == "finished"
+
+
 def test_graph_program_trains_and_the_session_holds_the_values(
     train: Train, digits: Digits
 ) -> None:
