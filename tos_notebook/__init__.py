@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from .program.capture import capture
     from .run import Run
     from .session import TrainingSession, runs
+    from .telemetry.compare import compare
 
 _HOMES = {
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
     "combiners": "",
+    "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "errors": "",
     "events": "",
@@ -37,6 +39,7 @@ __all__ = [
     "__version__",
     "capture",
     "combiners",
+    "compare",
     "connect",
     "errors",
     "events",

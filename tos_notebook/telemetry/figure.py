@@ -1,88 +1,211 @@
-"""``run.figure()``: loss and staleness of a run as a plotly figure that stands still."""
+"""``run.figure()``: a run as a plotly figure that stands still."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..events import Validated
 from .history import History
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-POINTS = 1000
-"""Points per line at most; longer ones are averaged, so that a long run's page stays small."""
+POINTS = 5000
+"""Points per line at most; longer ones are averaged, so that a saved notebook stays small."""
+
+LINES = 6
+"""Lines of one panel at most: more could not be told apart."""
+
+INTERVALS = 60
+"""Bars of the throughput at most; of the staleness, one more."""
+
+MANY = 10
+"""Versions up to which each staleness has a bar of its own, however rare it is."""
+
+# Okabe and Ito's colours, which colour-blind people can tell apart; the dashes say it again.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+GREY = "#8c8c8c"
+
+TITLES = ("Loss", "Throughput", "Milestones", "Staleness")
 
 Vector = npt.NDArray[np.float64]
 
 
-def figure(history: History) -> go.Figure:
-    """Draw loss and staleness over the samples trained, in the order of the commits.
+def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
+    """Draw loss, throughput, milestones and staleness of a run.
 
     Parameters
     ----------
     history : History
         May be empty: the axes are drawn then.
+    validation : sequence of Validated
+        Evaluations to draw beside the training loss; those in `history` by default.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        First row: the loss, a thin line per partition and a thick smoothed one over all. Second
-        row: the staleness in versions.
+        Loss over samples (each milestone thin, smoothed thick, validation with markers); samples
+        per second over time; milestones of each executor over time, or of each partition if
+        there is but one executor; how many milestones had which staleness. Time counts from
+        the beginning of the first milestone.
     """
     from plotly.subplots import make_subplots
 
     frame = history.frame()
-    drawing = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3])
-    samples = frame["samples"].cumsum().to_numpy(np.float64)
-    _draw_partitions(drawing, frame, samples)
+    drawing = make_subplots(
+        rows=2, cols=2, subplot_titles=TITLES, vertical_spacing=0.16, horizontal_spacing=0.1
+    )
+    evaluations = list(validation or history.validated)
     if len(frame):
-        smooth = _smoothed(frame).to_numpy(np.float64)
-        _draw(drawing, samples, smooth, 1, "all, smoothed", width=3, color="#d62728")
-        stale = frame["staleness"].to_numpy(np.float64)
-        _draw(drawing, samples, stale, 2, "staleness", width=1, color="#7f7f7f")
-    drawing.update_yaxes(title_text="loss (mean per sample)", row=1, col=1)
-    drawing.update_yaxes(title_text="staleness (versions)", rangemode="tozero", row=2, col=1)
-    drawing.update_xaxes(title_text="samples trained", rangemode="tozero", row=2, col=1)
-    drawing.update_layout(template="plotly_white", height=600, margin={"t": 40})
+        _draw_loss(drawing, frame)
+        _draw_throughput(drawing, frame)
+        _draw_milestones(drawing, frame)
+        _draw_staleness(drawing, frame)
+    if evaluations:
+        _draw_validation(drawing, evaluations)
+    _label(drawing)
     return drawing
 
 
-def _draw_partitions(drawing: go.Figure, frame: pd.DataFrame, samples: Vector) -> None:
-    partition_of = frame["partition"].to_numpy()
-    loss = frame["loss"].to_numpy(np.float64)
-    for partition in np.unique(partition_of):
-        own = partition_of == partition
-        name = f"partition {partition}"
-        _draw(drawing, samples[own], loss[own], 1, name, width=0.7, opacity=0.6)
+def _label(drawing: go.Figure) -> None:
+    texts = {
+        (1, 1): ("samples trained", "loss (mean per sample)"),
+        (1, 2): ("time (s)", "samples per second"),
+        (2, 1): ("time (s)", "milestones"),
+        (2, 2): ("staleness (versions)", "milestones"),
+    }
+    for (row, col), (x, y) in texts.items():
+        drawing.update_xaxes(title_text=x, rangemode="tozero", row=row, col=col)
+        loss = (row, col) == (1, 1)
+        drawing.update_yaxes(
+            title_text=y, rangemode="normal" if loss else "tozero", row=row, col=col
+        )
+    drawing.update_layout(
+        template="plotly_white",
+        height=640,
+        margin={"t": 50, "b": 40},
+        legend=_corner(x=0.45, y=1.0, xanchor="right"),  # of the loss, which falls
+        legend2=_corner(x=0.01, y=0.42, xanchor="left"),  # of the milestones, which rise
+    )
 
 
-def _draw(
-    drawing: go.Figure,
-    x: Vector,
-    y: Vector,
-    row: int,
-    name: str,
-    *,
-    width: float,
-    color: str | None = None,
-    opacity: float = 1.0,
-) -> None:
+def _corner(**place: Any) -> dict[str, Any]:
+    return {"yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.7)", **place}
+
+
+def _draw_loss(drawing: go.Figure, frame: pd.DataFrame) -> None:
+    samples = frame["samples"].cumsum().to_numpy(np.float64)
+    raw = frame["loss"].to_numpy(np.float64)
+    thin = line("each milestone", *thin_out(samples, raw), {"width": 1, "color": GREY})
+    thin.opacity = 0.6
+    drawing.add_trace(thin, row=1, col=1)
+    smooth = thin_out(samples, smoothed(frame))
+    style = {"width": 3, "color": COLORS[0]}
+    drawing.add_trace(line("training, smoothed", *smooth, style), row=1, col=1)
+
+
+def _draw_validation(drawing: go.Figure, evaluations: Sequence[Validated]) -> None:
+    # A value is NaN where one evaluation lacks it; only the loss shares the axis.
+    loss = np.array([e.values.get("loss", np.nan) for e in evaluations], np.float64)
+    samples = np.array([e.samples for e in evaluations], np.float64)
+    style = {"width": 2, "color": COLORS[1], "dash": DASHES[1]}
+    trace = line("validation", *thin_out(samples, loss), style)
+    trace.mode = "lines+markers" if len(loss) <= INTERVALS else "lines"
+    drawing.add_trace(trace, row=1, col=1)
+
+
+def _draw_throughput(drawing: go.Figure, frame: pd.DataFrame) -> None:
     import plotly.graph_objects as go
 
-    line: dict[str, Any] = {"width": width, "color": color}
-    x, y = thin_out(x, y)
-    trace = go.Scatter(x=x, y=y, name=name, mode="lines", line=line, opacity=opacity)
-    drawing.add_trace(trace, row=row, col=1)
+    seconds = since_start(frame)
+    # Several milestones to an interval, or their order and not the speed would be seen.
+    count = min(INTERVALS, max(1, len(frame) // (4 * frame["partition"].nunique())))
+    edges = np.linspace(0.0, max(seconds.max(), 1e-9), count + 1)
+    samples, _ = np.histogram(seconds, edges, weights=frame["samples"])
+    bars = go.Bar(
+        x=(edges[:-1] + edges[1:]) / 2,
+        y=samples / np.diff(edges),
+        width=np.diff(edges),
+        name="samples per second",
+        marker={"color": COLORS[0], "line": {"width": 0}},
+        showlegend=False,
+    )
+    drawing.add_trace(bars, row=1, col=2)
 
 
-def _smoothed(frame: pd.DataFrame) -> pd.Series:
+def _draw_milestones(drawing: go.Figure, frame: pd.DataFrame) -> None:
+    seconds = since_start(frame)
+    for number, (name, own) in enumerate(_groups(frame)):
+        style = {"width": 2, "color": COLORS[number], "dash": DASHES[number]}
+        times, counts = np.sort(seconds[own]), np.arange(1.0, own.sum() + 1)
+        trace = line(name, *thin_out(times, counts), style)
+        trace.legend = "legend2"
+        drawing.add_trace(trace, row=2, col=1)
+
+
+def _groups(frame: pd.DataFrame) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield a name and its rows: each executor, or those with most, median and fewest."""
+    by = "executor" if frame["executor"].nunique() > 1 else "partition"
+    key = frame[by].to_numpy()
+    counts = frame[by].value_counts(sort=False).sort_index().sort_values(kind="stable")
+    if len(counts) <= LINES:
+        chosen = {name: f"{by} {name}" for name in sorted(counts.index)}
+    else:
+        ends = {"most": -1, "median": len(counts) // 2, "fewest": 0}
+        chosen = {counts.index[at]: f"{word}: {by} {counts.index[at]}" for word, at in ends.items()}
+    for name, label in chosen.items():
+        yield label, key == name
+
+
+def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:
+    import plotly.graph_objects as go
+
+    staleness = frame["staleness"].to_numpy(np.int64)
+    # A worker that joins late has one huge value, which would squeeze all others together.
+    limit = max(MANY, int(np.percentile(staleness, 99)))
+    width = limit // INTERVALS + 1
+    counts = np.bincount(np.minimum(staleness, limit + 1) // width)
+    values = np.arange(len(counts)) * width + (width - 1) / 2
+    beyond = len(counts) - 1 if staleness.max() > limit else len(counts)
+    bars = go.Bar(
+        x=values,
+        y=counts,
+        width=0.9 * width,
+        text=[f"{beyond * width} and more" if n == beyond else "" for n in range(len(counts))],
+        textposition="outside",
+        name="milestones",
+        marker={"color": COLORS[2]},
+        showlegend=False,
+    )
+    drawing.add_trace(bars, row=2, col=2)
+
+
+def line(name: str, x: Vector, y: Vector, style: dict[str, Any]) -> go.Scatter:
+    """Return a named line; plotly breaks it where a value is not finite."""
+    import plotly.graph_objects as go
+
+    return go.Scatter(x=x, y=y, name=name, mode="lines", line=style)
+
+
+def since_start(frame: pd.DataFrame) -> Vector:
+    """Return each milestone's time in seconds since the first one began to be computed."""
+    began = frame["time"] - frame["compute"] - frame["wait"] - frame["exchange"]
+    seconds: Vector = (frame["time"] - began.min()).to_numpy(np.float64)
+    return seconds
+
+
+def smoothed(frame: pd.DataFrame) -> Vector:
+    """Return the loss as a moving mean over the milestones of all workers."""
     # Long enough that every partition has a say, and the line is smooth at any length.
     span = max(2 * frame["partition"].nunique(), len(frame) // 50, 10)
-    return frame["loss"].ewm(span=span).mean()
+    mean: Vector = frame["loss"].ewm(span=span).mean().to_numpy(np.float64)
+    return mean
 
 
 def thin_out(x: Vector, y: Vector, points: int = POINTS) -> tuple[Vector, Vector]:
