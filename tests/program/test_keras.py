@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -363,3 +364,10 @@ def test_each_kind_of_data_is_exported_once() -> None:
     first = program.export([("float32", (5,)), ("int64", ())])
     assert program.export([("float32", (5,)), ("int64", ())]) is first
     assert program.export([("uint8", (5,)), ("int64", ())]) is not first
+
+
+def test_exporting_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """TensorFlow would name its temporary folder in the user's cell, twice."""
+    with caplog.at_level(logging.INFO):
+        Lone(capture(classifier(layers.Dense(2))), rows(5), classes(2)).train(BATCH)
+    assert not [r for r in caplog.records if r.name in ("tensorflow", "absl")]

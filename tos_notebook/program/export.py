@@ -13,6 +13,7 @@ import tensorflow as tf
 from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
 from .frames import FRAMES_FILE, graphs, operations
+from .quiet import quiet
 from .spec import SPEC_FILE, ProgramSpec
 
 BOUND_TO_THE_DRIVER = {
@@ -275,7 +276,8 @@ def _pack(module: tf.Module, notes: Mapping[str, bytes], target: Path) -> None:
 
 def _save(module: tf.Module, folder: str) -> None:
     try:
-        tf.saved_model.save(module, folder, signatures={})
+        with quiet("tensorflow", "absl"):
+            tf.saved_model.save(module, folder, signatures={})
     except (AssertionError, KeyError) as error:
         # How TensorFlow reports a captured resource that it cannot save.
         raise UnsupportedProgram(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
+from .quiet import quiet
 from .spec import Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -67,18 +66,6 @@ _DECORATION = re.compile(
 """What TensorFlow puts around the sentence that says what is wrong."""
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep TensorFlow from warning of gradients that nobody will ask for."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def _tensor(array: Array) -> tf.Tensor:
     """Wrap an array, without copying it where that is safe.
 
@@ -109,7 +96,7 @@ class TensorFlowRunner:
             with zipfile.ZipFile(archive) as packed:
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
-            with eagerly(), tf.device("CPU:0"), _quiet():
+            with eagerly(), tf.device("CPU:0"), quiet("absl"):
                 self._module: Any = tf.saved_model.load(folder)
                 self._initial = [v.numpy() for v in self._module.local]
         self._function = self._module.train.concrete_functions[0]
