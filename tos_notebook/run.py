@@ -190,6 +190,16 @@ class Run:
         return {name: settings[name] for name in names} | {"batch_size": self._task.plan.batch_size}
 
     @property
+    def program(self) -> Program:
+        """What is trained."""
+        return self._program
+
+    @property
+    def master(self) -> str:
+        """Spark's master."""
+        return str(self._sc.master)
+
+    @property
     def has_learning_rate(self) -> bool:
         """Whether the learning rate can be set while training."""
         return self._program.has_learning_rate
@@ -222,8 +232,8 @@ class Run:
             "Combiner": repr(self._training.settings["combiner"]),
             "Exchange every": f"{self._training.settings['sync_interval']} batches",
             "Batch size": str(self._task.plan.batch_size),
-            "Program": repr(self._program),
-            "Master": str(self._sc.master),
+            "Program": self._program.summary,
+            "Master": self.master,
         }
         return write_report(path, self._history, f"Run {self.run_id}", facts)
 

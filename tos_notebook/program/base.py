@@ -86,6 +86,14 @@ class Program(ABC):
         batch_size : int
         """
 
+    @property
+    def summary(self) -> str:
+        """Kind, size and feeds in a few words."""
+        layout = self.layout
+        tensors = "tensor" if len(layout) == 1 else "tensors"
+        feeds = ", ".join(feed.name for feed in self.feeds)
+        return f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}, fed {feeds}"
+
     def __repr__(self) -> str:
         feeds = ", ".join(f.name for f in self.feeds)
         return f"<{self.kind} program: feeds {feeds}; {self.layout!r}>"
