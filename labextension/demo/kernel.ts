@@ -1,0 +1,171 @@
+/** A pretended kernel: a run that exists only as numbers, in the protocol of the real one. */
+
+import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/model";
+
+export interface Shape {
+  workers: number;
+  executors: number;
+  /** Milestones per second and worker. */
+  rate: number;
+}
+
+type Row = number[];
+
+/** float32, little-endian, column after column, as the protocol wants it. */
+export function pack(rows: readonly Row[], width: number): DataView {
+  const view = new DataView(new ArrayBuffer(4 * width * rows.length));
+  for (let column = 0; column < width; column++) {
+    rows.forEach((row, i) => {
+      view.setFloat32(4 * (column * rows.length + i), row[column], true);
+    });
+  }
+  return view;
+}
+
+/** Numbers that look random and are the same every time. */
+export function randomly(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (1664525 * state + 1013904223) % 2 ** 32;
+    return state / 2 ** 32;
+  };
+}
+
+const BATCH = 1000;
+const EPOCHS = 10;
+
+export class FakeKernel {
+  time = 0;
+  state = "running";
+  combiner = "dynsgd";
+  error: Parts["run"]["error"] = null;
+  readonly marks: Mark[] = [];
+  readonly commands: CommandEntry[] = [];
+  readonly log: LogEntry[] = [];
+  private seq = 0;
+  private milestones = 0;
+  private readonly random = randomly(7);
+  private readonly points: Row[][] = [[], [], [], []];
+  private readonly lanes: Row[] = [];
+  private sent = { points: [0, 0, 0, 0], lanes: 0, marks: 0, commands: 0, log: 0 };
+  private readonly workers: Worker[];
+
+  constructor(private readonly shape: Shape) {
+    this.workers = Array.from({ length: shape.workers }, (_, i) => ({
+      key: `${i % shape.executors}/${i}`,
+      ...{
+        executor: String(i % shape.executors),
+        host: `node-${i % shape.executors}`,
+        partition: i,
+      },
+      ...{ epoch: 0, milestones: 0, samples: 0, samples_per_second: 0, staleness: 0 },
+      ...{ staleness_mean: 0, staleness_max: 0, age: 0.1, bytes: 0, state: "training" },
+      ...{ lost: 0, note: "" },
+    }));
+  }
+
+  /** Train for some seconds. */
+  advance(seconds: number): void {
+    const steps = Math.max(1, Math.round(seconds * this.shape.rate));
+    for (let step = 0; step < steps; step++) {
+      this.time += seconds / steps;
+      this.workers.forEach((worker, i) => {
+        if (worker.state === "training") this.milestone(worker, i);
+      });
+      this.point();
+    }
+    for (const worker of this.workers) {
+      worker.samples_per_second = worker.state === "training" ? BATCH * this.shape.rate : 0;
+    }
+  }
+
+  private milestone(worker: Worker, index: number): void {
+    const period = 1 / this.shape.rate;
+    const slow = worker.note ? 0.6 : 0.3 * this.random();
+    const staleness = Math.floor(this.shape.workers * (0.3 + slow + 0.5 * this.random()));
+    const wait = this.random() < 0.1 ? 0.3 * period : 0;
+    const compute = (0.85 * period - wait) * (0.8 + 0.2 * this.random());
+    const end = this.time + 0.1 * period * this.random();
+    this.lanes.push([index, end, compute, wait, 0.12 * period, staleness]);
+    this.milestones += 1;
+    worker.milestones += 1;
+    worker.samples += BATCH;
+    worker.staleness = staleness;
+    worker.staleness_max = Math.max(worker.staleness_max ?? 0, staleness);
+    worker.staleness_mean = 0.7 * this.shape.workers;
+    worker.bytes = (worker.bytes ?? 0) + 62_800;
+  }
+
+  private point(): void {
+    const samples = this.milestones * BATCH;
+    const loss = 0.25 + 2 * Math.exp(-this.time / 8);
+    const at = [this.time, samples, this.time / 6];
+    const [training, validation, accuracy, tested] = this.points;
+    training.push([...at, loss * (0.9 + 0.2 * this.random())]);
+    accuracy.push([...at, 1 - loss / 3 + 0.04 * (this.random() - 0.5)]);
+    if (Math.floor(this.time / 6) <= validation.length) return;
+    validation.push([...at, loss * 1.05]);
+    tested.push([...at, 1 - loss / 2.9]);
+  }
+
+  /** The newest of each kind since the last message, or everything. */
+  message(type: "snapshot" | "delta"): { content: StreamMessage; buffers: DataView[] } {
+    const all = type === "snapshot";
+    const since = all
+      ? { points: [0, 0, 0, 0], lanes: 0, marks: 0, commands: 0, log: 0 }
+      : this.sent;
+    const fresh = this.points.map((rows, i) => rows.slice(since.points[i]).slice(-4000));
+    const lanes = this.lanes.slice(since.lanes).slice(-2000);
+    const names = ["loss", "loss", "accuracy", "accuracy"];
+    const state: Parts = {
+      ...{ run: this.run(), totals: this.totals(), workers: structuredClone(this.workers) },
+      series: fresh.map((rows, i) => ({
+        ...{ name: names[i], split: i % 2 === 0 ? "training" : "validation", length: rows.length },
+      })),
+      lanes: { length: lanes.length },
+      marks: this.marks.slice(since.marks),
+      commands: this.commands.slice(since.commands).map((entry) => ({ ...entry })),
+      log: this.log.slice(since.log),
+    };
+    this.sent = {
+      points: this.points.map((rows) => rows.length),
+      ...{ lanes: this.lanes.length, marks: this.marks.length },
+      ...{ commands: this.commands.length, log: this.log.length },
+    };
+    this.seq += 1;
+    const buffers = [...fresh.map((rows) => pack(rows, 4)), pack(lanes, 6)];
+    return { content: { type, seq: this.seq, state }, buffers };
+  }
+
+  /** A message gets lost. */
+  lose(): void {
+    this.seq += 1;
+  }
+
+  worker(index: number): Worker {
+    return this.workers[index];
+  }
+
+  private run(): Parts["run"] {
+    return {
+      ...{ id: "run-3", number: 3, state: this.state, epochs: EPOCHS, elapsed: this.time },
+      epoch: Math.min(EPOCHS, 1 + Math.floor(this.time / 6)),
+      ...{ combiner: this.combiner, sync_interval: 10, batch_size: 100, learning_rate: 0.1 },
+      ...{ has_learning_rate: true, partitions: this.shape.workers, master: "local[2,4]" },
+      program: "Keras model, 4 parameters (199,210 values)",
+      combiners: ["downpour", "dynsgd", "easgd", "mean_weight"],
+      error: this.error,
+    };
+  }
+
+  private totals(): Parts["totals"] {
+    const samples = this.milestones * BATCH;
+    const rate = this.shape.rate * this.shape.workers * BATCH;
+    return {
+      ...{ milestones: this.milestones, samples, samples_total: rate * 6 * EPOCHS },
+      ...{ samples_per_second: rate, loss: this.points[0].at(-1)?.[3] ?? null },
+      ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
+      eta: Math.max(0, 6 * EPOCHS - this.time),
+    };
+  }
+}

@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+
+import { pack } from "../demo/kernel";
+import { align, axisValue, curves, DEFAULT_OPTIONS, smooth, summary } from "../src/curves";
+import { AXIS_ROWS, type Series, Table } from "../src/model";
+
+function series(split: Series["split"], rows: number[][]): Series {
+  const points = new Table(AXIS_ROWS, 4000);
+  points.append(pack(rows, 4), rows.length);
+  return { name: "loss", split, points };
+}
+
+const TRAINING = series("training", [
+  [1, 10, 0.25, 4],
+  [2, 20, 0.5, 0],
+  [3, 30, 0.75, 2],
+]);
+const VALIDATION = series("validation", [[2.5, 20, 0.5, 3]]);
+
+describe("smoothing", () => {
+  it("of none changes nothing", () => {
+    expect(smooth([3, 1, 2], 0)).toEqual([3, 1, 2]);
+  });
+
+  it("starts at the first value and follows", () => {
+    const [first, second] = smooth([4, 0], 0.5);
+    expect(first).toBe(4);
+    expect(second).toBeCloseTo(4 / 3);
+    expect(smooth([5, 5, 5], 0.9).map((value) => value.toFixed(6))).toEqual(
+      Array(3).fill("5.000000"),
+    );
+  });
+
+  it("steps over what is not finite", () => {
+    expect(smooth([1, NaN, 1], 0.5)).toEqual([1, NaN, 1]);
+  });
+
+  it("draws training twice and validation as it is", () => {
+    const drawn = curves([TRAINING, VALIDATION], { ...DEFAULT_OPTIONS, smoothing: 0.5 });
+    expect(drawn.map(({ label }) => label)).toEqual(["raw", "training", "validation"]);
+    expect(drawn[0].values).toEqual([4, 0, 2]);
+  });
+});
+
+describe("axes", () => {
+  it.each([
+    ["time", [1, 2, 2.5, 3]],
+    ["samples", [10, 20, 30]],
+    ["epoch", [0.25, 0.5, 0.75]],
+  ] as const)("%s aligns training and validation", (axis, expected) => {
+    const drawn = curves([TRAINING, VALIDATION], { ...DEFAULT_OPTIONS, axis });
+    const [x, training, validation] = align(drawn);
+    expect(x).toEqual(expected);
+    expect(training.filter((value) => value !== undefined)).toEqual([4, 0, 2]);
+    expect(validation.filter((value) => value !== undefined)).toEqual([3]);
+    expect(validation[x.indexOf(axis === "time" ? 2.5 : expected[1])]).toBe(3);
+  });
+
+  it("are put in order", () => {
+    const mixed = series("training", [
+      [3, 1, 0, 30],
+      [1, 2, 0, 10],
+    ]);
+    expect(align(curves([mixed], DEFAULT_OPTIONS))).toEqual([
+      [1, 3],
+      [10, 30],
+    ]);
+  });
+
+  it("name their values", () => {
+    expect(axisValue("time", 0.25)).toBe("0.25 s");
+    expect(axisValue("time", 75)).toBe("1 min 15 s");
+    expect(axisValue("samples", 12_345)).toBe("12.3k");
+    expect(axisValue("epoch", 1.5)).toBe("1.5");
+  });
+
+  it("on a log scale leave out what has no logarithm", () => {
+    const [{ values }] = curves([TRAINING], { ...DEFAULT_OPTIONS, log: true });
+    expect(values).toEqual([4, null, 2]);
+  });
+});
+
+describe("the summary", () => {
+  it("says what the chart shows", () => {
+    expect(summary("loss", [TRAINING, VALIDATION])).toBe(
+      "loss. training: began at 4, now 2, lowest 0, highest 4. " +
+        "validation: began at 3, now 3, lowest 3, highest 3.",
+    );
+  });
+
+  it("also of nothing", () => {
+    expect(summary("loss", [series("training", [])])).toBe("loss. No value yet.");
+    expect(summary("loss", [series("training", [[1, 1, 1, NaN]])])).toContain("no finite value");
+  });
+});

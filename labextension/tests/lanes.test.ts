@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+
+import { FakeKernel } from "../demo/kernel";
+import { describe as explain } from "../src/lanes";
+import { lanesSummary, layOut, stalenessBounds, stalenessStep } from "../src/lanes-layout";
+import { RunModel } from "../src/model";
+import { buffers, parts, worker } from "./fakes";
+
+function model(lanes: number[][], changes: Partial<ReturnType<typeof parts>> = {}): RunModel {
+  const made = new RunModel();
+  const state = { ...parts(), lanes: { length: lanes.length }, ...changes };
+  made.apply({ type: "snapshot", seq: 1, state }, buffers([], lanes));
+  return made;
+}
+
+describe("lanes", () => {
+  it("part a milestone into exchange, wait and compute, in this order", () => {
+    const layout = layOut(model([[0, 2, 0.5, 0.25, 0.25, 0]]), 1000);
+    expect([layout.from, layout.to]).toEqual([1, 2]);
+    const [exchange, wait, compute] = [layout.exchange, layout.wait, layout.compute[0]];
+    expect([exchange[0], exchange[2]]).toEqual([0, 250]);
+    expect([wait[0], wait[2]]).toEqual([250, 250]);
+    expect(compute[0]).toBe(500);
+    // Told apart by height, not by colour alone.
+    expect(wait[3]).toBeLessThan(exchange[3]);
+    expect(exchange[3]).toBeLessThan(compute[3]);
+  });
+
+  it("colour by staleness", () => {
+    expect([0, 1, 4, 9, 100].map((staleness) => stalenessStep(staleness, 10))).toEqual([
+      0, 1, 2, 4, 4,
+    ]);
+    expect(stalenessBounds(10)).toEqual([0, 2, 5, 7, 10]);
+  });
+
+  it("put one executor's workers together, and leave out those long done", () => {
+    const workers = ["10", "2", "10", "2"].map((executor, i) =>
+      worker(i, { executor, state: i === 3 ? "done" : "training" }),
+    );
+    const layout = layOut(model([[0, 1, 1, 0, 0, 0]], { workers }), 500);
+    expect(layout.lanes.map(({ index }) => index)).toEqual([1, 0, 2]);
+  });
+
+  it("mark retries and losses in their lane", () => {
+    const mark = { time: 1.5, worker: 1, kind: "retry" as const, text: "" };
+    const lanes = [[0, 2, 1, 0, 0, 0], [1, 2, 0.1, 0, 0, 0]]; // prettier-ignore
+    const layout = layOut(model(lanes, { marks: [mark, { ...mark, time: 0.2 }] }), 1000);
+    expect(layout.marks).toEqual([{ x: 500, y: 1.5 * layout.laneHeight, mark }]);
+    expect(lanesSummary(model(lanes, { marks: [mark] }), layout)).toContain(
+      "1 retries and 0 losses",
+    );
+  });
+
+  it("explain the milestone under the pointer", () => {
+    const made = model([[0, 1, 0.1, 0, 0, 0], [0, 2, 0.5, 0.25, 0.25, 3]]); // prettier-ignore
+    const layout = layOut(made, 1000);
+    expect(explain(made, layout, 900, 3, 1000)).toBe(
+      "Executor 0, partition 0: exchange 0.3 s, wait 0.3 s, compute 0.5 s, staleness 3",
+    );
+    expect(explain(made, layout, 900, 9999, 1000)).toBe("");
+  });
+
+  it("have nothing to show before the first milestone", () => {
+    const made = model([], { workers: [] });
+    expect(lanesSummary(made, layOut(made, 500))).toBe("No milestone yet.");
+  });
+});
+
+describe("64 workers and 2000 milestones", () => {
+  it("cost a bounded number of boxes, one at most for each part of a milestone", () => {
+    const kernel = new FakeKernel({ workers: 64, executors: 64, rate: 10 });
+    kernel.advance(5);
+    const { content, buffers: views } = kernel.message("snapshot");
+    const made = new RunModel();
+    made.apply(content, views);
+    expect(made.lanes.length).toBe(2000);
+    const layout = layOut(made, 800);
+    expect(layout.lanes).toHaveLength(64);
+    const boxes = [...layout.compute, layout.exchange, layout.wait].flat().length / 4;
+    expect(boxes).toBeGreaterThan(2000);
+    expect(boxes).toBeLessThanOrEqual(6000);
+  });
+});

@@ -1,0 +1,193 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { Parts } from "../src/model";
+import view, { SILENCE } from "../src/view";
+import {
+  browser,
+  buffers,
+  FakeModel,
+  FakeIntersectionObserver,
+  Observer,
+  pair,
+  parts,
+} from "./fakes";
+
+vi.mock("uplot", () => ({
+  default: class {
+    width = 0;
+    setData = vi.fn();
+    setSize = vi.fn();
+    destroy = vi.fn();
+  },
+}));
+
+let page: ReturnType<typeof browser>;
+let models: ReturnType<typeof pair>;
+let destroy: () => void;
+let root: HTMLElement;
+
+function snapshot(losses: number[], run: Partial<Parts["run"]> = {}, seq = 1): void {
+  models.stream.emit({ type: "snapshot", seq, state: parts(losses, run) }, buffers(losses));
+}
+
+function text(selector: string): string {
+  return root.querySelector(selector)?.textContent ?? "";
+}
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  page = browser();
+  models = pair();
+  const el = document.body.appendChild(document.createElement("div"));
+  destroy = view.render({ model: models.stream, el });
+  root = el.querySelector<HTMLElement>(".tos-run") ?? el;
+  await vi.advanceTimersByTimeAsync(0);
+});
+
+afterEach(() => {
+  destroy();
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+describe("a view", () => {
+  it("says hello and that it waits", () => {
+    expect(models.control.sent).toEqual([{ type: "hello", view: expect.any(String) as string }]);
+    expect(text(".tos-notice")).toBe("Waiting for the kernel …");
+    expect(root.dataset.state).toBe("waiting");
+  });
+
+  it("shows a snapshot, and its state and milestones as attributes", () => {
+    snapshot([2, 1]);
+    expect(root.dataset).toMatchObject({ state: "running", milestones: "2" });
+    page.frame();
+    expect(text(".tos-title")).toBe("Run 3");
+    expect(root.querySelectorAll('[data-tos="workers"] tbody th[scope="row"]')).toHaveLength(2);
+    const chart = root.querySelector('[data-tos="loss-chart"] [role="img"]');
+    expect(chart?.getAttribute("aria-label")).toContain("now 1");
+  });
+
+  it("says hello again on a gap, once until it is served", () => {
+    snapshot([1]);
+    const delta = { type: "delta", seq: 9, state: {} };
+    models.stream.emit(delta);
+    models.stream.emit({ ...delta, seq: 10 });
+    expect(models.control.sent).toHaveLength(2);
+    snapshot([1], {}, 11);
+    models.stream.emit({ ...delta, seq: 13 });
+    expect(models.control.sent).toHaveLength(3);
+  });
+
+  it("repeats a lost hello, ever more patiently", () => {
+    vi.advanceTimersByTime(6000);
+    expect(models.control.sent).toHaveLength(2);
+    vi.advanceTimersByTime(6000);
+    expect(models.control.sent).toHaveLength(2);
+    vi.advanceTimersByTime(6000);
+    expect(models.control.sent).toHaveLength(3);
+  });
+
+  it("says when the kernel falls silent, unless the run has ended", () => {
+    snapshot([1]);
+    vi.advanceTimersByTime(SILENCE + 1500);
+    expect(text(".tos-notice")).toContain("does not answer");
+    expect(text('[data-tos="status"]')).toContain("does not answer");
+    snapshot([1], { state: "finished" }, 2);
+    vi.advanceTimersByTime(2 * SILENCE);
+    expect(root.querySelector<HTMLElement>(".tos-notice")?.hidden).toBe(true);
+  });
+
+  it("steers over the control channel", () => {
+    snapshot([1]);
+    page.frame();
+    root.querySelector<HTMLElement>('[data-tos="pause"]')?.click();
+    expect(models.control.sent.at(-1)).toEqual({
+      ...{ type: "command", id: 1, command: "pause", arguments: {} },
+    });
+    models.control.emit({ type: "answer", id: 1, ok: true, text: "soon" });
+    expect(text(".tos-buttons .tos-note")).toBe("asked; applies soon");
+  });
+
+  it("shows the user's own lines first when a worker failed", () => {
+    const error = {
+      ...{ message: "ValueError: no", executor: "1", partition: 2, attempt: 0 },
+      ...{ frames: ["line 12"], rest: "<b>java</b>" },
+    };
+    snapshot([1], { state: "failed", error });
+    page.frame();
+    expect(text('[data-tos="error"] p')).toBe("ValueError: no");
+    expect(text('[data-tos="error"] pre')).toBe("line 12");
+    expect(text('[data-tos="error"] details pre')).toBe("<b>java</b>");
+    expect(text('[data-tos="status"]')).toContain("Run 3 has failed");
+  });
+
+  it("speaks at a change of state and else every 15 s", () => {
+    snapshot([2]);
+    const first = text('[data-tos="status"]');
+    expect(first).toContain("is training: epoch 1 of 4, loss 2");
+    snapshot([2, 1], {}, 2);
+    expect(text('[data-tos="status"]')).toBe(first);
+    snapshot([2, 1], { state: "paused" }, 3);
+    expect(text('[data-tos="status"]')).toContain("is paused");
+  });
+
+  it("tells that its kernel is gone", async () => {
+    const get_model = (): Promise<never> => Promise.reject(new Error("model not found"));
+    const stream = new FakeModel({ control: "IPY_MODEL_abc" }, { get_model });
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const el = document.body.appendChild(document.createElement("div"));
+    const clean = view.render({ model: stream, el });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(el.textContent).toContain("is gone");
+    expect(warn).toHaveBeenCalledOnce();
+    clean();
+  });
+});
+
+describe("drawing", () => {
+  it("waits until it can be seen", () => {
+    const sight = [...Observer.living].find((one) => one instanceof FakeIntersectionObserver);
+    sight?.callback([{ isIntersecting: false }]);
+    page.frame();
+    snapshot([1]);
+    page.frame();
+    expect(text(".tos-title")).toBe("Run");
+    sight?.callback([{ isIntersecting: true }]);
+    page.frame();
+    expect(text(".tos-title")).toBe("Run 3");
+  });
+
+  it("happens once for many messages", () => {
+    const frame = vi.spyOn(globalThis, "requestAnimationFrame");
+    page.frame();
+    frame.mockClear();
+    for (let seq = 1; seq < 6; seq++) snapshot([1], {}, seq);
+    expect(frame).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("the end of a view", () => {
+  it("leaves nothing behind", () => {
+    snapshot([1]);
+    page.frame();
+    const removed = vi.spyOn(document, "removeEventListener");
+    destroy();
+    expect(models.stream.callbacks.size).toBe(0);
+    expect(models.control.callbacks.size).toBe(0);
+    expect(page.mediaListeners.size).toBe(0);
+    expect(Observer.living.size).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+    expect(removed).toHaveBeenCalledWith("visibilitychange", expect.anything());
+    expect(document.querySelector(".tos-run")).toBeNull();
+  });
+
+  it("before the control channel is found opens none", async () => {
+    const other = pair();
+    const el = document.body.appendChild(document.createElement("div"));
+    view.render({ model: other.stream, el })();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(other.control.sent).toEqual([]);
+    expect(other.control.callbacks.size).toBe(0);
+  });
+});
