@@ -1,0 +1,111 @@
+"""A run that trains nothing, and readers of what a view sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.combiners.registry import get
+from tos_notebook.errors import InvalidTransition
+
+FACTS = {
+    "id": "run-1",
+    "number": 1,
+    "has_learning_rate": True,
+    "master": "local[2]",
+    "program": "<KerasProgram>",
+    "combiners": ["dynsgd", "easgd"],
+    "combiner": "dynsgd",
+    "sync_interval": 10,
+    "batch_size": 100,
+    "learning_rate": None,
+}
+
+
+class FakeRun:
+    """Has what a view uses of a run, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.run_id, self.number = "run-1", 1
+        self.has_learning_rate = True
+        self.active = True
+        self.state = "running"
+        self.settings = {
+            "sync_interval": 10,
+            "learning_rate": None,
+            "combiner": get("dynsgd"),
+            "batch_size": 100,
+        }
+        self.told: list[tuple[Any, ...]] = []
+        self.stopping: Callable[[], object] = lambda: None
+
+    def pause(self) -> None:
+        if self.state == "paused":
+            raise InvalidTransition(self.state, "pause", "it is paused already.")
+        self.state = "paused"
+        self.told.append(("pause",))
+
+    def resume(self) -> None:
+        self.state = "running"
+        self.told.append(("resume",))
+
+    def stop(self) -> None:
+        self.told.append(("stop",))
+        self.stopping()
+
+    def repartition(self, partitions: int) -> None:
+        self.told.append(("repartition", partitions))
+
+    def swap_combiner(self, combiner: Any) -> None:
+        self.told.append(("swap combiner", get(combiner).name))
+
+    def set(self, **settings: Any) -> None:
+        self.told.append(("set", settings))
+
+
+def points(buffer: bytes) -> npt.NDArray[np.float32]:
+    """Return a series' buffer as (time, samples, epoch, value)."""
+    return np.frombuffer(buffer, "<f4").reshape(4, -1)
+
+
+class Front:
+    """A front end: applies what it is sent as the protocol says."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.sizes: list[int] = []
+        self.state: dict[str, Any] = {}
+        self.series: dict[tuple[str, str], npt.NDArray[np.float32]] = {}
+        self.lanes = np.empty((6, 0), "<f4")
+        self.gap = False
+
+    def __call__(self, content: dict[str, Any], buffers: list[bytes]) -> None:
+        previous = self.messages[-1]["seq"] if self.messages else None
+        self.messages.append(content)
+        self.gap = content["type"] == "delta" and content["seq"] != (previous or 0) + 1
+        if content["type"] == "snapshot":
+            self.state, self.series, self.lanes = {}, {}, np.empty((6, 0), "<f4")
+        state = dict(content["state"])
+        rest = list(buffers)
+        for head in state.pop("series", []):
+            key = head["name"], head["split"]
+            new = points(rest.pop(0))
+            assert new.shape[1] == head["length"]
+            self.series[key] = np.hstack([self.series.get(key, new[:, :0]), new])
+        if "lanes" in state:
+            new = np.frombuffer(rest.pop(0), "<f4").reshape(6, -1)
+            assert new.shape[1] == state.pop("lanes")["length"]
+            self.lanes = np.hstack([self.lanes, new])
+        assert not rest
+        for name in ("marks", "log"):
+            self.state[name] = self.state.get(name, []) + state.pop(name, [])
+        commands = {(c["time"], c["command"]): c for c in self.state.get("commands", [])}
+        commands |= {(c["time"], c["command"]): c for c in state.pop("commands", [])}
+        self.state |= state | {"commands": list(commands.values())}
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"] for message in self.messages]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.telemetry.samples import milestone, started
+from tests.widgets.support import FakeRun
+from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
+from tos_notebook.widgets import Result, RunModel
+from tos_notebook.widgets.svg import POINTS, chart
+
+SVG = "{http://www.w3.org/2000/svg}"
+NASTY = '<script>alert("1")</script> & <b>'
+
+
+def trained(milestones: int = 20, workers: int = 2, **changes: Any) -> RunModel:
+    model = RunModel()
+    model(started(0.0))
+    model(StateChanged(0.0, "running"))
+    for n in range(milestones):
+        event = milestone(n / 10 + 0.1, partition=n % workers, loss=2 / (n + 1))
+        for name, value in changes.items():
+            setattr(event, name, value)
+        model(event)
+    model(Validated(milestones / 10, 0, 2000, {"loss": 0.25, "accuracy": 0.875}))
+    return model
+
+
+def bundle(model: RunModel) -> dict[str, str]:
+    return Result(FakeRun(), model)._repr_mimebundle_()  # type: ignore[arg-type]
+
+
+def html(model: RunModel) -> str:
+    return bundle(model)["text/html"]
+
+
+def svg(text: str) -> ET.Element:
+    found = re.search(r"<svg.*?</svg>", text, re.DOTALL)
+    assert found
+    return ET.fromstring(found[0])
+
+
+def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
+    model = trained()
+    model(RunFinished(2.5, "finished"))
+    page = html(model)
+    texts = [text.text for text in svg(page).iter(f"{SVG}text")]
+    assert {"training", "validation", "samples"} <= set(texts)
+    assert page.count("<tr>") == 1 + 2 + 13
+    for text in ("finished", "dynsgd", "10 batches of 100", "loss 0.25, accuracy 0.875"):
+        assert text in page
+
+
+def test_the_same_stands_in_plain_text() -> None:
+    model = trained()
+    model(RunFinished(2.5, "finished"))
+    lines = bundle(model)["text/plain"].splitlines()
+    assert lines[0] == "Run 1: finished, epoch 1 of 5, 2.5 s"
+    assert "  Combiner: dynsgd" in lines
+
+
+def test_it_is_small_whatever_the_run_was_like() -> None:
+    model = RunModel()
+    model(started(0.0))
+    for n in range(20_000):
+        event = milestone(n / 10, partition=n % 300, loss=1 + n % 7, executor=str(n % 300))
+        event.host = "a-host-with-a-long-name.example.org" * 10
+        model(event)
+    error = WorkerFailed(1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50)
+    model(error)
+    model(RunFinished(3000.0, "failed", error.message))
+    page = html(model)
+    assert len(page.encode()) < 100_000
+    assert "more workers" in page
+    assert len(svg(page).findall(f"{SVG}path")[0].attrib["d"].split("L")) <= POINTS + 2
+
+
+def test_whatever_others_wrote_is_escaped() -> None:
+    run = FakeRun()
+    run.run_id = NASTY
+    run._sc = type("Context", (), {"master": NASTY})()  # type: ignore[attr-defined]
+    model = trained(executor=NASTY, host=NASTY)
+    model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, (NASTY, f'File "/site-packages/{NASTY}')))
+    model(RunFinished(3.0, "failed", NASTY))
+    page = Result(run, model)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    assert "<script" not in page
+    assert "&lt;script" in page
+
+
+def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
+    model = trained()
+    frames = ('  File "cell.py", line 3, in f\n    x / 0', '  File "/a/site-packages/b.py", line 1')
+    model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames))
+    model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
+    page = html(model)
+    before, folded = page.split("<details>")
+    assert "ZeroDivisionError: by zero" in before
+    assert "executor 7, partition 4, attempt 1" in before
+    assert "x / 0" in before
+    assert "site-packages" in folded
+    assert "site-packages" not in before
+    assert "x / 0" in bundle(model)["text/plain"]
+
+
+def test_before_the_first_milestone_there_is_no_curve() -> None:
+    model = RunModel()
+    model(started())
+    assert "No loss yet." in html(model)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), 0.0, -1.0, 1e300])
+def test_any_loss_can_be_drawn(loss: float) -> None:
+    model = RunModel()
+    model(started(0.0))
+    for n in range(5):
+        model(milestone(n / 10, loss=loss if n % 2 else 0.5))
+    paths = svg(html(model)).findall(f"{SVG}path")
+    assert not re.search("nan|inf", paths[0].attrib["d"])
+
+
+@given(st.lists(st.floats(allow_subnormal=False), max_size=30))
+def test_a_chart_is_valid_xml_within_its_box(values: list[float]) -> None:
+    ys = np.array(values)
+    drawn = chart([("training", np.arange(len(ys), dtype=float), ys)], "samples", "loss")
+    assert bool(drawn) == bool((np.abs(ys) <= 1e30).any())
+    if not drawn:
+        return
+    root = ET.fromstring(drawn)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for circle in root.iter(f"{SVG}circle"):
+        assert 0 <= float(circle.attrib["cx"]) <= width
+        assert 0 <= float(circle.attrib["cy"]) <= height
+
+
+def test_a_wide_range_is_drawn_logarithmically() -> None:
+    x = np.arange(3.0)
+    assert "logarithmic" in chart([("training", x, np.array([1.0, 10, 1000]))], "samples", "loss")
+    assert "logarithmic" not in chart([("training", x, np.array([1.0, 2, 3]))], "samples", "loss")

@@ -1,0 +1,207 @@
+"""Views without a kernel: their channels lead nowhere, what is sent on them is seen here."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.display import display
+from IPython.utils.capture import RichOutput, capture_output
+
+from tests.telemetry.samples import milestone, started
+from tests.widgets.support import FakeRun, Front
+from tos_notebook import widgets
+from tos_notebook.events import RunFinished, StateChanged
+from tos_notebook.widgets import RunModel, RunView
+from tos_notebook.widgets.comms import STATIC, RunControl, RunStream
+from tos_notebook.widgets.view import WIDGET
+
+
+class ByHand:
+    """A pump that ticks when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.fed: list[Any] = []
+
+    def add(self, fed: Any) -> None:
+        if fed not in self.fed:
+            self.fed.append(fed)
+
+    def tick(self) -> None:
+        self.now += 0.2
+        self.fed = [one for one in self.fed if one.tick(self.now)]
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.run, self.model, self.pump = FakeRun(), RunModel(), ByHand()
+        self.model(started(self.pump.now))
+        self.model(StateChanged(self.pump.now, "running"))
+        self.views: list[RunView] = []
+
+    def view(self) -> tuple[RunView, Front, Front]:
+        """Return a view, and what it sends on its stream and on its control channel."""
+        view = RunView(self.run, self.model, self.pump)  # type: ignore[arg-type]
+        stream, control = Front(), Front()
+        view._feed._send = stream
+        answers = control.messages
+        view._control.send = lambda content, buffers=None: answers.append(content)
+        self.views.append(view)
+        return view, stream, control
+
+    def end(self) -> None:
+        self.model(RunFinished(self.pump.now, "finished"))
+        self.run.active = False
+
+
+def say(view: RunView, /, **content: Any) -> None:
+    """Send as a front end does."""
+    view._control._handle_custom_msg(content, [])
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    yield made
+    for view in made.views:
+        view.close()
+
+
+def test_the_front_end_is_there_and_small() -> None:
+    files = list(STATIC.iterdir())
+    assert {path.name for path in files} >= {"run_view.js", "run_view.css"}
+    assert sum(path.stat().st_size for path in files) < 150_000
+
+
+def test_the_stream_names_its_control_channel() -> None:
+    control = RunControl()
+    stream = RunStream(control=control)
+    assert stream.get_state()["control"] == f"IPY_MODEL_{control.model_id}"
+    assert "_esm" in stream.get_state()
+    stream.close()
+    control.close()
+
+
+def test_two_views_of_one_run_work_side_by_side(stage: Stage) -> None:
+    (first, one, _), (second, two, _) = stage.view(), stage.view()
+    say(first, type="hello", view="a")
+    stage.pump.tick()
+    say(second, type="hello", view="b")
+    stage.model(milestone(stage.pump.now))
+    stage.pump.tick()
+    assert one.kinds == ["snapshot", "delta"]
+    assert two.kinds == ["snapshot"]
+    stage.model(milestone(stage.pump.now))
+    stage.pump.tick()
+    assert one.state["totals"] == two.state["totals"]
+
+
+def test_a_command_is_answered_on_the_control_channel_alone(stage: Stage) -> None:
+    view, stream, control = stage.view()
+    say(view, type="command", id=1, command="pause", arguments={})
+    assert stage.run.told == [("pause",)]
+    assert [answer["ok"] for answer in control.messages] == [True]
+    assert stream.messages == []
+
+
+def test_a_cell_shows_it_live_and_in_the_end_still(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[dict[str, Any], str, bool]] = []
+
+    class Handle:
+        def update(self, data: dict[str, Any], raw: bool) -> None:
+            shown.append((data, "updated", raw))
+
+    def fake(data: dict[str, Any], raw: bool, display_id: str) -> Handle:
+        shown.append((data, display_id, raw))
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", fake)
+    view, _, _ = stage.view()
+    view.show()
+    stage.pump.tick()
+    assert [set(data) for data, _, _ in shown] == [{WIDGET, "text/html", "text/plain"}]
+    stage.end()
+    assert not view.wait(0)
+    stage.pump.tick()
+    assert view.wait(0)
+    assert stage.pump.fed == []
+    assert [set(data) for data, _, _ in shown[1:]] == [{"text/html", "text/plain"}]
+    assert shown[1][1] == "updated"
+    # Later there is nothing to steer and nothing to update.
+    view.show()
+    assert set(shown[2][0]) == {"text/html", "text/plain"}
+
+
+def test_a_page_that_is_reloaded_after_the_end_gets_the_last_state(stage: Stage) -> None:
+    view, stream, _ = stage.view()
+    stage.end()
+    stage.pump.tick()
+    say(view, type="hello", view="late")
+    stage.pump.tick()
+    assert stream.kinds == ["snapshot"]
+    assert stream.state["run"]["state"] == "finished"
+    assert stage.pump.fed == []
+
+
+def test_an_error_is_in_the_view_within_one_tick(stage: Stage) -> None:
+    view, stream, _ = stage.view()
+    say(view, type="hello", view="a")
+    stage.pump.tick()
+    stage.model(RunFinished(stage.pump.now, "failed", "ValueError: no\n  File x"))
+    stage.run.active = False
+    stage.pump.tick()
+    assert stream.state["run"]["error"]["message"] == "ValueError: no"
+    assert stream.state["run"]["state"] == "failed"
+
+
+def test_a_closed_view_is_fed_no_more(stage: Stage) -> None:
+    view, stream, _ = stage.view()
+    say(view, type="hello", view="a")
+    view.close()
+    view.close()
+    stage.pump.tick()
+    assert stage.pump.fed == []
+    assert stream.messages == []
+    assert view.wait(0)
+
+
+def test_a_view_does_not_keep_a_run_that_is_over(stage: Stage) -> None:
+    view, _, _ = stage.view()
+    stage.end()
+    stage.pump.tick()
+    run = weakref.ref(stage.run)
+    del stage.run
+    gc.collect()
+    assert run() is None
+    assert "finished" in view._repr_mimebundle_()["text/plain"]
+
+
+def test_it_displays_itself_in_a_cell(stage: Stage) -> None:
+    view, _, _ = stage.view()
+    with capture_output() as captured:
+        display(view)
+    (shown,) = captured.outputs or [RichOutput()]
+    assert shown is not None
+
+
+def test_start_gives_a_run_and_its_view(stage: Stage) -> None:
+    asked: dict[str, Any] = {}
+
+    class Session:
+        def start(self, data: Any, epochs: int, sinks: Any, **options: Any) -> FakeRun:
+            asked.update(options, data=data, epochs=epochs, sinks=sinks)
+            return stage.run
+
+    other: Any = lambda event: None  # noqa: E731
+    run, view = widgets.start(Session(), "x", 3, sinks=[other], seed=5)  # type: ignore[arg-type]
+    stage.run.active = False
+    view.close()
+    assert run is stage.run
+    assert asked == {"data": "x", "epochs": 3, "seed": 5, "sinks": [view.model, other]}
+    assert view.wait(10)

@@ -1,0 +1,157 @@
+"""What a front end asks of a run: check it, do it, answer it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..control import Command
+from ..errors import ConfigError, TosError
+from .facts import RunFacts
+from .model import RunModel
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 0.1
+"""Seconds in which a command may fail, and say so in its answer. Commands that take longer (a
+stop, a swap while a slow combiner works) are under way by then."""
+
+GONE = "The run is over and nobody holds it any more; start another run."
+
+_MILESTONE = "at each worker's next milestone"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A command: the run's method, when it takes effect, and which arguments it has."""
+
+    method: str
+    effect: str
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+ACTIONS: Mapping[str, Action] = {
+    Command.PAUSE: Action("pause", _MILESTONE),
+    Command.RESUME: Action("resume", "at once"),
+    Command.STOP: Action("stop", _MILESTONE),
+    Command.REPARTITION: Action("repartition", "at the end of the epoch", ("partitions",)),
+    Command.SWAP_COMBINER: Action("swap_combiner", _MILESTONE, ("combiner",)),
+    Command.SET: Action("set", _MILESTONE, (), ("learning_rate", "sync_interval")),
+}
+
+
+class Steering:
+    """Answers what comes in on a control channel.
+
+    Parameters
+    ----------
+    facts : RunFacts
+    model : RunModel
+        Is told what was refused.
+    hello : callable
+        Asks for a snapshot.
+    patience : float
+    """
+
+    def __init__(
+        self,
+        facts: RunFacts,
+        model: RunModel,
+        hello: Callable[[], None],
+        patience: float = PATIENCE,
+    ) -> None:
+        self._facts = facts
+        self._model = model
+        self._hello = hello
+        self._patience = patience
+
+    def __call__(self, content: Any) -> dict[str, Any] | None:
+        """Do what a message asks, without waiting for its effect.
+
+        Returns
+        -------
+        dict or None
+            The answer; None if the message wants none.
+        """
+        kind = content.get("type") if isinstance(content, dict) else None
+        if kind == "hello":
+            self._hello()
+            return None
+        if kind != "command":
+            logger.warning("Expected hello or a command from a view, got %.200r.", content)
+            return None
+        try:
+            ok, text = True, self._act(content.get("command"), content.get("arguments"))
+        except TosError as error:
+            ok, text = False, str(error)
+            self._model.refused(time.time(), str(content.get("command")), text)
+        return {"type": "answer", "id": content.get("id"), "ok": ok, "text": text}
+
+    def _act(self, name: Any, arguments: Any) -> str:
+        action = ACTIONS.get(name) if isinstance(name, str) else None
+        if action is None:
+            raise ConfigError(f"Expected one of {', '.join(ACTIONS)}; got {name!r}.")
+        given = _checked(name, action, {} if arguments is None else arguments)
+        run = self._facts.run
+        if run is None:
+            raise TosError(GONE)
+        self._start(name, lambda: getattr(run, action.method)(**given))
+        return action.effect
+
+    def _start(self, name: str, call: Callable[[], object]) -> None:
+        """Call on a thread of its own; raise what it raises soon, log what it raises later."""
+        attempt = _Attempt(call, lambda error: self._late(name, error))
+        attempt.start()
+        error = attempt.outcome(self._patience)
+        if isinstance(error, TosError):
+            raise error
+        if error is not None:
+            logger.error("The command %s of a view failed.", name, exc_info=error)
+            raise TosError(f"{type(error).__name__}: {error}") from error
+
+    def _late(self, name: str, error: Exception) -> None:
+        self._model.refused(time.time(), name, str(error))
+
+
+class _Attempt(threading.Thread):
+    """One call, whose error goes to whoever waits for it, else to `late`."""
+
+    def __init__(self, call: Callable[[], object], late: Callable[[Exception], None]) -> None:
+        super().__init__(name="tos-command", daemon=True)
+        self._call = call
+        self._report = late
+        self._guard = threading.Lock()
+        self._waited_for = True
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Call."""
+        try:
+            self._call()
+        except Exception as error:
+            with self._guard:
+                self._error = error
+                late = not self._waited_for
+            if late:
+                self._report(error)
+
+    def outcome(self, patience: float) -> Exception | None:
+        """Wait a little; return what was raised by then."""
+        self.join(patience)
+        with self._guard:
+            self._waited_for = False
+            return self._error
+
+
+def _checked(name: str, action: Action, arguments: Any) -> dict[str, Any]:
+    known = action.required + action.optional
+    wanted = ", ".join(known) or "no argument"
+    fits = isinstance(arguments, dict) and set(action.required) <= set(arguments) <= set(known)
+    if not fits or (known and not arguments):
+        raise ConfigError(f"{name}: expected {wanted}; got {arguments!r}.")
+    return dict(arguments)

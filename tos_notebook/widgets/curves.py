@@ -1,0 +1,107 @@
+"""A run's curves and the latest of its milestones, as a chart draws them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..events import EpochFinished, MilestoneCommitted, RunStarted, Validated
+from .journal import Journal
+from .series import Series
+from .workers import Row
+
+MAX_LANES = 1500
+"""Milestones that are kept for the lanes; a snapshot holds them all."""
+
+NEWS = 400
+"""Milestones in one delta at most: a lane has room for no more in its fifth of a second."""
+
+Split = tuple[str, str]
+"""Name of a series, and training or validation."""
+
+
+class Curves:
+    """Loss and metrics over time, samples and epochs.
+
+    Attributes
+    ----------
+    series : dict
+        In the order in which they appeared.
+    size : int or None
+        Samples of one epoch, once known.
+    """
+
+    def __init__(self) -> None:
+        self.series: dict[Split, Series] = {}
+        self.size: int | None = None
+        self._samples = 0
+        self._started = 0.0
+
+    def start(self, event: RunStarted) -> None:
+        """Begin to count time here."""
+        self._started = event.time
+        self.size = event.samples
+
+    def milestone(self, event: MilestoneCommitted) -> None:
+        """Add a milestone's loss and metrics."""
+        self._samples += event.samples
+        epoch = self._samples / self.size if self.size else float(event.epoch)
+        place = (event.time - self._started, self._samples, epoch)
+        weight = event.samples or 1
+        self._of("loss", "training").add(*place, event.loss, weight)
+        for name, value in event.metrics.items():
+            self._of(name, "training").add(*place, value, weight)
+
+    def epoch_finished(self, event: EpochFinished) -> None:
+        """Learn how large the data is, where the start did not say."""
+        self.size = self.size or event.samples or None
+
+    def validated(self, event: Validated) -> None:
+        """Add an evaluation. It belongs to the end of its epoch."""
+        for name, value in event.values.items():
+            place = (event.time - self._started, event.samples, event.epoch + 1)
+            self._of(name, "validation").add(*place, value, 1)
+
+    def close(self) -> None:
+        """Show the last values, although they are too few for a point."""
+        for series in self.series.values():
+            series.close_point()
+
+    @property
+    def generation(self) -> int:
+        """Counts the times that any series was merged anew."""
+        return sum(series.generation for series in self.series.values())
+
+    def _of(self, name: str, split: str) -> Series:
+        found = self.series.get((name, split))
+        if found is None:
+            found = self.series[name, split] = Series()
+        return found
+
+
+class Lanes:
+    """The latest milestones of all workers, oldest first."""
+
+    def __init__(self) -> None:
+        self._journal: Journal[tuple[Row, float, MilestoneCommitted]] = Journal(MAX_LANES)
+
+    @property
+    def serial(self) -> int:
+        """Milestones so far."""
+        return self._journal.serial
+
+    def add(self, row: Row, time: float, event: MilestoneCommitted) -> None:
+        """Add one that ended `time` seconds after the run's start."""
+        self._journal.add((row, time, event))
+
+    def packed(self, serial: int = 0, most: int = MAX_LANES) -> tuple[int, bytes]:
+        """Return those after a number, at most so many: how many, and their columns as float32.
+
+        Worker, end, compute, wait, exchange, staleness.
+        """
+        table = [
+            (row.index, time, e.compute, e.wait, e.exchange, e.staleness)
+            for row, time, e in self._journal.added_since(serial, most)
+            if row.index >= 0
+        ]
+        columns = np.array(table, "<f4").reshape(len(table), 6).T
+        return len(table), columns.tobytes()

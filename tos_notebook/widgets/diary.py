@@ -1,0 +1,142 @@
+"""What is worth telling of a run besides numbers: commands, marks in the lanes, the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..events import (
+    CommandAccepted,
+    CommandApplied,
+    CommandLapsed,
+    Repartitioned,
+    UpdateSkipped,
+    ValidationFailed,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
+from .journal import Journal
+from .numbers import seconds
+from .workers import Row
+
+Entry = dict[str, Any]
+
+TEXT = 500
+"""Characters of one entry's text that are kept."""
+
+QUIET = 1.0
+"""Seconds between two entries about skipped updates, which may come by the hundred."""
+
+
+class Diary:
+    """Bounded, in plain values; times are seconds since the run's start.
+
+    Attributes
+    ----------
+    commands, log : Journal
+        Of plain dicts.
+    marks : Journal
+        Of (row, dict).
+    """
+
+    def __init__(self) -> None:
+        self.commands: Journal[Entry] = Journal(50)
+        self.marks: Journal[tuple[Row, Entry]] = Journal(200)
+        self.log: Journal[Entry] = Journal(200)
+        self._skipped = 0
+        self._told = -QUIET
+
+    # -- commands ---------------------------------------------------------------------
+
+    def asked(self, time: float, event: CommandAccepted) -> None:
+        """Note a command that was found legal."""
+        if event.command == "resume":
+            self.settle("pause", "refused", "resumed before every worker waited")
+        self._command(time, str(event.command), event.detail, "asked")
+
+    def applied(self, time: float, event: CommandApplied) -> None:
+        """Note that a command took effect."""
+        if not self.settle(event.command, "in force", event.detail):
+            self._command(time, str(event.command), event.detail, "in force")
+
+    def lapsed(self, time: float, event: CommandLapsed) -> None:
+        """Note that the run ended before a command could take effect."""
+        self.settle(event.command, "refused", event.detail)
+        self.say(time, "warning", f"{event.command} had no effect: {event.detail}")
+
+    def refused(self, time: float, command: str, text: str) -> None:
+        """Note a command that was not legal."""
+        self._command(time, command, text, "refused")
+
+    def settle(self, command: str, stage: str, detail: str | None = None) -> bool:
+        """Move the oldest open command of a kind on; return whether there was one."""
+        for entry in self.commands.since():
+            if entry["command"] == command and entry["stage"] == "asked":
+                text = entry["detail"] if detail is None else detail[:TEXT]
+                self.commands.replace(entry, entry | {"stage": stage, "detail": text})
+                return True
+        return False
+
+    def end(self) -> None:
+        """Settle what is open: a stop took effect by the end, others cannot any more."""
+        for entry in self.commands.since():
+            if entry["stage"] == "asked" and entry["command"] != "stop":
+                self.settle(entry["command"], "refused", "the run ended before")
+        self.settle("stop", "in force")
+
+    def _command(self, time: float, command: str, detail: str, stage: str) -> None:
+        known = self.commands.since()
+        # Time and command name an entry.
+        time = max(seconds(time), seconds(known[-1]["time"] + 0.001) if known else 0.0)
+        entry = {"time": time, "command": command, "detail": detail[:TEXT], "stage": stage}
+        self.commands.add(entry)
+
+    # -- workers ----------------------------------------------------------------------
+
+    def joined(self, time: float, row: Row, event: WorkerJoined) -> None:
+        """Mark an attempt that is not a partition's first."""
+        if event.attempt or event.resumed_at:
+            text = f"attempt {event.attempt}, goes on at batch {event.resumed_at}"
+            self._mark(time, row, "retry", text)
+            self.say(time, "info", f"{_who(event)} joined: {text}.")
+
+    def lost(self, time: float, row: Row, event: WorkerLost) -> None:
+        """Mark the loss of a worker."""
+        self._mark(time, row, "lost", event.reason)
+        self.say(time, "warning", f"{_who(event)} was lost: {event.reason}")
+
+    def failed(self, time: float, row: Row, event: WorkerFailed) -> None:
+        """Mark what a worker raised."""
+        self._mark(time, row, "failed", event.message)
+        self.say(time, "error", f"{_who(event)} raised {event.message}")
+
+    def _mark(self, time: float, row: Row, kind: str, text: str) -> None:
+        self.marks.add((row, {"time": seconds(time), "kind": kind, "text": text[:TEXT]}))
+
+    # -- the log ----------------------------------------------------------------------
+
+    def skipped(self, time: float, event: UpdateSkipped) -> None:
+        """Say now and then that updates are left out."""
+        self._skipped += 1
+        if time - self._told >= QUIET:
+            self._told = time
+            text = f"{self._skipped} updates left out so far; partition {event.partition}: "
+            self.say(time, "warning", text + event.reason)
+
+    def repartitioned(self, time: float, event: Repartitioned) -> None:
+        """Say that the data was laid out anew."""
+        text = f"{event.partitions} partitions from epoch {event.epoch + 1} on"
+        self.say(time, "info", f"{text}, laid out in {event.seconds:.2f} s.")
+
+    def not_validated(self, time: float, event: ValidationFailed) -> None:
+        """Say that there is no validation any more."""
+        text = f"Validation after epoch {event.epoch + 1} failed, and ends: {event.message}"
+        self.say(time, "warning", text)
+
+    def say(self, time: float, level: str, text: str) -> None:
+        """Append to the log."""
+        self.log.add({"time": seconds(time), "level": level, "text": text[:TEXT]})
+
+
+def _who(event: WorkerJoined | WorkerLost | WorkerFailed) -> str:
+    return f"Executor {event.executor} ({event.host}), partition {event.partition}"

@@ -1,0 +1,65 @@
+"""What a view shows of a run that its events do not tell."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ..combiners.registry import COMBINERS
+from ..run import Run
+from .news import Facts
+from .numbers import short
+
+
+class RunFacts:
+    """Reads settings and names of a run; remembers them once the run is gone.
+
+    It does not keep the run: a view that somebody forgot to close would keep its whole history.
+
+    Parameters
+    ----------
+    run : Run
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = weakref.ref(run)
+        self._fixed: Facts = {
+            "id": run.run_id,
+            "number": run.number,
+            "has_learning_rate": run.has_learning_rate,
+            # The engine has no public names for these two.
+            "master": str(getattr(getattr(run, "_sc", None), "master", "?")),
+            "program": repr(getattr(run, "_program", "?")),
+            "combiners": list(COMBINERS),
+        }
+        self._settings: Facts = {}
+        self()
+
+    @property
+    def run(self) -> Run | None:
+        """The run, if anybody else still holds it."""
+        return self._run()
+
+    @property
+    def active(self) -> bool:
+        """Whether the run goes on."""
+        run = self.run
+        return run is not None and run.active
+
+    def __call__(self) -> Facts:
+        """Return what is in force now."""
+        run = self.run
+        if run is not None:
+            self._settings = _settings(run.settings)
+        return self._fixed | self._settings
+
+
+def _settings(found: dict[str, Any]) -> Facts:
+    name = str(found["combiner"].name)
+    rate = found["learning_rate"]
+    return {
+        "combiner": name,
+        "sync_interval": found["sync_interval"],
+        "batch_size": found["batch_size"],
+        "learning_rate": None if rate is None else short(float(rate), 6),
+    }

@@ -1,0 +1,292 @@
+"""What a live view shows of a run, kept up to date event by event in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..events import (
+    CommandAccepted,
+    CommandApplied,
+    CommandLapsed,
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+    PartitionFinished,
+    Repartitioned,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    UpdateSkipped,
+    Validated,
+    ValidationFailed,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
+from ..telemetry.tally import Tally
+from .curves import NEWS, Curves, Lanes
+from .diary import Diary
+from .failure import failure
+from .news import Cursor, Facts, News, State
+from .numbers import seconds, short
+from .workers import Workers
+
+WINDOW = 10.0
+"""Seconds over which the rate is taken while the run is active."""
+
+_STEP = 0.5
+
+Handler = Callable[[Any, float], None]
+
+
+class RunModel:
+    """A sink that holds what a view shows of one run. Thread-safe.
+
+    Its memory is bounded: see the limits of `series`, `curves`, `workers` and `diary`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._workers = Workers()
+        self._curves = Curves()
+        self._lanes = Lanes()
+        self._diary = Diary()
+        self._changes = 0
+        self._id = ""
+        self._state = "starting"
+        self._started: float | None = None
+        self._ended: float | None = None
+        self._epochs = 0
+        self._partitions = 0
+        self._bytes = 0
+        self._failure: WorkerFailed | None = None
+        self._error: dict[str, Any] | None = None
+        # (time, samples) now and then, for the rate of late.
+        self._past: deque[tuple[float, int]] = deque(maxlen=int(WINDOW / _STEP) + 1)
+        self._handlers: dict[type[Event], Handler] = {
+            MilestoneCommitted: self._milestone,
+            RunStarted: self._start,
+            WorkerJoined: self._joined,
+            WorkerLost: self._lost,
+            WorkerFailed: self._failed,
+            PartitionFinished: lambda event, _: self._workers.finish(event.partition),
+            EpochFinished: lambda event, _: self._curves.epoch_finished(event),
+            Validated: lambda event, _: self._curves.validated(event),
+            Repartitioned: self._repartitioned,
+            UpdateSkipped: lambda event, time: self._diary.skipped(time, event),
+            ValidationFailed: lambda event, time: self._diary.not_validated(time, event),
+            CommandAccepted: lambda event, time: self._diary.asked(time, event),
+            CommandApplied: lambda event, time: self._diary.applied(time, event),
+            CommandLapsed: lambda event, time: self._diary.lapsed(time, event),
+            StateChanged: self._moved,
+            RunFinished: self._end,
+        }
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            return
+        with self._lock:
+            self._changes += 1
+            self._tally(event)
+            handler(event, self._since(event.time))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run said that it is over."""
+        return self._ended is not None
+
+    @property
+    def changes(self) -> int:
+        """Counts the events so far."""
+        return self._changes
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
+    def refused(self, time: float, command: str, text: str) -> None:
+        """Take note of a command that the run did not accept."""
+        with self._lock:
+            self._changes += 1
+            self._diary.refused(self._since(time), command, text)
+
+    def snapshot(self, now: float, facts: Facts) -> News:
+        """Return everything.
+
+        Parameters
+        ----------
+        now : float
+            Seconds since the epoch.
+        facts : dict
+            What `facts.RunFacts` knows of the run.
+        """
+        with self._lock:
+            cursor = self._cursor()
+            state, buffers = self._news(None, now)
+            count, lanes = self._lanes.packed()
+            state |= {
+                "run": self._run(now, facts),
+                "totals": self._totals(now),
+                "workers": self._table(now),
+                "lanes": {"length": count},
+            }
+            return News(state, [*buffers, lanes], cursor)
+
+    def delta(self, known: Cursor, now: float, facts: Facts, table: bool = True) -> News | None:
+        """Return what is new to a reader; None if only a snapshot will do.
+
+        Parameters
+        ----------
+        known : Cursor
+            Of the news that the reader had last.
+        now, facts
+            As for `snapshot`.
+        table : bool
+            Whether the workers' table is wanted, which is the largest part.
+        """
+        with self._lock:
+            cursor = self._cursor()
+            if cursor.generation != known.generation:
+                return None
+            state, buffers = self._news(known, now)
+            count, lanes = self._lanes.packed(known.lanes, NEWS)
+            state = {name: part for name, part in state.items() if part}
+            state |= {"run": self._run(now, facts), "totals": self._totals(now)}
+            if table:
+                state["workers"] = self._table(now)
+            if count:
+                state["lanes"] = {"length": count}
+                buffers.append(lanes)
+            return News(state, buffers, cursor)
+
+    # -- events, under the lock -------------------------------------------------------
+
+    def _since(self, time: float) -> float:
+        return 0.0 if self._started is None else max(0.0, time - self._started)
+
+    def _start(self, event: RunStarted, _: float) -> None:
+        self._started = event.time
+        self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
+        self._curves.start(event)
+        self._past.append((0.0, 0))
+
+    def _milestone(self, event: MilestoneCommitted, time: float) -> None:
+        row = self._workers.row(event, self._tally.workers)
+        row.milestone(event)
+        self._bytes += event.bytes_up + event.bytes_down
+        self._curves.milestone(event)
+        self._lanes.add(row, time, event)
+
+    def _joined(self, event: WorkerJoined, time: float) -> None:
+        row = self._workers.row(event, self._tally.workers)
+        self._workers.join(row, event.time)
+        self._diary.joined(time, row, event)
+
+    def _lost(self, event: WorkerLost, time: float) -> None:
+        self._diary.lost(time, self._workers.row(event, self._tally.workers), event)
+
+    def _failed(self, event: WorkerFailed, time: float) -> None:
+        self._failure = event
+        self._diary.failed(time, self._workers.row(event, self._tally.workers), event)
+
+    def _repartitioned(self, event: Repartitioned, time: float) -> None:
+        self._partitions = event.partitions
+        self._workers.leave()
+        self._diary.repartitioned(time, event)
+
+    def _moved(self, event: StateChanged, _: float) -> None:
+        before, self._state = self._state, str(event.state)
+        if before == "paused" and self._state == "running":
+            self._diary.settle("resume", "in force")
+        if self._state == "failed" and self._failure is not None:
+            # The run's own words follow at its end; these are the same, sooner.
+            self._error = failure(self._failure, None)
+
+    def _end(self, event: RunFinished, time: float) -> None:
+        self._ended, self._state = event.time, event.outcome
+        self._curves.close()
+        self._diary.end()
+        if event.error is not None:
+            self._error = failure(self._failure, event.error)
+            self._diary.say(time, "error", self._error["message"])
+
+    # -- news, under the lock ---------------------------------------------------------
+
+    def _cursor(self) -> Cursor:
+        diary = self._diary
+        return Cursor(
+            (self._curves.generation, self._workers.generation),
+            self._changes,
+            tuple(len(series) for series in self._curves.series.values()),
+            self._lanes.serial,
+            diary.marks.serial,
+            diary.commands.serial,
+            diary.log.serial,
+        )
+
+    def _news(self, known: Cursor | None, now: float) -> tuple[State, list[bytes]]:
+        """Return series, marks, commands and log, or what is new of them."""
+        had = known.series if known else ()
+        heads, buffers = [], []
+        for i, ((name, split), series) in enumerate(self._curves.series.items()):
+            start = had[i] if i < len(had) else 0
+            heads.append({"name": name, "split": split, "length": len(series) - start})
+            buffers.append(series.packed(start))
+        if known is not None and not any(head["length"] for head in heads):
+            heads, buffers = [], []
+        marks = self._diary.marks.since(known.marks if known else 0)
+        state = {
+            "series": heads,
+            "marks": [mark | {"worker": row.index} for row, mark in marks if row.index >= 0],
+            "commands": self._diary.commands.since(known.commands if known else 0),
+            "log": self._diary.log.since(known.log if known else 0),
+        }
+        return state, buffers
+
+    def _run(self, now: float, facts: Facts) -> State:
+        until = now if self._ended is None else self._ended
+        return facts | {
+            "id": self._id or facts.get("id", ""),
+            "state": self._state,
+            "epoch": min(self._tally.totals().epoch + 1, self._epochs),
+            "epochs": self._epochs,
+            "elapsed": seconds(self._since(until)),
+            "partitions": self._partitions,
+            "error": self._error,
+        }
+
+    def _totals(self, now: float) -> State:
+        totals = self._tally.totals()
+        goal = self._curves.size * self._epochs if self._curves.size else None
+        rate = totals.samples_per_second if self.ended else self._rate(self._since(now))
+        moving = rate > 0 and self._state == "running"
+        left = None if goal is None or not moving else max(0, goal - totals.samples) / rate
+        return {
+            "milestones": totals.milestones,
+            "samples": totals.samples,
+            "samples_total": goal,
+            "samples_per_second": short(rate),
+            "loss": short(totals.loss, 5),
+            "staleness_mean": short(totals.staleness_mean, 3),
+            "bytes": self._bytes,
+            "eta": short(left, 3),
+        }
+
+    def _rate(self, elapsed: float) -> float:
+        """Return samples per second of late."""
+        samples = self._tally.totals().samples
+        if not self._past or elapsed - self._past[-1][0] >= _STEP:
+            self._past.append((elapsed, samples))
+        time, before = self._past[0]
+        return (samples - before) / (elapsed - time) if elapsed > time else 0.0
+
+    def _table(self, now: float) -> list[State]:
+        # At the end nobody's age grows any more.
+        return self._workers.table(self._ended or now, self._state)

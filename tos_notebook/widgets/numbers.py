@@ -1,0 +1,41 @@
+"""Numbers as JSON that is short and strict, and as words."""
+
+from __future__ import annotations
+
+import math
+
+
+def short(value: float | None, digits: int = 4) -> float | None:
+    """Return a number with few digits; None for NaN and infinity, which JSON has not."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def seconds(value: float) -> float:
+    """Return a time to the millisecond."""
+    return round(value, 3)
+
+
+def words(value: float | None) -> str:
+    """Return a number for people, a dash if there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def amount(count: float) -> str:
+    """Return bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def span(value: float) -> str:
+    """Return seconds for people."""
+    if value < 60:
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

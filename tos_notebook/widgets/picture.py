@@ -1,0 +1,215 @@
+"""A run as a still picture, for notebooks that are read where no widget runs."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..run import Run
+from .facts import RunFacts
+from .model import RunModel
+from .news import News
+from .numbers import amount, span, words
+from .svg import Curve, chart
+
+MOST_ROWS = 64
+"""Workers in the table at most; a run's own `workers` has them all."""
+
+MOST_TEXT = 4000
+"""Characters of one text of an error that are shown."""
+
+_LEFT = ' style="text-align:left"'
+_TABLE = (
+    '<div style="overflow-x:auto">'
+    '<table cellpadding="4" style="text-align:right;white-space:nowrap">'
+)
+_ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0"
+
+COLUMNS = (
+    ("Executor", "executor"),
+    ("Host", "host"),
+    ("Partition", "partition"),
+    ("State", "state"),
+    ("Epoch", "epoch"),
+    ("Milestones", "milestones"),
+    ("Samples", "samples"),
+    ("Samples/s", "samples_per_second"),
+    ("Staleness, mean", "staleness_mean"),
+    ("Staleness, most", "staleness_max"),
+    ("Bytes", "bytes"),
+    ("Lost", "lost"),
+)
+
+TEXTS = ("executor", "host", "state")
+"""Columns of text."""
+
+
+class Result:
+    """How a run stands or ended, as it is displayed: a curve, a table, how it was run.
+
+    Parameters
+    ----------
+    run : Run
+    model : RunModel
+        One of the run's sinks.
+    """
+
+    def __init__(self, run: Run, model: RunModel) -> None:
+        self._facts = RunFacts(run)
+        self._model = model
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return bundle(self._model, self._facts)
+
+    def __repr__(self) -> str:
+        return plain(self._model.snapshot(time.time(), self._facts()))
+
+
+def bundle(model: RunModel, facts: RunFacts) -> dict[str, str]:
+    """Return ``text/html`` and ``text/plain`` of a run as it stands."""
+    news = model.snapshot(time.time(), facts())
+    return {"text/html": html(news), "text/plain": plain(news)}
+
+
+def plain(news: News) -> str:
+    """Return a snapshot in a few lines of text."""
+    state = news.state
+    lines = [_title(state), *(f"  {name}: {text}" for name, text in _facts(news))]
+    if error := state["run"]["error"]:
+        lines += [f"  {error['message']}{_where(error)}", *error["frames"]]
+    return "\n".join(lines)
+
+
+def html(news: News) -> str:
+    """Return a snapshot as HTML without styles of its own: it suits light and dark pages."""
+    state = news.state
+    run, totals = state["run"], state["totals"]
+    parts = [
+        f'<div class="tos-result" data-state="{escape(run["state"])}" '
+        f'data-milestones="{totals["milestones"]}">',
+        f"<p><strong>{escape(_title(state))}</strong></p>",
+        _error(run["error"]),
+        _caption(chart(_curves(news), "samples", "loss")),
+        _workers(state["workers"]),
+        "<p><strong>How it was run</strong></p>",
+        '<table cellpadding="4">',
+        *(_fact(name, text) for name, text in _facts(news)),
+        "</table>",
+        "</div>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _title(state: dict[str, Any]) -> str:
+    run = state["run"]
+    return (
+        f"Run {run['number']}: {run['state']}, epoch {run['epoch']} of {run['epochs']}, "
+        f"{span(run['elapsed'])}"
+    )
+
+
+def _validated(news: News) -> str:
+    """Return the latest evaluation."""
+    found = []
+    for head, buffer in zip(news.state["series"], news.buffers, strict=False):
+        if head["split"] == "validation" and head["length"]:
+            found.append(f"{head['name']} {words(float(np.frombuffer(buffer, '<f4')[-1]))}")
+    return ", ".join(found)
+
+
+def _facts(news: News) -> list[tuple[str, str]]:
+    run, totals = news.state["run"], news.state["totals"]
+    samples = totals["samples"]
+    each = f", {amount(totals['bytes'] / samples)} per sample" if samples else ""
+    rate = run["learning_rate"]
+    return [
+        ("Loss", words(totals["loss"])),
+        *([("Validation", found)] if (found := _validated(news)) else []),
+        ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
+        ("Milestones", f"{totals['milestones']:,}"),
+        ("Mean staleness", f"{words(totals['staleness_mean'])} versions"),
+        ("Exchanged", amount(totals["bytes"]) + each),
+        ("Combiner", run["combiner"]),
+        ("Exchange every", f"{run['sync_interval']} batches of {run['batch_size']}"),
+        ("Learning rate", "the program's own" if rate is None else words(rate)),
+        ("Partitions", str(run["partitions"])),
+        ("Program", run["program"]),
+        ("Master", run["master"]),
+        ("Name", run["id"]),
+    ]
+
+
+def _fact(name: str, text: str) -> str:
+    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_LEFT}>{escape(text[:MOST_TEXT])}</td></tr>'
+
+
+def _curves(news: News) -> list[Curve]:
+    """Return training and validation loss over samples."""
+    curves = []
+    for head, buffer in zip(news.state["series"], news.buffers, strict=False):
+        if head["name"] == "loss" and head["length"]:
+            points = np.frombuffer(buffer, "<f4").reshape(4, -1).astype(np.float64)
+            curves.append((head["split"], points[1], points[3]))
+    return curves
+
+
+def _caption(svg: str) -> str:
+    return f"<p>Loss over samples</p>\n{svg}" if svg else "<p>No loss yet.</p>"
+
+
+def _workers(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    heads = "".join(f'<th scope="col"{_align(key)}>{name}</th>' for name, key in COLUMNS)
+    lines = [
+        "<tr>" + "".join(_cell(key, row[key]) for _, key in COLUMNS) + "</tr>"
+        for row in rows[:MOST_ROWS]
+    ]
+    table = [_TABLE, f"<tr>{heads}</tr>", *lines, "</table></div>"]
+    if (more := len(rows) - MOST_ROWS) > 0:
+        table.append(f"<p>… and {more} more workers: <code>run.workers</code></p>")
+    return "\n".join(["<p><strong>Workers</strong></p>", *table])
+
+
+def _align(key: str) -> str:
+    return _LEFT if key in TEXTS else ""
+
+
+def _cell(key: str, value: Any) -> str:
+    if key in TEXTS:
+        text = escape(str(value)[:100])
+    elif key == "bytes":
+        text = amount(value)
+    elif key in ("partition", "epoch"):
+        text = str(value + (key == "epoch"))
+    else:
+        text = words(value)
+    return f"<td{_align(key)}>{text}</td>"
+
+
+def _where(error: dict[str, Any]) -> str:
+    if error["executor"] is None:
+        return ""
+    return (
+        f" (executor {error['executor']}, partition {error['partition']}, "
+        f"attempt {error['attempt']})"
+    )
+
+
+def _error(error: dict[str, Any] | None) -> str:
+    """Return the message and the user's own frames, and the rest folded away."""
+    if error is None:
+        return ""
+    parts = [
+        f'<div role="alert" style="{_ALARM}">',
+        f"<p><strong>{escape(error['message'][:MOST_TEXT])}</strong>{escape(_where(error))}</p>",
+    ]
+    if error["frames"]:
+        parts.append(f"<pre>{escape(chr(10).join(error['frames'])[:MOST_TEXT])}</pre>")
+    if error["rest"]:
+        rest = escape(error["rest"][: 2 * MOST_TEXT])
+        parts.append(f"<details><summary>Everything else</summary><pre>{rest}</pre></details>")
+    return "\n".join([*parts, "</div>"])

@@ -1,0 +1,91 @@
+"""One thread that feeds all views of this process, as long as there is something to feed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 0.2
+"""Seconds between two ticks: at most five messages a second for each view."""
+
+THREAD_NAME = "tos-views"
+
+
+class Fed(Protocol):
+    """What the pump feeds."""
+
+    def tick(self, now: float) -> bool:
+        """Send what is new; return whether more may follow."""
+        ...
+
+
+class Pump:
+    """Ticks everything that was added, until each says that it is done.
+
+    The thread ends with the last of them, and begins anew with the next.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds since the epoch.
+    wait : callable
+        Waits for seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._wait = wait
+        self._lock = threading.Lock()
+        # With the number of the latest request: one that comes during a tick is not lost.
+        self._fed: dict[Fed, int] = {}
+        self._requests = 0
+        self._thread: threading.Thread | None = None
+
+    def add(self, fed: Fed) -> None:
+        """Tick this one from now on, once more at least."""
+        with self._lock:
+            self._requests += 1
+            self._fed[fed] = self._requests
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+                self._thread.start()
+
+    def tick(self) -> bool:
+        """Tick everything once; return whether anything is left."""
+        now = self._clock()
+        with self._lock:
+            fed = dict(self._fed)
+        done = [one for one in fed if not _going(one, now)]
+        with self._lock:
+            for one in done:
+                if self._fed[one] == fed[one]:
+                    del self._fed[one]
+            if not self._fed:
+                self._thread = None
+            return bool(self._fed)
+
+    def _run(self) -> None:
+        while self.tick():
+            self._wait(INTERVAL)
+
+
+def _going(fed: Fed, now: float) -> bool:
+    try:
+        return fed.tick(now)
+    except Exception:
+        # One view's broken connection is not the others' concern.
+        logger.warning("A view of a run is not fed any more.", exc_info=True)
+        return False
+
+
+PUMP = Pump()
+"""The process's own."""

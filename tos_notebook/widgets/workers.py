@@ -1,0 +1,185 @@
+"""A row per worker: what it did, where it stands, and in words whether it lags behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ..events import MilestoneCommitted, WorkerFailed, WorkerJoined, WorkerLost
+from ..telemetry.tally import WorkerKey, WorkerTally
+from .numbers import short
+
+MAX_ROWS = 256
+"""Rows that are kept; beyond, workers that have left are forgotten, the most silent first."""
+
+SLOW = 0.6
+"""A worker below this part of the median pace is said to be behind."""
+
+WARM = 5
+"""Milestones before a worker's pace counts."""
+
+SILENT, TIMES = 5.0, 10
+"""A worker is silent after so many seconds, and so many times a milestone's length."""
+
+REST = 1.0
+"""Seconds between two epochs after which a worker is said to wait."""
+
+_KEEP = 0.8
+"""How much of a worker's recent sums each further milestone leaves."""
+
+OVER = ("finished", "stopped", "failed")
+"""States of a run that has ended."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One worker: an executor's work on one partition."""
+
+    key: WorkerKey
+    tally: WorkerTally
+    index: int
+    """Its place in the table; -1 once it was forgotten."""
+    heard: float
+    """When it joined, or committed its latest milestone."""
+    staleness: int | None = None
+    rested: bool = False
+    """It used up its partition and has not begun another epoch."""
+    left: bool = False
+    """It will not come back: another has its partition, or the data was laid out anew."""
+    samples: float = 0.0
+    busy: float = 0.0
+
+    def hear(self, time: float) -> None:
+        """Note a sign of life."""
+        self.heard = time
+        self.rested = self.left = False
+
+    def milestone(self, event: MilestoneCommitted) -> None:
+        """Count one milestone into the recent pace."""
+        self.hear(event.time)
+        self.staleness = event.staleness
+        self.samples = _KEEP * self.samples + event.samples
+        self.busy = _KEEP * self.busy + event.compute + event.exchange
+
+    @property
+    def pace(self) -> float:
+        """Samples per second of late, while it was not told to wait."""
+        return self.samples / self.busy if self.busy > 0 else 0.0
+
+    def state(self, run: str, now: float) -> str:
+        """Return one of training, waiting, lost, done; `run` is the run's state."""
+        if not self.tally.connected:
+            return "lost"
+        if self.left or run in OVER:
+            return "done"
+        resting = self.rested and now - self.heard > REST
+        return "waiting" if resting or run == "paused" else "training"
+
+    def note(self, state: str, now: float, usual: float) -> str:
+        """Return in words whether it lags behind the usual pace; mostly empty."""
+        if state != "training" or self.tally.milestones < WARM or not usual:
+            return ""
+        silent = now - self.heard
+        if silent > max(SILENT, TIMES * self.busy * (1 - _KEEP)):
+            return f"behind: nothing heard of it for {silent:.0f} s"
+        if self.pace < SLOW * usual:
+            return f"behind: {100 * self.pace / usual:.0f} % of the median pace"
+        return ""
+
+
+class Workers:
+    """The rows of a run, in the order in which they appeared.
+
+    Attributes
+    ----------
+    generation : int
+        Counts the times that rows were forgotten, which changes the indices.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._rows: dict[WorkerKey, Row] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(
+        self,
+        event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed,
+        tallies: dict[WorkerKey, WorkerTally],
+    ) -> Row:
+        """Return the row of the worker that an event is about, a new one if need be."""
+        key = (event.executor, event.host, event.partition)
+        row = self._rows.get(key)
+        if row is None:
+            if len(self._rows) >= MAX_ROWS:
+                self._forget_one()
+            row = self._rows[key] = Row(key, tallies[key], len(self._rows), event.time)
+        return row
+
+    def join(self, row: Row, time: float) -> None:
+        """Note that a worker opened its partition: whoever had it before has left."""
+        for other in self:
+            if other.key[2] == row.key[2]:
+                other.left = True
+        row.hear(time)
+
+    def finish(self, partition: int) -> None:
+        """Note that a partition was used up."""
+        for row in self:
+            if row.key[2] == partition and not row.left:
+                row.rested = True
+
+    def leave(self) -> None:
+        """Note that the data was laid out anew."""
+        for row in self:
+            row.left = True
+
+    def _forget_one(self) -> None:
+        gone = [row for row in self if row.left or row.rested or not row.tally.connected]
+        if not gone:
+            return
+        oldest = min(gone, key=lambda row: row.heard)
+        oldest.index = -1
+        del self._rows[oldest.key]
+        for index, row in enumerate(self):
+            row.index = index
+        self.generation += 1
+
+    def table(self, now: float, run: str) -> list[dict[str, Any]]:
+        """Return the rows as plain values; `run` is the run's state."""
+        states = [row.state(run, now) for row in self]
+        paces = [
+            row.pace
+            for row, state in zip(self, states, strict=True)
+            if state == "training" and row.tally.milestones >= WARM
+        ]
+        usual = median(paces) if len(paces) > 1 else 0.0
+        return [_plain(row, state, now, usual) for row, state in zip(self, states, strict=True)]
+
+
+def _plain(row: Row, state: str, now: float, usual: float) -> dict[str, Any]:
+    (executor, host, partition), tally = row.key, row.tally
+    return {
+        "key": f"{executor}/{partition}",
+        "executor": executor,
+        "host": host,
+        "partition": partition,
+        "epoch": tally.epoch,
+        "milestones": tally.milestones,
+        "samples": tally.samples,
+        "samples_per_second": short(row.pace),
+        "staleness": row.staleness,
+        "staleness_mean": short(tally.staleness_mean, 3),
+        "staleness_max": tally.staleness_max if tally.milestones else None,
+        "age": round(max(0.0, now - row.heard), 1),
+        "bytes": tally.bytes_up + tally.bytes_down,
+        "state": state,
+        "lost": tally.lost,
+        "note": row.note(state, now, usual),
+    }
