@@ -1,0 +1,220 @@
+"""A real shell, and an engine that only remembers what it was asked for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import tos_notebook
+from tos_notebook import magics
+from tos_notebook.errors import InvalidTransition, TosError
+from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.program.base import Program
+from tos_notebook.program.spec import FeedSpec
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[InteractiveShell]:
+    """IPython with the extension loaded, and no history on the disk."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance(config=config)
+    made.extension_manager.load_extension("tos_notebook")
+    yield made
+    magics.unload_ipython_extension(made)
+    InteractiveShell.clear_instance()
+
+
+class Cells:
+    """Runs cells and says what stands below them."""
+
+    def __init__(self, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+        self.shell = shell
+        self.space: dict[str, Any] = shell.user_ns
+        self._capsys = capsys
+
+    def __call__(self, text: str) -> str:
+        """Run a cell that succeeds; return its output."""
+        result, output = self._run(text)
+        assert result.success, output
+        return output
+
+    def fails(self, text: str) -> str:
+        """Run a cell that fails; return its output."""
+        result, output = self._run(text)
+        assert not result.success, output
+        return output
+
+    def _run(self, text: str) -> tuple[Any, str]:
+        self._capsys.readouterr()
+        result = self.shell.run_cell(text)
+        captured = self._capsys.readouterr()
+        return result, captured.out + captured.err
+
+
+@pytest.fixture
+def cells(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Iterator[Cells]:
+    """Run cells in a namespace of the test's own."""
+    before = dict(shell.user_ns)
+    yield Cells(shell, capsys)
+    shell.user_ns.clear()
+    shell.user_ns.update(before)
+
+
+class FakeProgram(Program):
+    """A captured program without TensorFlow."""
+
+    kind = "keras"
+    feeds = (FeedSpec("x", "float32", (4,)), FeedSpec("y", None, None))
+    layout = Layout([ParameterSpec("w", (4, 2), "float32"), ParameterSpec("b", (2,), "float32")])
+    has_learning_rate = True
+    _export = read = write = evaluate = None  # type: ignore[assignment]
+
+
+class FakeRun:
+    """A run that lasts until a test ends it."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.run_id = number, f"run-{number}"
+        self.state = "running"
+        self.asked: list[Any] = []
+        self.error: TosError | None = None
+        self.waiting: Callable[[], None] = lambda: None
+        self.has_learning_rate = True
+        self._done = threading.Event()
+
+    @property
+    def active(self) -> bool:
+        return not self._done.is_set()
+
+    @property
+    def status(self) -> Any:
+        return SimpleNamespace(
+            run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
+            samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
+        )  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"sync_interval": 10, "learning_rate": 0.1, "combiner": "DynSGD", "batch_size": 100}
+
+    def end(self, state: str = "finished", error: TosError | None = None) -> None:
+        self.state, self.error = state, error
+        self._done.set()
+
+    def wait(self, timeout: float | None = None) -> FakeRun:
+        if threading.current_thread() is threading.main_thread():
+            self.waiting()
+        assert self._done.wait(10), "nobody ended the run"
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def stop(self, timeout: float = 30) -> FakeRun:
+        if not self.active:
+            raise InvalidTransition(self.state, "stop", "it has ended.")
+        self.asked.append("stop")
+        self.end("stopped")
+        return self
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+    def resume(self) -> None:
+        raise InvalidTransition(self.state, "resume", "it is not paused.")
+
+    def repartition(self, partitions: int) -> None:
+        self.asked.append(partitions)
+
+    def swap_combiner(self, combiner: Any) -> None:
+        self.asked.append(combiner)
+
+    def set(self, **values: float) -> None:
+        self.asked.append(values)
+
+
+class Engine:
+    """What the magics made of their options."""
+
+    def __init__(self) -> None:
+        self.runs: list[FakeRun] = []
+        self.sessions: list[Any] = []
+        self.shown: list[Any] = []
+        self.settled: list[Any] = []
+        self.connected: list[Any] = []
+        self.on_start: Callable[[FakeRun], None] = lambda run: None
+
+    def session(self, spark: Any, program: Any, **options: Any) -> Any:
+        made = SimpleNamespace(spark=spark, program=program, options=options, closed=False)
+        made.close = lambda: setattr(made, "closed", True)
+        made.start = lambda data, epochs=1, **more: self._start(made, data, epochs, more)
+        self.sessions.append(made)
+        return made
+
+    def _start(self, session: Any, data: Any, epochs: int, options: dict[str, Any]) -> FakeRun:
+        session.data, session.epochs, session.started = data, epochs, options
+        run = FakeRun(len(self.runs) + 1)
+        self.runs.append(run)
+        self.on_start(run)
+        return run
+
+    def connect(self, master: Any = None, **options: Any) -> Any:
+        self.connected.append((master, options))
+        return fake_spark()
+
+    def widgets(self) -> ModuleType:
+        module = ModuleType("tos_notebook.widgets")
+
+        class RunModel:
+            def __call__(self, event: Any) -> None:
+                """Take an event."""
+
+        def view(run: Any, model: Any) -> Any:
+            return SimpleNamespace(
+                show=lambda: self.shown.append((run, model)),
+                wait=lambda timeout: self.settled.append(run),
+            )
+
+        def result(run: Any, model: Any) -> str:
+            return f"result of run {run.number}"
+
+        vars(module).update(RunModel=RunModel, RunView=view, Result=result)
+        return module
+
+
+def fake_spark() -> Any:
+    """Something that the magics take for Spark."""
+    return SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", _jsc=object()))
+
+
+@pytest.fixture
+def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """Put the fake engine behind the magics."""
+    made = Engine()
+    widgets = made.widgets()
+    monkeypatch.delenv("TOS_NONINTERACTIVE", raising=False)
+    monkeypatch.setitem(sys.modules, "tos_notebook.widgets", widgets)
+    monkeypatch.setattr(tos_notebook, "widgets", widgets, raising=False)
+    monkeypatch.setattr("tos_notebook.session.TrainingSession", made.session)
+    monkeypatch.setattr("tos_notebook.session.runs", lambda: made.runs)
+    monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: fake_spark())
+    x, y = np.zeros((8, 4)), np.zeros(8)
+    cells.space.update(program=FakeProgram(), train=(x, y), x=x, y=y)
+    yield made
+    for run in made.runs:
+        if run.active:
+            run.end()
+    for thread in threading.enumerate():
+        if thread.name.startswith("tos-close"):
+            thread.join(10)
+    assert not [t for t in threading.enumerate() if t.name.startswith("tos-")]

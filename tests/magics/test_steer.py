@@ -1,0 +1,147 @@
+"""The short magics: which run they mean, what they ask of it, what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.magics.conftest import Cells, Engine
+from tos_notebook.errors import WorkerError
+
+LINE = "%tos_train --model program --data train"
+
+
+@pytest.fixture
+def runs(cells: Cells, engine: Engine) -> list[Any]:
+    """Two runs, ``first`` and ``run``."""
+    cells(f"{LINE} -o first")
+    cells(LINE)
+    return engine.runs
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "said"),
+    [
+        ("%tos_pause", "pause", "Asked run 2 to pause"),
+        ("%tos_stop", "stop", "Run 2 is stopped. Its weights are kept"),
+        ("%tos_repartition 4", 4, "Asked run 2 for 4 partitions"),
+        ("%tos_combiner easgd", "easgd", "Asked run 2 for easgd"),
+        (
+            "%tos_set learning_rate=0.01 sync_interval=20",
+            {"learning_rate": 0.01, "sync_interval": 20},
+            "learning_rate=0.01, sync_interval=20",
+        ),
+    ],
+)
+def test_the_newest_run_is_steered(
+    cells: Cells, runs: list[Any], line: str, asked: Any, said: str
+) -> None:
+    assert said in cells(line)
+    assert [run.asked for run in runs] == [[], [asked]]
+
+
+@pytest.mark.parametrize("name", ["first", "1", "run-1"])
+def test_a_run_is_named_by_variable_number_or_id(cells: Cells, runs: list[Any], name: str) -> None:
+    cells(f"%tos_pause --run {name}")
+    assert [run.asked for run in runs] == [["pause"], []]
+
+
+def test_a_combiner_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
+    cells("mine = lambda center, update, push: center")
+    cells("%tos_combiner mine")
+    assert runs[1].asked == [cells.space["mine"]]
+
+
+def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
+    output = cells("%tos_status")
+    assert "Run 2 (run-2) is running: epoch 2 of 5, 3.0 s" in output
+    assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
+    assert "sync interval 10, combiner 'DynSGD', learning rate 0.1" in output
+
+
+def test_status_of_a_failed_run_says_why(cells: Cells, runs: list[Any]) -> None:
+    runs[1].end("failed", WorkerError("ValueError: boom"))
+    assert "WorkerError: ValueError: boom" in cells("%tos_status")
+
+
+def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
+    cells("table = %tos_runs")
+    table = cells.space["table"]
+    assert table.index.tolist() == [1, 2]
+    assert table["state"].tolist() == ["running", "running"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("%tos_resume", "InvalidTransition: Cannot resume while the run is running"),
+        ("%tos_pause --run 7", "got '7'. There are runs 1, 2"),
+        ("%tos_pause --rum 7", "Did you mean --run?"),
+        ("%tos_pause now", "unrecognized arguments: now"),
+        ("%tos_repartition", "required: N"),
+        ("%tos_repartition many", "expected a whole number, got 'many'"),
+        ("%tos_set learning-rate=1", "Did you mean learning_rate?"),
+        ("%tos_set learning_rate = 1", "expected name=value without spaces"),
+        ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
+        ("%tos_runs --all", "It has no options"),
+    ],
+)
+def test_mistakes_are_one_message(cells: Cells, runs: list[Any], line: str, text: str) -> None:
+    output = cells.fails(line)
+    assert text in output
+    assert len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["%tos_status", "%tos_stop", "%tos_set sync_interval=1"])
+def test_without_a_run_it_says_how_to_start_one(cells: Cells, engine: Engine, line: str) -> None:
+    assert "Start one with %%tos_train" in cells.fails(line)
+
+
+def test_no_runs_to_list(cells: Cells, engine: Engine) -> None:
+    assert "There is no run yet" in cells("%tos_runs")
+
+
+# -- defaults ---------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def defaults(shell: Any) -> Any:
+    """Leave the defaults as they were."""
+    magics = shell.magics_manager.registry["TosMagics"]
+    before = {name: getattr(magics, name) for name in magics.trait_names(config=True)}
+    yield magics
+    for name, value in before.items():
+        setattr(magics, name, value)
+
+
+def test_defaults_are_shown_and_used(cells: Cells, engine: Engine) -> None:
+    assert "epochs            1 " in cells("%tos_config")
+    output = cells("%tos_config epochs=5 shuffle=false repartition_every=2 data=train")
+    assert len(output.splitlines()) == 4
+    cells("%config TosMagics.batch_size = 7")
+    cells("%tos_train --model program --shuffle --sync-interval 3")
+    session = engine.sessions[0]
+    assert session.epochs == 5
+    assert session.data is cells.space["train"]
+    assert session.started["repartition_every"] == 2
+    assert session.started["shuffle"] is True
+    assert (session.options["batch_size"], session.options["sync_interval"]) == (7, 3)
+    cells("%tos_config repartition_every=None")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("%tos_config epoch=5", "Did you mean epochs?"),
+        ("%tos_config batch_size=9 epochs=many", "many"),
+        ("%tos_config batch_size=9 epochs=0", "epochs"),
+        ("%tos_config batch_size=9 non_finite=ignore", "non_finite"),
+        ("%tos_config epochs", "expected name=value"),
+    ],
+)
+def test_a_wrong_default_changes_none(cells: Cells, defaults: Any, line: str, text: str) -> None:
+    output = cells.fails(line)
+    assert text in output
+    assert len(output.strip().splitlines()) == 1
+    assert (defaults.batch_size, defaults.epochs) == (100, 1)

@@ -1,0 +1,289 @@
+"""The magics: ``%load_ext tos_notebook``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any, TypeVar
+
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
+from traitlets import Bool, Enum, Int, TraitError, Unicode
+
+from ..errors import ConfigError
+from . import steer
+from .completion import matcher
+from .connect import Connection
+from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
+from .text import did_you_mean, say
+from .train import Trainer
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def documented(method: Method) -> Method:
+    """Put usage and options, from the parser, behind the first line of a magic's docstring."""
+    summary, _, rest = (method.__doc__ or "").partition("\n")
+    parts = [summary, PARSERS[method.__name__].help(), dedent(rest).strip()]
+    method.__doc__ = "\n\n".join(part for part in parts if part)
+    return method
+
+
+@magics_class
+class TosMagics(Magics):
+    """Training on Spark from a cell. The traits are the defaults of ``%%tos_train``."""
+
+    data = Unicode("", help="variable of the training data").tag(config=True)
+    validation = Unicode("", help="variable of the validation data").tag(config=True)
+    epochs = Int(1, min=1, help="passes over the data").tag(config=True)
+    batch_size = Int(100, min=1, help="rows of one batch").tag(config=True)
+    sync_interval = Int(10, min=1, help="batches between two exchanges").tag(config=True)
+    combiner = Unicode("dynsgd", help="how the server merges").tag(config=True)
+    repartition_every = Int(
+        None, allow_none=True, min=1, help="epochs between two repartitions"
+    ).tag(config=True)
+    partitions = Int(None, allow_none=True, min=1, help="for arrays: partitions").tag(config=True)
+    seed = Int(0, min=0, help="of orders and repartitions").tag(config=True)
+    shuffle = Bool(True, help="whether each epoch has a new order").tag(config=True)
+    non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
+    on_interrupt = Enum(ON_INTERRUPT, "leave", help="what interrupting --wait does").tag(
+        config=True
+    )
+    if_running = Enum(IF_RUNNING, "ask", help="what to do if the cell's run is active").tag(
+        config=True
+    )
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._connection = Connection()
+        self._trainer = Trainer(shell, self._connection)
+        self.matcher = matcher(shell.user_ns, self.trait_names(config=True))
+
+    @line_magic
+    @documented
+    def tos_connect(self, line: str) -> None:
+        """Connect to Spark: adopt the notebook's or the running one, or start one.
+
+        Puts `spark` and `sc` into the notebook and imports TensorFlow on the executors in the
+        background.
+
+        Examples
+        --------
+        ::
+
+            %tos_connect
+            %tos_connect local[2]
+            %tos_connect spark://master:7077 --conf spark.executor.memory=4g spark.cores.max=8
+        """
+        self._connection.connect(self.shell.user_ns, PARSERS["tos_connect"].parse(line))
+
+    @line_cell_magic
+    @documented
+    def tos_train(self, line: str, cell: str | None = None) -> None:
+        """Train what the cell defines, or names, on Spark, and show it; returns at once.
+
+        The cell is ordinary TensorFlow and makes a compiled Keras model, or a TF1-style graph
+        with a session, a train operation and placeholders. A graph's cell runs in a graph of its
+        own each time; in later cells, use `with sess.graph.as_default():` to add to it. As a
+        line, %tos_train trains what earlier cells have made. The trained values are in the model
+        or the session afterwards.
+
+        Defaults are those of %tos_config. With TOS_NONINTERACTIVE=1 in the environment it waits
+        for the end and writes plain lines.
+
+        Examples
+        --------
+        ::
+
+            %%tos_train --data train --epochs 10 --validation test -o run
+            model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, "softmax")])
+            model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+
+            %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
+            %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
+        """
+        options = PARSERS["tos_train"].parse(line)
+        for name in self.trait_names(config=True):
+            if getattr(options, name) is None:
+                setattr(options, name, getattr(self, name))
+        self._trainer.train(options, line, cell)
+
+    @line_magic
+    @documented
+    def tos_status(self, line: str) -> None:
+        """Say where a run stands, how fast it is, and by which settings it trains.
+
+        Examples
+        --------
+        ::
+
+            %tos_status
+            %tos_status --run 2
+        """
+        self._connection.raise_once()
+        self._steer("tos_status", line)
+
+    @line_magic
+    @documented
+    def tos_pause(self, line: str) -> None:
+        """Let every worker of a run wait at its next milestone.
+
+        Examples
+        --------
+        ::
+
+            %tos_pause
+        """
+        self._steer("tos_pause", line)
+
+    @line_magic
+    @documented
+    def tos_resume(self, line: str) -> None:
+        """Go on after %tos_pause.
+
+        Examples
+        --------
+        ::
+
+            %tos_resume
+        """
+        self._steer("tos_resume", line)
+
+    @line_magic
+    @documented
+    def tos_stop(self, line: str) -> None:
+        """Stop a run now and keep the weights.
+
+        Examples
+        --------
+        ::
+
+            %tos_stop
+            %tos_stop --run run
+        """
+        self._steer("tos_stop", line)
+
+    @line_magic
+    @documented
+    def tos_repartition(self, line: str) -> None:
+        """Lay the data of a run out anew, at random, when the present epoch is done.
+
+        Examples
+        --------
+        ::
+
+            %tos_repartition 4
+        """
+        self._steer("tos_repartition", line)
+
+    @line_magic
+    @documented
+    def tos_combiner(self, line: str) -> None:
+        """Merge by another rule, from each worker's next milestone on.
+
+        Examples
+        --------
+        ::
+
+            %tos_combiner easgd
+            %tos_combiner mine
+        """
+        self._steer("tos_combiner", line)
+
+    @line_magic
+    @documented
+    def tos_set(self, line: str) -> None:
+        """Change the learning rate or the sync interval, from each worker's next milestone on.
+
+        Examples
+        --------
+        ::
+
+            %tos_set learning_rate=0.01 sync_interval=20
+        """
+        self._steer("tos_set", line)
+
+    @line_magic
+    @documented
+    def tos_runs(self, line: str) -> Any:
+        """Return the runs of this notebook as a table, oldest first.
+
+        Examples
+        --------
+        ::
+
+            %tos_runs
+            table = %tos_runs
+        """
+        PARSERS["tos_runs"].parse(line)
+        return steer.runs_table()
+
+    @line_magic
+    @documented
+    def tos_config(self, line: str) -> None:
+        """Show the defaults of %%tos_train, or set some.
+
+        `%config TosMagics.epochs = 5` does the same.
+
+        Examples
+        --------
+        ::
+
+            %tos_config
+            %tos_config epochs=5 combiner=easgd repartition_every=None
+        """
+        settings = PARSERS["tos_config"].parse(line).settings
+        self._configure(dict(settings))
+        names = dict(settings) or sorted(self.trait_names(config=True))
+        for name in names:
+            say(f"{name:<18}{getattr(self, name)!r:<12}{self.traits()[name].help}")
+
+    def _configure(self, settings: dict[str, str]) -> None:
+        """Set defaults, all or none of them."""
+        known = self.traits(config=True)
+        for name in settings:
+            if name not in known:
+                hint = did_you_mean(name, known) or f" It has {', '.join(sorted(known))}."
+                raise ConfigError(f"%tos_config: there is no default {name!r}.{hint}")
+        try:
+            values = {name: known[name].from_string(text) for name, text in settings.items()}
+            with self.hold_trait_notifications():
+                for name, value in values.items():
+                    setattr(self, name, value)
+        except (TraitError, ValueError) as error:
+            raise ConfigError(f"%tos_config: {error}") from None
+
+    def _steer(self, name: str, line: str) -> None:
+        options = PARSERS[name].parse(line)
+        space = self.shell.user_ns
+        steer.ACTIONS[name](steer.find_run(space, options.run), space, options)
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """Register the magics and their completion; twice does no harm.
+
+    Parameters
+    ----------
+    ip : InteractiveShell
+    """
+    unload_ipython_extension(ip)
+    magics = TosMagics(ip)
+    ip.register_magics(magics)
+    ip.Completer.custom_matchers.append(magics.matcher)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """Take the magics away again; runs go on.
+
+    Parameters
+    ----------
+    ip : InteractiveShell
+    """
+    registry = ip.magics_manager.registry
+    magics = registry.pop(TosMagics.__name__, None)
+    if magics is None:
+        return
+    ip.Completer.custom_matchers.remove(magics.matcher)
+    ip.configurables.remove(magics)
+    for kind, names in TosMagics.magics.items():
+        for name in names:
+            ip.magics_manager.magics[kind].pop(name, None)

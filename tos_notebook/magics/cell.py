@@ -1,0 +1,96 @@
+"""Run the body of a cell as IPython would, and notice what it defines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from .graphs import fresh_graph, is_graph_code, without_resets
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a cell did.
+
+    Parameters
+    ----------
+    graph : bool
+        Whether it was TF1-style and ran in a graph of its own.
+    bound : frozenset of str
+        Names it bound, anew or again.
+    mentioned : frozenset of str
+        Names it read.
+    """
+
+    graph: bool = False
+    bound: frozenset[str] = frozenset()
+    mentioned: frozenset[str] = frozenset()
+
+
+def run_cell(shell: Any, cell: str, header: str) -> Ran:
+    """Execute a cell's body in the notebook's namespace.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    cell : str
+        The body.
+    header : str
+        The magic's own line, which line numbers count too.
+
+    Raises
+    ------
+    Exception
+        What the cell raised; IPython shows it as if the cell had no magic.
+    """
+    code = shell.transform_cell(cell)
+    comment = f"# {header}\n"
+    name = shell.compile.cache(comment + code, shell.execution_count, raw_code=comment + cell)
+    tree = shell.transform_ast(shell.compile.ast_parse(comment + code, filename=name))
+    graph = is_graph_code(tree, shell.user_ns)
+    before = dict(shell.user_ns)
+    place: AbstractContextManager[Any] = nullcontext()
+    if graph:
+        tree = without_resets(tree)
+        place = fresh_graph()
+    with place:
+        _execute(shell, tree, name)
+    after = shell.user_ns
+    changed = {n for n, v in list(after.items()) if n not in before or before[n] is not v}
+    stored, loaded = set(_names(tree, ast.Store)), set(_names(tree, ast.Load))
+    return Ran(graph, frozenset(changed | stored & after.keys()), frozenset(loaded))
+
+
+def _names(tree: ast.AST, context: type[ast.expr_context]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            yield node.id
+
+
+def _execute(shell: Any, tree: ast.Module, name: str) -> None:
+    """Run statements; show the value of the last one if it is an expression."""
+    body, last = tree.body, []
+    if body and isinstance(body[-1], ast.Expr):
+        body, last = body[:-1], body[-1:]
+    parts = [(ast.Module(body, []), "exec"), (ast.Interactive(last), "single")]
+    try:
+        for part, mode in parts:
+            exec(shell.compile(part, name, mode), shell.user_global_ns, shell.user_ns)
+    except BaseException as error:
+        _show_as_users(shell, error)
+        raise
+
+
+def _show_as_users(shell: Any, error: BaseException) -> None:
+    """Let IPython show an error of the cell without the frames of magics around it."""
+    if hasattr(error, "_render_traceback_") or error.__traceback__ is None:
+        return
+    below = error.__traceback__.tb_next
+
+    def render() -> Any:
+        return shell.InteractiveTB.structured_traceback(type(error), error, below, tb_offset=0)
+
+    error._render_traceback_ = render  # type: ignore[attr-defined]

@@ -1,0 +1,143 @@
+"""Complete what stands behind a magic: options, names, variables of the fitting kind."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from . import find
+from .options import Parser
+from .parsers import PARSERS
+from .steer import SETTINGS, all_runs
+
+_LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
+
+Matcher = Callable[[Any], dict[str, Any]]
+
+
+def matcher(namespace: Mapping[str, Any], defaults: Iterable[str]) -> Matcher:
+    """Return a matcher for ``Completer.custom_matchers``.
+
+    Parameters
+    ----------
+    namespace : mapping of str
+        The notebook's.
+    defaults : iterable of str
+        What ``%tos_config`` sets.
+    """
+
+    def tos_matcher(context: Any) -> dict[str, Any]:
+        words = complete(context.text_until_cursor, context.cursor_line, namespace, defaults)
+        found = [SimpleCompletion(w, type="magic") for w in words if w.startswith(context.token)]
+        return {"completions": found, "suppress": bool(found)}
+
+    made: Matcher = context_matcher(identifier="tos_notebook.magics")(tos_matcher)
+    return made
+
+
+def complete(
+    text: str, row: int, namespace: Mapping[str, Any], defaults: Iterable[str]
+) -> list[str]:
+    """Return what may stand at the end of a line, whatever has been typed of it.
+
+    Parameters
+    ----------
+    text : str
+        The line up to the cursor.
+    row : int
+        The line's number in its cell, from 0.
+    namespace, defaults
+        As for `matcher`.
+    """
+    line = _LINE.fullmatch(text)
+    parser = PARSERS.get(line["name"]) if line else None
+    if line is None or parser is None or (line["escape"] == "%%" and row):
+        return []
+    *before, typed = re.split(r"\s+", line["rest"])
+    flag = before[-1] if before and parser.takes_value(before[-1]) else ""
+    if typed.startswith("-") and not flag:
+        return [option for option in parser.flags if option not in before]
+    flag = flag or parser.argument
+    if not flag:
+        return [] if typed else parser.flags
+    return parser.choices(flag) or _of_kind(parser, flag, namespace, defaults)
+
+
+def _of_kind(
+    parser: Parser, flag: str, namespace: Mapping[str, Any], defaults: Iterable[str]
+) -> list[str]:
+    kind = parser.kinds.get(flag, "")
+    if kind == "combiner":
+        from ..combiners.registry import COMBINERS
+
+        return [*COMBINERS, *_variables(namespace, is_combiner)]
+    if kind in ("setting", "default"):
+        return [f"{name}=" for name in (SETTINGS if kind == "setting" else defaults)]
+    if kind == "run":
+        numbers = [str(run.number) for run in all_runs()]
+        return [*_variables(namespace, is_run), *numbers]
+    return _variables(namespace, TESTS[kind]) if kind in TESTS else []
+
+
+def _variables(namespace: Mapping[str, Any], test: find.Test) -> list[str]:
+    # IPython's own names begin with an underscore.
+    return [n for n, v in list(namespace.items()) if not n.startswith("_") and test(v)]
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value may be training data: an RDD, arrays, or an array."""
+    if isinstance(value, tuple | list):
+        return bool(value) and all(hasattr(part, "__array__") for part in value)
+    return hasattr(value, "mapPartitions") or (
+        hasattr(value, "__array__") and not is_tensorflow(value)
+    )
+
+
+def is_tensorflow(value: Any) -> bool:
+    """Whether a value is a tensor, an operation or a variable."""
+    tf = sys.modules.get("tensorflow")
+    return tf is not None and isinstance(value, tf.Tensor | tf.Operation | tf.Variable)
+
+
+def is_variable(value: Any) -> bool:
+    """Whether a value is a TensorFlow variable, or a list of them."""
+    tf = sys.modules.get("tensorflow")
+    if tf is None:
+        return False
+    values = value if isinstance(value, list | tuple) and value else [value]
+    return all(isinstance(v, tf.Variable) for v in values)
+
+
+def is_feed(value: Any) -> bool:
+    """Whether a value is a placeholder, or a list of them or of their names."""
+    if isinstance(value, list) and value:
+        return all(is_feed(v) or (isinstance(v, str) and ":" in v) for v in value)
+    return is_tensorflow(value) and getattr(getattr(value, "op", None), "type", "") == "Placeholder"
+
+
+def is_combiner(value: Any) -> bool:
+    """Whether a value is a combiner of the user's."""
+    from ..combiners.base import Combiner
+
+    is_class = isinstance(value, type)
+    return issubclass(value, Combiner) if is_class else isinstance(value, Combiner)
+
+
+def is_run(value: Any) -> bool:
+    """Whether a value is a run."""
+    return any(value is run for run in all_runs())
+
+
+TESTS: Mapping[str, find.Test] = {
+    "data": is_data,
+    "model": find.is_compiled,
+    "graph": is_tensorflow,
+    "feeds": is_feed,
+    "params": is_variable,
+    "dict": lambda value: isinstance(value, dict),
+}
+"""What a variable must be, by kind of option."""

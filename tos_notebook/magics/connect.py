@@ -1,0 +1,163 @@
+"""``%tos_connect``: adopt or start Spark, say what it is, and warm it up in the background."""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from argparse import Namespace
+from typing import Any
+
+from .._version import __version__
+from ..errors import TosError
+from .text import counted, say
+
+
+class WarmUp:
+    """TensorFlow's import on the executors, on a thread of its own.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    """
+
+    def __init__(self, sc: Any) -> None:
+        self.sc = sc
+        self.failed = False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="tos-warm-up", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        from ..cluster import environment
+
+        try:
+            environment.warm_up(self.sc)
+        except Exception as error:
+            # A Spark that was stopped meanwhile has nothing to warm up.
+            self._error = error if is_running(self.sc) else None
+            self.failed = True
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        self._thread.join(timeout)
+
+    def raise_once(self) -> None:
+        """Raise what went wrong, the first time it is asked.
+
+        Raises
+        ------
+        TosError
+        """
+        error, self._error = self._error, None
+        if error is not None:
+            raise error if isinstance(error, TosError) else TosError(f"Warming up: {error}")
+
+
+class Connection:
+    """What ``%tos_connect`` has done in this notebook."""
+
+    def __init__(self) -> None:
+        self._sc: Any = None
+        self.warm_up: WarmUp | None = None
+
+    def connect(self, namespace: dict[str, Any], options: Namespace) -> Any:
+        """Connect, put ``spark`` and ``sc`` into the notebook, and say what they are.
+
+        Parameters
+        ----------
+        namespace : dict
+            The notebook's.
+        options : Namespace
+            Those of ``%tos_connect``.
+
+        Returns
+        -------
+        SparkSession
+
+        Raises
+        ------
+        ConnectError
+        """
+        from ..cluster.connect import connect
+
+        began = time.time()
+        master = options.master or _existing(namespace)
+        spark = connect(master, config=dict(options.conf), warm_up=False)
+        sc = spark.sparkContext
+        if sc is self._sc:
+            first = f"Connected to {sc.master} already: re-using it"
+        else:
+            verb = "Started" if sc.startTime >= began * 1000 else "Adopted the running"
+            first = f"{verb} Spark on {sc.master}"
+        self._sc = sc
+        # In place: it is IPython's own dictionary.
+        namespace.update(spark=spark, sc=sc)
+        say(first, *_facts(sc), self._warm(options.warm_up))
+        return spark
+
+    def ensure(self, namespace: dict[str, Any]) -> Any:
+        """Return the notebook's Spark; connect by the defaults if there is none yet."""
+        existing = _existing(namespace)
+        if existing is not None:
+            return existing
+        return self.connect(namespace, Namespace(master=None, conf=[], warm_up=False))
+
+    def raise_once(self) -> None:
+        """Raise what went wrong in warming up, the first time it is asked."""
+        if self.warm_up is not None:
+            self.warm_up.raise_once()
+
+    def _warm(self, wanted: bool) -> str:
+        if not wanted:
+            return "The executors import TensorFlow when the first run starts."
+        before = self.warm_up
+        if before is None or before.sc is not self._sc or before.failed:
+            self.warm_up = WarmUp(self._sc)
+            return "The executors warm up in the background: they import TensorFlow."
+        return "The executors still warm up." if before.active else "The executors are warm."
+
+
+def _existing(namespace: dict[str, Any]) -> Any:
+    """Return the notebook's ``spark`` or ``sc``, if one of them is Spark's and runs."""
+    for name in ("spark", "sc"):
+        value = namespace.get(name)
+        if type(value).__module__.startswith("pyspark.") and is_running(
+            getattr(value, "sparkContext", value)
+        ):
+            return value
+    return None
+
+
+def is_running(sc: Any) -> bool:
+    """Whether a Spark context was not stopped from Python."""
+    return getattr(sc, "_jsc", None) is not None
+
+
+def _facts(sc: Any) -> tuple[str, str]:
+    """Return what people want to know of a Spark: its size, and versions."""
+    from ..cluster.environment import driver_packages
+    from ..cluster.executors import is_local, slots, task_cores
+
+    tasks = slots(sc)
+    cores = counted(tasks * task_cores(sc), "core")
+    size = f"{counted(1, 'executor')} in this process's JVM"
+    if not is_local(sc):
+        # Spark counts the driver among them.
+        registered = sc._jsc.sc().statusStore().executorList(True).size() - 1
+        size = counted(registered, "executor") if registered > 0 else "no executor yet"
+    versions = {
+        "Spark": sc.version,
+        "TensorFlow": driver_packages()["tensorflow"] or "missing",
+        "Python": platform.python_version(),
+        "tos_notebook": __version__,
+    }
+    return (
+        f"  {size}, {cores}, {counted(tasks, 'task')} at once",
+        "  " + ", ".join(f"{name} {version}" for name, version in versions.items()),
+    )

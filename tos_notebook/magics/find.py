@@ -1,0 +1,169 @@
+"""Find the objects to train: by name, or by what they are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import CaptureError, ConfigError
+from .cell import Ran
+from .text import did_you_mean
+
+Test = Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The notebook's variables.
+
+    Parameters
+    ----------
+    namespace : mapping of str
+    ran : Ran or None
+        What the cell bound and read; None for a line, which looks at everything.
+    """
+
+    namespace: Mapping[str, Any]
+    ran: Ran | None = None
+
+    def get(self, option: str, name: str) -> Any:
+        """Return the variable that an option names.
+
+        Raises
+        ------
+        ConfigError
+            There is none of that name.
+        """
+        if name in self.namespace:
+            return self.namespace[name]
+        public = [n for n in self.namespace if not n.startswith("_")]
+        raise ConfigError(
+            f"{option}: expected the name of a variable of this notebook, got {name!r}."
+            f"{did_you_mean(name, public)}"
+        )
+
+    def several(self, option: str, names: str) -> list[Any]:
+        """Return the variables behind ``a,b``; one that is a list stands for its elements."""
+        values = [self.get(option, name.strip()) for name in names.split(",")]
+        if len(values) == 1 and isinstance(values[0], list | tuple):
+            return list(values[0])
+        return values
+
+    def first(self, names: Iterable[str], test: Test) -> Any:
+        """Return the first variable of these names that passes, or None."""
+        found = (self.namespace[name] for name in names if name in self.namespace)
+        return next((value for value in found if test(value)), None)
+
+    def bound(self, test: Test) -> dict[str, Any]:
+        """Return what passes of the variables that the cell bound."""
+        return {} if self.ran is None else self._those(self.ran.bound, test)
+
+    def found(self, test: Test) -> dict[str, Any]:
+        """Return what passes: of what the cell bound, else read; for a line, of everything."""
+        if self.ran is None:
+            return self._those(self.namespace, test)
+        return self.bound(test) or self._those(self.ran.mentioned, test)
+
+    def _those(self, names: Iterable[str], test: Test) -> dict[str, Any]:
+        # IPython's own _, __ and _12 hold what was shown.
+        public = [n for n in sorted(names) if n in self.namespace and not n.startswith("_")]
+        return {n: self.namespace[n] for n in public if test(self.namespace[n])}
+
+
+def data(names: Names, option: str, text: str) -> Any:
+    """Return training or validation data: a variable, or a tuple of arrays for ``x,y``."""
+    values = [names.get(option, name.strip()) for name in text.split(",")]
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def combiner(namespace: Mapping[str, Any], name: str) -> Any:
+    """Return a built-in combiner's name, or the notebook's object of that name."""
+    from ..combiners.registry import COMBINERS
+
+    return name if name.lower() in COMBINERS else namespace.get(name, name)
+
+
+def is_keras(value: Any) -> bool:
+    """Whether a value is a Keras model, compiled or not."""
+    # Whoever has a model has imported Keras.
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(value, keras.Model)
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether a value is a Keras model that could be trained."""
+    return is_keras(value) and bool(value.compiled)
+
+
+def is_session(value: Any) -> bool:
+    """Whether a value is a TF1 session."""
+    tf = sys.modules.get("tensorflow")
+    if tf is None:
+        return False
+    return isinstance(value, tf.compat.v1.Session | tf.compat.v1.InteractiveSession)
+
+
+def belongs_to(graph: Any) -> Test:
+    """Return a test for tensors, operations and variables of one graph."""
+    return lambda value: getattr(value, "graph", None) is graph
+
+
+def keras_model(names: Names) -> Any:
+    """Return the one compiled model of the cell, or of the notebook; None if there is none.
+
+    Raises
+    ------
+    CaptureError
+        There are several and none is called ``model``, or the cell's is not compiled.
+    """
+    found = names.bound(is_compiled)
+    defined = names.bound(is_keras)
+    if defined and not found:
+        name = next(iter(defined))
+        raise CaptureError(
+            f"The Keras model {name} is not compiled. Call {name}.compile(optimizer, loss) in the "
+            "cell, or name another model with --model."
+        )
+    found = found or names.found(is_compiled)
+    if len({id(model) for model in found.values()}) > 1 and "model" not in found:
+        raise CaptureError(
+            f"Expected one compiled Keras model, found {', '.join(found)}. Name it, such as "
+            f"--model {next(iter(found))}."
+        )
+    only = next(iter(found.values()), None)
+    return found.get("model", only) if found else names.first(["model"], is_compiled)
+
+
+def session(names: Names, graph: Any = None) -> Any:
+    """Return the one TF1 session of the cell, or of the notebook, and of a graph if one is given.
+
+    Raises
+    ------
+    CaptureError
+        There is none, or several, or it was closed.
+    """
+
+    def fits(value: Any) -> bool:
+        return is_session(value) and (graph is None or value.graph is graph)
+
+    # Whose graph is known may be older than the cell.
+    found = (names if graph is None else Names(names.namespace)).found(fits)
+    if not found:
+        raise CaptureError(
+            "The graph has no session, which holds its values. Add to the cell: "
+            "sess = tf.Session(); sess.run(tf.global_variables_initializer())"
+        )
+    if len({id(value) for value in found.values()}) > 1:
+        raise CaptureError(
+            f"Expected one TensorFlow session, found {', '.join(found)}. Keep one of them, or name "
+            "the train operation with --fetch."
+        )
+    name, value = next(iter(found.items()))
+    if getattr(value, "_closed", False):
+        raise CaptureError(
+            f"The session {name} is closed, but the trained values go there. Make it without a "
+            "with block: sess = tf.Session()"
+        )
+    return value

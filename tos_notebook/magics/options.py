@@ -1,0 +1,170 @@
+"""Parse what stands behind a magic, and describe it for ``?`` and for completion."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import textwrap
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+
+from .text import did_you_mean
+
+TEXT_COLUMN = 30
+"""Where the explanations of options begin in the help."""
+
+
+class Parser:
+    """The options of one magic.
+
+    Parameters
+    ----------
+    name : str
+        With its percent signs.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kinds: dict[str, str] = {}
+        self._parser = _Raising(name, add_help=False, allow_abbrev=False)
+        self._actions: list[argparse.Action] = []
+
+    def add(self, *flags: str, kind: str = "", **settings: Any) -> Parser:
+        """Add an option, or an argument without a flag, as argparse takes it.
+
+        Parameters
+        ----------
+        *flags : str
+        kind : str
+            What completion offers as its value.
+        **settings
+            Those of ``ArgumentParser.add_argument``.
+        """
+        action = self._parser.add_argument(*flags, **settings)
+        self._actions.append(action)
+        for flag in action.option_strings or [action.dest]:
+            self.kinds[flag] = kind
+        return self
+
+    @property
+    def flags(self) -> list[str]:
+        """Every option, with its dashes."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
+    @property
+    def argument(self) -> str:
+        """The name of the argument without a flag; empty if there is none."""
+        return next((a.dest for a in self._actions if not a.option_strings), "")
+
+    def choices(self, flag: str) -> list[str]:
+        """Return the words that an option takes; nothing if it takes any."""
+        action = next(a for a in self._actions if flag in (a.option_strings or [a.dest]))
+        return list(action.choices or ())
+
+    def takes_value(self, flag: str) -> bool:
+        """Whether an option is followed by a value."""
+        return any(flag in a.option_strings and a.nargs != 0 for a in self._actions)
+
+    def parse(self, line: str) -> argparse.Namespace:
+        """Return the values in a line.
+
+        Raises
+        ------
+        UsageError
+            Something in it is wrong; the message says what, and where to look.
+        """
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise self._wrong(f"{error} in: {line}") from None
+        self._refuse_unknown(words)
+        try:
+            return self._parser.parse_args(words)
+        except argparse.ArgumentError as error:
+            raise self._wrong(str(error)) from None
+
+    def _refuse_unknown(self, words: Iterable[str]) -> None:
+        for word in words:
+            flag = word.split("=")[0]
+            if flag.startswith("-") and not _is_number(flag) and flag not in self.flags:
+                hint = did_you_mean(flag, self.flags) or self._known()
+                raise self._wrong(f"there is no option {flag}.{hint}")
+
+    def _known(self) -> str:
+        return f" Its options: {' '.join(self.flags)}." if self.flags else " It has no options."
+
+    def _wrong(self, text: str) -> UsageError:
+        return UsageError(f"{self.name}: {text} For help: {self.name}?")
+
+    def help(self) -> str:
+        """Return usage and options as text."""
+        lines = [f"Usage: {self._usage()}"]
+        if self._actions:
+            lines += ["", "Options"]
+        for action in self._actions:
+            head = "  " + ", ".join(_spelled(action))
+            text = textwrap.wrap((action.help or "") % vars(action), 100 - TEXT_COLUMN)
+            if len(head) > TEXT_COLUMN - 2:
+                lines.append(head)
+                head = ""
+            indent = " " * TEXT_COLUMN
+            lines += [head.ljust(TEXT_COLUMN) + text[0], *(indent + more for more in text[1:])]
+        return "\n".join(lines)
+
+    def _usage(self) -> str:
+        options = " [options]" if self.flags else ""
+        plain = [a for a in self._actions if not a.option_strings]
+        return self.name + "".join(f" {_spelled(a)[0]}" for a in plain) + options
+
+
+class _Raising(argparse.ArgumentParser):
+    """Raise instead of leaving the interpreter."""
+
+    def error(self, message: str) -> NoReturn:
+        raise argparse.ArgumentError(None, message.rstrip(".") + ".")
+
+
+def _spelled(action: argparse.Action) -> list[str]:
+    """Return an option as it is written, in each of its spellings."""
+    value = action.metavar or action.dest.upper()
+    if action.choices and not action.metavar:
+        value = "{" + ",".join(action.choices) + "}"
+    if action.option_strings:
+        return [f if action.nargs == 0 else f"{f} {value}" for f in action.option_strings]
+    ends = {"?": "[{}]", "*": "[{} ...]"}
+    return [ends.get(str(action.nargs), "{}").format(value)]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def whole(text: str) -> int:
+    """Return a whole number, for argparse."""
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}.") from None
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return name and value of ``name=value``, for argparse."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(
+            f"expected name=value without spaces around the sign, got {text!r}."
+        )
+    return name, value
+
+
+def identifier(text: str) -> str:
+    """Return the name of a variable, for argparse."""
+    if not text.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected the name of a variable, got {text!r}.")
+    return text

@@ -1,0 +1,156 @@
+"""Look at runs and steer them: what the short magics do."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError, TosError
+from .find import combiner
+from .text import counted, did_you_mean, say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SETTINGS: Mapping[str, type] = {"learning_rate": float, "sync_interval": int}
+"""What ``%tos_set`` sets, and of which type it is."""
+
+COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "elapsed")
+"""Of `runs_table`."""
+
+
+def all_runs() -> list[Any]:
+    """Return the runs of this process, oldest first."""
+    from .. import session
+
+    return list(session.runs())
+
+
+def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
+    """Return the run of a variable, a number or an id; the newest if none is named.
+
+    Raises
+    ------
+    ConfigError
+        There is no run, or none of that name.
+    """
+    runs = all_runs()
+    if not runs:
+        raise ConfigError("There is no run yet. Start one with %%tos_train.")
+    if name is None:
+        return runs[-1]
+    named = namespace.get(name)
+    for run in runs:
+        if run is named or name in (str(run.number), run.run_id):
+            return run
+    numbers = ", ".join(str(run.number) for run in runs)
+    raise ConfigError(
+        f"--run: expected a run's variable or number, got {name!r}. There are runs {numbers}; "
+        "%tos_runs lists them."
+    )
+
+
+def pause(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Let every worker wait."""
+    run.pause()
+    say(f"Asked run {run.number} to pause, at each worker's next milestone. %tos_resume goes on.")
+
+
+def resume(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Go on."""
+    run.resume()
+    say(f"Run {run.number} goes on.")
+
+
+def stop(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """End the run and keep the weights."""
+    run.stop()
+    say(f"Run {run.number} is {run.state}. Its weights are kept, in the model and in the run.")
+
+
+def repartition(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Lay the data out anew."""
+    run.repartition(options.partitions)
+    count = counted(options.partitions, "partition")
+    say(f"Asked run {run.number} for {count}, from its next epoch on.")
+
+
+def swap_combiner(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Merge by another rule."""
+    run.swap_combiner(combiner(namespace, options.combiner))
+    say(f"Asked run {run.number} for {options.combiner}, from each worker's next milestone on.")
+
+
+def change(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Change settings."""
+    values = {name: _setting(name, text) for name, text in options.settings}
+    run.set(**values)
+    asked = ", ".join(f"{name}={value}" for name, value in values.items())
+    say(f"Asked run {run.number} for {asked}, from each worker's next milestone on.")
+
+
+def _setting(name: str, text: str) -> Any:
+    kind = SETTINGS.get(name)
+    if kind is None:
+        hint = did_you_mean(name, SETTINGS) or f" It sets {' and '.join(SETTINGS)}."
+        raise ConfigError(f"%tos_set: there is no setting {name!r}.{hint}")
+    try:
+        return kind(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        raise ConfigError(f"{name}: expected {expected}, got {text!r}.") from None
+
+
+def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Say where the run stands."""
+    now, settings = run.status, run.settings
+    rate = settings["learning_rate"]
+    loss = f", loss {now.loss:.4g}, staleness {now.staleness:.1f}" if now.milestones else ""
+    say(
+        f"Run {run.number} ({run.run_id}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
+        f"{now.elapsed:.1f} s",
+        f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
+        f"{now.samples_per_second:,.0f} samples/s{loss}",
+        f"  batch size {settings['batch_size']}, sync interval {settings['sync_interval']}, "
+        f"combiner {settings['combiner']!r}" + ("" if rate is None else f", learning rate {rate}"),
+    )
+    error = failure(run)
+    if error is not None:
+        say(f"  {type(error).__name__}: {error}")
+
+
+def failure(run: Any) -> TosError | None:
+    """Return what ended a run, if it failed."""
+    if run.active:
+        return None
+    try:
+        run.wait()
+    except TosError as error:
+        return error
+    return None
+
+
+def runs_table() -> pd.DataFrame | None:
+    """Return a row for each run of this process; None, and say so, if there is none."""
+    import pandas as pd
+
+    runs = all_runs()
+    if not runs:
+        say("There is no run yet. Start one with %%tos_train.")
+        return None
+    rows = [[getattr(run.status, column) for column in COLUMNS] for run in runs]
+    numbers = pd.Index([run.number for run in runs], name="number")
+    return pd.DataFrame(rows, columns=list(COLUMNS), index=numbers)
+
+
+ACTIONS: Mapping[str, Callable[[Any, Mapping[str, Any], Namespace], None]] = {
+    "tos_status": status,
+    "tos_pause": pause,
+    "tos_resume": resume,
+    "tos_stop": stop,
+    "tos_repartition": repartition,
+    "tos_combiner": swap_combiner,
+    "tos_set": change,
+}
+"""What the magics do with a run, by their names."""

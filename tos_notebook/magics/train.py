@@ -1,0 +1,252 @@
+"""``%%tos_train``: from a cell to a run in view."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.display import display
+
+from ..errors import InvalidTransition, TosError
+from . import find
+from .cell import run_cell
+from .find import Names
+from .program import Captured, captured
+from .text import counted, say
+
+SESSION = ("batch_size", "sync_interval", "non_finite")
+"""Options that `TrainingSession` takes under their own names."""
+
+START = ("shuffle", "seed", "repartition_every", "partitions")
+"""Options that `TrainingSession.start` takes under their own names."""
+
+PATIENCE = 10.0
+"""Seconds for what follows a run's end: closing its session, drawing its last picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A run that a magic started.
+
+    Parameters
+    ----------
+    run : Run
+    model : RunModel
+        What its views show.
+    closer : Thread
+        Closes its session when it has ended.
+    """
+
+    run: Any
+    model: Any
+    closer: threading.Thread
+
+
+class Trainer:
+    """Starts runs from cells, and knows which cell started which.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    connection : Connection
+    """
+
+    def __init__(self, shell: Any, connection: Any) -> None:
+        self._shell = shell
+        self._connection = connection
+        self._by_cell: dict[object, Launched] = {}
+
+    def train(self, options: Namespace, line: str, cell: str | None) -> None:
+        """Capture, start, and show.
+
+        Parameters
+        ----------
+        options : Namespace
+            With no default left out.
+        line : str
+            The magic's line.
+        cell : str or None
+            The cell's body; None for a line.
+        """
+        self._connection.raise_once()
+        if not options.data:
+            raise UsageError(
+                "%%tos_train: expected the training data, such as --data train where train is an "
+                "RDD of (features, label), or --data x,y where x and y are arrays."
+            )
+        key = self._cell_key(line, cell)
+        before = self._by_cell.get(key)
+        if before is not None and before.run.active and not self._settle(before, options):
+            return
+        names = self._names(line, cell)
+        launched = self._launch(captured(names, options), names, options)
+        self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
+        self._by_cell[key] = launched
+        _show(launched, options)
+
+    def _cell_key(self, line: str, cell: str | None) -> object:
+        """Return what tells a cell from others: its id where the front end sends one.
+
+        A cell may hold several lines, but only one body.
+        """
+        header = getattr(self._shell, "parent_header", None) or {}
+        cell_id = header.get("metadata", {}).get("cellId")
+        return cell_id if cell_id and cell is not None else (cell_id, line, cell)
+
+    def _names(self, line: str, cell: str | None) -> Names:
+        space = self._shell.user_ns
+        if cell is None:
+            return Names(space)
+        return Names(space, run_cell(self._shell, cell, f"%%tos_train {line}".rstrip()))
+
+    def _launch(self, made: Captured, names: Names, options: Namespace) -> Launched:
+        from .. import widgets
+        from ..session import TrainingSession
+        from ..telemetry.progress import ProgressLine
+
+        wanted = {name: getattr(options, name) for name in START} | _data(names, options)
+        spark = self._connection.ensure(self._shell.user_ns)
+        settings = {name: getattr(options, name) for name in SESSION}
+        settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
+        say(*made.lines(), _plan(options))
+        model = widgets.RunModel()
+        sinks: list[Any] = [model]
+        if is_noninteractive():
+            sinks.append(ProgressLine(sys.stdout))
+        session = TrainingSession(spark, made.program, **settings)
+        try:
+            run = session.start(epochs=options.epochs, sinks=sinks, **wanted)
+        except BaseException:
+            session.close()
+            raise
+        return self._keep(run, model, session, options)
+
+    def _keep(self, run: Any, model: Any, session: Any, options: Namespace) -> Launched:
+        """Bind the run, and close its session when it has ended."""
+
+        def close() -> None:
+            with suppress(TosError):
+                run.wait()
+            session.close()
+
+        self._shell.user_ns[options.output] = run
+        closer = threading.Thread(target=close, name=f"tos-close-{run.number}", daemon=True)
+        closer.start()
+        return Launched(run, model, closer)
+
+    def _settle(self, before: Launched, options: Namespace) -> bool:
+        """Decide about the run that the same cell started; return whether to start another."""
+        from .. import widgets
+
+        run = before.run
+        choice = ask(run) if options.if_running == "ask" else options.if_running
+        if choice == "attach":
+            self._shell.user_ns[options.output] = run
+            widgets.RunView(run, before.model).show()
+            return False
+        _stop(run)
+        say(f"Run {run.number} is {run.state}; its weights are kept.")
+        return bool(choice == "replace")
+
+
+def _show(launched: Launched, options: Namespace) -> None:
+    """Show a run while it trains; where nobody looks, what became of it."""
+    from .. import widgets
+
+    run, model = launched.run, launched.model
+    if is_noninteractive():
+        if _wait(launched, options):
+            display(widgets.Result(run, model))
+        return
+    view = widgets.RunView(run, model)
+    view.show()
+    if options.wait and _wait(launched, options):
+        # So that the cell ends with the picture that a saved notebook shows.
+        view.wait(PATIENCE)
+
+
+def _data(names: Names, options: Namespace) -> dict[str, Any]:
+    """Return training and validation data, under the names that a session takes."""
+    found = {"data": find.data(names, "--data", options.data)}
+    if options.validation:
+        found["validation"] = find.data(names, "--validation", options.validation)
+    return found
+
+
+def _plan(options: Namespace) -> str:
+    text = (
+        f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
+        f"batch size {options.batch_size}, sync interval {options.sync_interval}, "
+        f"combiner {options.combiner}"
+    )
+    return f"{text}, validation on {options.validation}" if options.validation else text
+
+
+def is_noninteractive() -> bool:
+    """Whether nobody looks while cells run: papermill, nbval, continuous integration."""
+    return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
+
+
+def ask(run: Any) -> str:
+    """Ask what to do with an active run.
+
+    Raises
+    ------
+    UsageError
+        The front end cannot ask.
+    """
+    state = f"Run {run.number} of this cell is {run.state}."
+    words = ("attach", "replace", "stop")
+    while True:
+        try:
+            answer = input(f"{state} attach, replace or stop? [attach] ").strip().lower()
+        except (EOFError, OSError, StdinNotImplementedError):
+            raise UsageError(
+                f"{state} Say what to do with it: --if-running attach (look at it), replace (stop "
+                "it and start anew) or stop."
+            ) from None
+        chosen = [word for word in words if word.startswith(answer or "attach")]
+        if chosen:
+            return chosen[0]
+
+
+def _wait(launched: Launched, options: Namespace) -> bool:
+    """Wait for a run's end; return whether it was reached.
+
+    Raises
+    ------
+    TosError
+        What ended the run.
+    """
+    run = launched.run
+    try:
+        run.wait()
+    except KeyboardInterrupt:
+        if options.on_interrupt == "stop":
+            _stop(run)
+            say(f"Interrupted: run {run.number} is {run.state}; its weights are kept.")
+        else:
+            say(
+                f"Interrupted: no longer waiting, but run {run.number} goes on. %tos_stop stops it "
+                "and keeps the weights, %tos_status says how far it is."
+            )
+        return False
+    finally:
+        if not run.active:
+            launched.closer.join(PATIENCE)
+    return True
+
+
+def _stop(run: Any) -> None:
+    try:
+        run.stop()
+    except InvalidTransition:
+        # It was ending by itself.
+        with suppress(TosError):
+            run.wait()
