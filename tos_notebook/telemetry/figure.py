@@ -179,6 +179,7 @@ def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:
         width=0.9 * width,
         text=[f"{beyond * width} and more" if n == beyond else "" for n in range(len(counts))],
         textposition="outside",
+        constraintext="none",
         name="milestones",
         marker={"color": COLORS[2]},
         showlegend=False,
