@@ -1,6 +1,8 @@
-# make demo   the main job on real digits; options in DEMO="--epochs 3"
-# make test   linters, types, tests
-# make bench  benchmarks, printed as ratios; options in BENCH=--quick
+# make demo      the main job on real digits, options in DEMO="--epochs 3"; then the first notebook
+# make lab       JupyterLab on the first notebook
+# make test      linters, types, tests
+# make bench     benchmarks, printed as ratios; options in BENCH=--quick
+# make frontend  lint, test and build the live view's front end; needs Node.js
 # All of them set up .venv first and do so only when setup.py changed.
 
 VENV := .venv
@@ -9,17 +11,28 @@ SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2]
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test bench lint format setup clean
+FIRST := notebooks/00_first_steps.ipynb
+
+.PHONY: demo lab test bench frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m tos_notebook.demo $(DEMO)
+	@echo "Executing $(FIRST) ..."
+	TOS_NONINTERACTIVE=1 $(BIN)/jupyter execute --timeout=600 $(FIRST)
+	@echo "It ran from top to bottom. Open it with: make lab"
+
+lab: $(VENV)/lab.stamp
+	$(BIN)/jupyter lab $(FIRST)
 
 test: lint
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/demo.stamp
 	$(BIN)/python -m benchmarks $(BENCH)
+
+frontend:
+	cd labextension && npm ci && npm run lint && npm test && npm run build
 
 lint: setup
 	$(BIN)/python -m ruff check .
@@ -43,9 +56,13 @@ $(VENV)/demo.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo]'
 	touch $@
 
+$(VENV)/lab.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,lab]'
+	touch $(VENV)/demo.stamp $@
+
 $(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,test]'
-	touch $(VENV)/demo.stamp $@
+	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,18 +26,27 @@ REQUIRED = [
     "plotly>=6,<8",  # figures and the report; the report inlines its plotly.js
     "ipython>=8.18,<10",  # the magics
     "ipywidgets>=8.1,<9",  # the live view
+    "anywidget>=0.9,<1",  # the live view's front end, wherever ipywidgets live
     "findspark>=2,<3",  # a Spark that SPARK_HOME names
 ]
 
 DEMO = [
     "scikit-learn>=1.4,<2",  # its bundled digits: data without a network
+    "ipykernel>=6.29,<8",  # the first notebook, executed
+    "nbclient>=0.10,<1",
+]
+
+LAB = [
+    "jupyterlab>=4.4,<5",  # 4.4 answers the view's controls while a cell runs
 ]
 
 TEST = [
     *DEMO,
+    *LAB,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
     "nbval>=0.11,<1",  # the notebooks
+    "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along
     "mypy>=2.4,<3",
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
@@ -54,7 +63,8 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["tos_notebook", "tos_notebook.*"]),
     install_requires=REQUIRED,
-    extras_require={"demo": DEMO, "test": TEST},
+    package_data={"tos_notebook.widgets": ["static/*"]},
+    extras_require={"demo": DEMO, "lab": LAB, "test": TEST},
     zip_safe=False,
     classifiers=[
         "Development Status :: 3 - Alpha",

@@ -1,0 +1,153 @@
+"""The live view in JupyterLab, steered as a person would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+SETUP = """
+%load_ext tos_notebook
+%tos_connect local[2]
+import numpy as np
+from sklearn.datasets import load_digits
+images, labels = load_digits(return_X_y=True)
+train = images.astype("float32") / 16, labels.astype("int64")
+"""
+TRAIN = """
+%%tos_train --data train --epochs 100000 --batch-size 32 --sync-interval 10 -o run
+import keras
+model = keras.Sequential(
+    [keras.Input((64,)), keras.layers.Dense(32, "relu"), keras.layers.Dense(10, "softmax")]
+)
+model.compile(keras.optimizers.SGD(0.05), "sparse_categorical_crossentropy", metrics=["accuracy"])
+"""
+
+
+READY = """async () => {
+    const context = window.jupyterapp.shell.currentWidget.sessionContext;
+    await context.ready;
+    await context.session.kernel.info;
+}"""
+"""The kernel answers: before that, running cells may come to nothing."""
+
+
+class View:
+    """The live view on a page."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.root = page.locator("[data-milestones]").first
+
+    def part(self, name: str) -> Any:
+        return self.root.locator(f'[data-tos="{name}"]').first
+
+    @property
+    def milestones(self) -> int:
+        return int(self.root.get_attribute("data-milestones"))
+
+    def reaches(self, milestones: int) -> None:
+        self.page.wait_for_function(
+            "n => Number(document.querySelector('[data-milestones]')?.dataset.milestones) >= n",
+            arg=milestones,
+        )
+
+    def becomes(self, state: str) -> None:
+        self.page.wait_for_function(
+            "s => document.querySelector('[data-state]')?.dataset.state === s", arg=state
+        )
+
+
+def execute(page: Any, command: str) -> None:
+    page.evaluate("command => window.jupyterapp.commands.execute(command)", command)
+
+
+def open_notebook(page: Any, lab: tuple[str, Path], name: str, *cells: str) -> Path:
+    address, folder = lab
+    path = folder / f"{name}.ipynb"
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(made, path)
+    page.goto(address.format(path=path.name))
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.evaluate(READY)
+    return path
+
+
+@pytest.fixture
+def training(page: Any, lab: tuple[str, Path]) -> View:
+    """A notebook whose training has begun."""
+    open_notebook(page, lab, "training", SETUP, TRAIN)
+    execute(page, "notebook:run-all-cells")
+    view = View(page)
+    view.reaches(1)
+    return view
+
+
+def test_a_person_watches_steers_reloads_and_stops(
+    page: Any, training: View, picture: Callable[[str], None]
+) -> None:
+    view = training
+    before = view.milestones
+    view.reaches(before + 20)
+    view.part("loss-chart").locator("canvas").first.wait_for()
+    picture("training")
+
+    view.part("pause").click()
+    view.becomes("paused")
+    standing = view.milestones
+    # An answer from the kernel lies between the two looks at the count.
+    view.part("sync-interval").locator("input").fill("20")
+    view.part("sync-interval").locator("button").click()
+    view.part("sync-interval").get_by_text("applies at").wait_for()
+    assert view.milestones == standing
+    picture("paused")
+
+    view.part("resume").click()
+    view.becomes("running")
+    view.reaches(standing + 20)
+
+    view.part("combiner").locator("select").select_option("easgd")
+    view.part("combiner").locator("button").click()
+    view.part("combiner").get_by_text("in force").wait_for()
+
+    view.part("repartition").locator("input").fill("3")
+    view.part("repartition").locator("button").click()
+    view.part("workers").locator("tbody tr").nth(2).wait_for()
+    picture("three-partitions")
+
+    seen = view.milestones
+    execute(page, "docmanager:save")
+    page.reload()
+    view.reaches(seen)
+    view.part("loss-chart").locator("canvas").first.wait_for()
+    assert view.part("pause").is_enabled()
+    picture("reloaded")
+
+    view.part("stop").click()
+    view.becomes("stopped")
+    picture("stopped")
+
+
+def test_a_saved_notebook_shows_the_curve_without_a_widget(
+    page: Any, lab: tuple[str, Path]
+) -> None:
+    path = open_notebook(page, lab, "saved", SETUP, TRAIN.replace("100000", "20"))
+    execute(page, "notebook:run-all-cells")
+    # At the end the still picture takes the live view's place.
+    page.locator(".jp-OutputArea svg").first.wait_for()
+    page.locator(".jp-OutputArea").get_by_text("finished").first.wait_for()
+    execute(page, "docmanager:save")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')")
+    notebook = nbformat.read(path, as_version=4)
+    html = [
+        output.data["text/html"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "text/html" in output.get("data", {})
+    ]
+    assert any("<svg" in text and "finished" in text for text in html)
+    assert path.stat().st_size < 100_000
