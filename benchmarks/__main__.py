@@ -23,6 +23,7 @@ NAMES = (
     "epochs",
     "control",
     "memory",
+    "view",
 )
 
 

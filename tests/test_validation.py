@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.telemetry.samples import milestone
 from tos_notebook import validation
 from tos_notebook.errors import WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
@@ -45,6 +46,7 @@ class Evaluation:
         self.published.release()
 
     def epoch(self, number: int) -> None:
+        self.validator(milestone(samples=10, epoch=number))
         self.validator(EpochFinished(0.0, number, 10))
 
 

@@ -105,7 +105,8 @@ class EpochFinished(Event):
 class Validated(Event):
     """The center was evaluated on the validation data.
 
-    ``epoch`` is the latest one that was done then, ``samples`` how many had been trained.
+    ``epoch`` is the latest one that was done before, ``samples`` how many had been trained when
+    the center was read, a milestone or two more or less.
     """
 
     epoch: int

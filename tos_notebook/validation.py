@@ -11,7 +11,7 @@ from typing import Any
 from .data.blocks import Columns, check_columns, concatenate
 from .data.source import as_source
 from .errors import WaitTimeout
-from .events import EpochFinished, Event, Validated, ValidationFailed
+from .events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
 from .program.base import Program
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Validator:
         self._publish = publish
         self._columns: Columns | None = None
         self._samples = 0
-        self._wanted: tuple[int, int] | None = None
+        self._wanted: int | None = None
         self._ending = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
@@ -79,10 +79,11 @@ class Validator:
 
     def __call__(self, event: Event) -> None:
         """Ask for an evaluation when an epoch is done."""
-        if isinstance(event, EpochFinished):
+        if isinstance(event, MilestoneCommitted):
+            self._samples += event.samples
+        elif isinstance(event, EpochFinished):
             with self._changed:
-                self._samples += event.samples
-                self._wanted = event.epoch, self._samples
+                self._wanted = event.epoch
                 self._changed.notify_all()
 
     def finish(self, last: bool) -> None:
@@ -111,11 +112,12 @@ class Validator:
             )
 
     def _run(self) -> None:
-        while (wanted := self._next()) is not None:
-            epoch, samples = wanted
+        while (epoch := self._next()) is not None:
             try:
                 if self._columns is None:
                     self._columns = self._rows()
+                # Training goes on: what counts is how far it is when the center is read.
+                samples = self._samples
                 values = self._evaluate(self._columns)
             except Exception as error:
                 logger.warning("The validation data could not be evaluated.", exc_info=True)
@@ -124,7 +126,7 @@ class Validator:
                 return
             self._publish(Validated(time.time(), epoch, samples, values))
 
-    def _next(self) -> tuple[int, int] | None:
+    def _next(self) -> int | None:
         with self._changed:
             self._changed.wait_for(lambda: self._ending or self._wanted is not None)
             wanted, self._wanted = self._wanted, None

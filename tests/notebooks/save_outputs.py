@@ -54,6 +54,10 @@ def execute(path: Path) -> Any:
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute(env=os.environ | ENVIRONMENT)
+    # An object whose picture fails shows an error, though its cell went well.
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        if output.output_type == "error":
+            raise RuntimeError(f"{path.name} is not saved: {output.ename}: {output.evalue}")
     return tidy(notebook)
 
 

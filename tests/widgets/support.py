@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class FakeRun:
     def __init__(self) -> None:
         self.run_id, self.number = "run-1", 1
         self.has_learning_rate = True
+        self.master = "local[2]"
+        self.program = SimpleNamespace(summary="keras, 10 parameters in 2 tensors, fed x, y")
         self.active = True
         self.state = "running"
         self.settings = {

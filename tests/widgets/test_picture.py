@@ -84,7 +84,7 @@ def test_it_is_small_whatever_the_run_was_like() -> None:
 def test_whatever_others_wrote_is_escaped() -> None:
     run = FakeRun()
     run.run_id = NASTY
-    run._sc = type("Context", (), {"master": NASTY})()  # type: ignore[attr-defined]
+    run.master = NASTY
     model = trained(executor=NASTY, host=NASTY)
     model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, (NASTY, f'File "/site-packages/{NASTY}')))
     model(RunFinished(3.0, "failed", NASTY))

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from IPython.display import display
-from IPython.utils.capture import RichOutput, capture_output
 
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun, Front
@@ -133,8 +131,8 @@ def test_a_cell_shows_it_live_and_in_the_end_still(
     assert stage.pump.fed == []
     assert [set(data) for data, _, _ in shown[1:]] == [{"text/html", "text/plain"}]
     assert shown[1][1] == "updated"
-    # Later there is nothing to steer and nothing to update.
-    view.show()
+    # Later, as a cell's last expression, there is nothing to steer and nothing to update.
+    view._ipython_display_()
     assert set(shown[2][0]) == {"text/html", "text/plain"}
 
 
@@ -180,14 +178,6 @@ def test_a_view_does_not_keep_a_run_that_is_over(stage: Stage) -> None:
     gc.collect()
     assert run() is None
     assert "finished" in view._repr_mimebundle_()["text/plain"]
-
-
-def test_it_displays_itself_in_a_cell(stage: Stage) -> None:
-    view, _, _ = stage.view()
-    with capture_output() as captured:
-        display(view)
-    (shown,) = captured.outputs or [RichOutput()]
-    assert shown is not None
 
 
 def test_start_gives_a_run_and_its_view(stage: Stage) -> None:

@@ -27,9 +27,8 @@ class RunFacts:
             "id": run.run_id,
             "number": run.number,
             "has_learning_rate": run.has_learning_rate,
-            # The engine has no public names for these two.
-            "master": str(getattr(getattr(run, "_sc", None), "master", "?")),
-            "program": repr(getattr(run, "_program", "?")),
+            "master": run.master,
+            "program": run.program.summary,
             "combiners": list(COMBINERS),
         }
         self._settings: Facts = {}

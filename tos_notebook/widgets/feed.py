@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,7 @@ class Feed:
         self._model = model
         self._facts = facts
         self._send = send
-        self._asked = False
+        self._asked = threading.Event()
         self._cursor: Cursor | None = None
         self._known: Facts = {}
         self._seq = 0
@@ -51,7 +52,7 @@ class Feed:
 
     def hello(self) -> None:
         """Ask for a snapshot at the next tick. Any thread may call this."""
-        self._asked = True
+        self._asked.set()
 
     def tick(self, now: float, last: bool) -> None:
         """Send what is new, if anything is.
@@ -64,8 +65,9 @@ class Feed:
             Whether the run has ended: all is sent that was held back.
         """
         facts = self._facts()
-        asked, self._asked = self._asked, False
-        if asked:
+        if self._asked.is_set():
+            # Before the snapshot is made: it serves whoever asks until then.
+            self._asked.clear()
             self._snapshot(now, facts)
         elif self._cursor is not None:
             self._delta(self._cursor, now, facts, last)

@@ -21,7 +21,8 @@ def words(value: float | None) -> str:
     """Return a number for people, a dash if there is none."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    plain = 1000 <= abs(value) < 1e12 or (abs(value) < 1000 and value == int(value))
+    return f"{value:,.0f}" if plain else f"{value:.4g}"
 
 
 def amount(count: float) -> str:

@@ -56,7 +56,8 @@ def chart(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{label}" '
-            'font-family="sans-serif" font-size="11" fill="currentColor">',
+            'style="max-width:100%;height:auto" font-family="sans-serif" font-size="11" '
+            'fill="currentColor">',
             *_grid(x_axis, y_axis),
             *(_curve(curve, x_axis, y_axis, i) for i, curve in enumerate(drawn)),
             f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_name)}</text>',
