@@ -27,7 +27,7 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-LIMIT = 60_000
+LIMIT = 180_000
 """Milliseconds that a page may take for anything."""
 
 

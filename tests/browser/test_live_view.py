@@ -140,8 +140,7 @@ def test_a_saved_notebook_shows_the_curve_without_a_widget(
     # At the end the still picture takes the live view's place.
     page.locator(".jp-OutputArea svg").first.wait_for()
     page.locator(".jp-OutputArea").get_by_text("finished").first.wait_for()
-    execute(page, "docmanager:save")
-    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')")
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
     notebook = nbformat.read(path, as_version=4)
     html = [
         output.data["text/html"]

@@ -63,8 +63,11 @@ class Cells:
 
 
 @pytest.fixture
-def cells(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Iterator[Cells]:
-    """Run cells in a namespace of the test's own."""
+def cells(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cells]:
+    """Run cells in a namespace of the test's own, in a process that has not trained before."""
+    monkeypatch.setattr("tos_notebook.session._runs", [])
     before = dict(shell.user_ns)
     yield Cells(shell, capsys)
     shell.user_ns.clear()
