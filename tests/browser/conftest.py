@@ -74,7 +74,7 @@ def _address(lines: Any, token: str) -> str:
         seen.append(line)
         found = re.search(r"http://127\.0\.0\.1:(\d+)/lab\?token=", line)
         if found:
-            return f"http://127.0.0.1:{found[1]}/lab/tree/{{path}}?token={token}"
+            return f"http://127.0.0.1:{found[1]}/lab/workspaces/{{name}}/tree/{{name}}.ipynb?token={token}"
     raise AssertionError("JupyterLab did not start:\n" + "".join(seen))
 
 
@@ -100,9 +100,10 @@ def page(chromium: Any, lab: tuple[str, Path]) -> Iterator[Any]:
     errors: list[str] = []
     made.on("pageerror", lambda error: errors.append(str(error)))
     yield made
-    api = lab[0].replace("/lab/tree/{path}", "/api/kernels{path}")
-    for kernel in made.request.get(api.format(path="")).json():
-        made.request.delete(api.format(path=f"/{kernel['id']}"))
+    server, _, query = lab[0].partition("/lab/")
+    token = query.partition("?")[2]
+    for kernel in made.request.get(f"{server}/api/kernels?{token}").json():
+        made.request.delete(f"{server}/api/kernels/{kernel['id']}?{token}")
     context.close()
     assert not errors
 

@@ -71,7 +71,8 @@ def open_notebook(page: Any, lab: tuple[str, Path], name: str, *cells: str) -> P
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(made, path)
-    page.goto(address.format(path=path.name))
+    # In a workspace of its own: another's would open the notebooks that were left there.
+    page.goto(address.format(name=name))
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.evaluate(READY)
     return path
