@@ -19,7 +19,7 @@ FIRST := notebooks/00_first_steps.ipynb
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m tos_notebook.demo $(DEMO)
 	@echo "Executing $(FIRST) ..."
-	TOS_NONINTERACTIVE=1 $(BIN)/jupyter execute --timeout=600 $(FIRST)
+	TOS_NONINTERACTIVE=1 TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/jupyter execute --timeout=600 $(FIRST)
 	@echo "It ran from top to bottom. Open it with: make lab"
 
 lab: $(VENV)/lab.stamp
