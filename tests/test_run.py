@@ -376,6 +376,24 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
     assert isinstance(setting.events[-1], RunFinished)
 
 
+def test_a_validation_that_does_not_end_does_not_fail_the_run(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.validation.PATIENCE", 0.01)
+    gate = threading.Event()
+
+    def rows() -> Any:
+        gate.wait(LIMIT)
+        return (np.arange(3.0),)
+
+    run = setting.make(epochs=1)._begin(rows)
+    assert run.wait(LIMIT).state == "finished"
+    gate.set()
+    assert run._validator is not None
+    run._validator._thread.join(LIMIT)
+    assert not run._validator._thread.is_alive()
+
+
 def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setting) -> None:
     run = setting.make(epochs=1)
     setting.cluster.before = lambda job: run.repartition(3)

@@ -459,8 +459,12 @@ class Run:
         if self._validator is None:
             return
         # So that the last epoch's end has reached the validator.
-        self._bus.flush(FLUSH)
-        self._validator.finish(last=self.state in ONWARD)
+        try:
+            self._bus.flush(FLUSH)
+            self._validator.finish(last=self.state in ONWARD)
+        except WaitTimeout as error:
+            # The training itself is over and its weights are kept.
+            logger.warning("Run %s: %s", self.run_id, error)
 
     def _report_lapsed(self) -> None:
         if self._relayout is not None:

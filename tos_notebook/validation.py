@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from .data.blocks import Columns, check_columns, concatenate
 from .data.source import as_source
-from .errors import WaitTimeout
+from .errors import SessionClosed, WaitTimeout
 from .events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
 from .program.base import Program
 
@@ -124,7 +125,9 @@ class Validator:
                 message = f"{type(error).__name__}: {error}"
                 self._publish(ValidationFailed(time.time(), epoch, message))
                 return
-            self._publish(Validated(time.time(), epoch, samples, values))
+            # Nobody listens any more to what ends after `finish` has given up.
+            with suppress(SessionClosed):
+                self._publish(Validated(time.time(), epoch, samples, values))
 
     def _next(self) -> int | None:
         with self._changed:
