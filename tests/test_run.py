@@ -394,6 +394,18 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
     assert not run._validator._thread.is_alive()
 
 
+def test_a_model_that_is_evaluated_without_end_is_a_named_error(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "EVALUATION", 0.01)
+    run = setting.make(epochs=1)
+    with run._model:
+        run._begin()
+        with pytest.raises(WaitTimeout, match=r"run\.parameters\(\) returns them"):
+            run.wait(LIMIT)
+    assert not setting.program.written
+
+
 def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setting) -> None:
     run = setting.make(epochs=1)
     setting.cluster.before = lambda job: run.repartition(3)

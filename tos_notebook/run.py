@@ -41,6 +41,9 @@ Sinks = Sequence[Callable[[Any], object]]
 ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
 """States in which another epoch may begin."""
 
+EVALUATION = 600.0
+"""Seconds that the end of a run waits for an evaluation of its model under way."""
+
 FLUSH = 10.0
 """Seconds for the sinks to take what was published."""
 
@@ -450,10 +453,17 @@ class Run:
 
     def _keep(self) -> None:
         self._training.settle()
-        with self._model:
+        self._source.close()
+        if not self._model.acquire(timeout=EVALUATION):
+            raise WaitTimeout(
+                f"The model was still being evaluated {EVALUATION:g} s after the run's end, so it "
+                "does not hold the trained weights. run.parameters() returns them."
+            )
+        try:
             # Nobody pushes any more, so the center needs no copy.
             self._program.write(self._training.store.center)
-        self._source.close()
+        finally:
+            self._model.release()
 
     def _end_validation(self) -> None:
         if self._validator is None:
