@@ -19,6 +19,13 @@ from tos_notebook.errors import ConfigError, WorkerError
                 '  File "cell", line 2',
             ],
         ),
+        (
+            WorkerError("ValueError: x", "1", "host", 3, 0, [], 2, [7, 7]),
+            [
+                "WorkerError: ValueError: x  "
+                "[on executor 1 (host), partition 3, attempt 0, epoch 3, batch 7]",
+            ],
+        ),
     ],
 )
 def test_a_cell_shows_what_is_wrong_and_none_of_our_frames(

@@ -102,7 +102,7 @@ def _closed(connection: Any) -> bool:
         (finish(), None),
         (Poll(0), None),
         (Fetch(0), None),
-        (Failed("x", [], False), None),
+        (Failed("x", [], False, 0, []), None),
     ],
     ids=["Push", "Push without payload", "Finish", "Poll", "Fetch", "Failed"],
 )

@@ -119,7 +119,7 @@ def test_a_superseded_attempt_can_do_nothing_any_more() -> None:
     assert training.push(old, push(1), update(7)).status == "superseded"
     assert training.finish(old, finish(0, 1, 1)).directive is Directive.STOP
     assert training.poll(old, Poll(0)).directive is Directive.STOP
-    training.failed(old, Failed("ValueError: late", [], False))
+    training.failed(old, Failed("ValueError: late", [], False, 0, []))
     training.lost(old, "closed")
     with pytest.raises(RemoteProtocolError):
         training.rows(old)
@@ -260,7 +260,7 @@ def test_after_the_end_nothing_is_merged_told_or_let_in(end: RunEvent) -> None:
     assert (reply.status, reply.directive, value(late)) == ("skipped", Directive.STOP, 5)
     assert training.finish(member, finish(0, 1, 1)).directive is Directive.STOP
     assert training.poll(member, Poll(0)).directive is Directive.STOP
-    training.failed(member, Failed("late", [], False))
+    training.failed(member, Failed("late", [], False, 0, []))
     training.lost(member, "closed")
     with pytest.raises(SessionClosed):
         enter(training, task=1)
@@ -351,7 +351,7 @@ def test_a_pause_does_not_wait_for_a_worker_that_leaves(how: str) -> None:
     if how == "lost":
         training.lost(leaves, "gone")
     elif how == "failed":
-        training.failed(leaves, Failed("ValueError: x", [], False))
+        training.failed(leaves, Failed("ValueError: x", [], False, 0, []))
     else:
         training.finish(leaves, finish(0, 0, 0))
     assert applied(events, "pause") == 1
@@ -583,7 +583,7 @@ def test_a_combiner_s_result_that_is_not_finite_falls_under_the_policy() -> None
 
 
 def _fail(training: Training, partition: int, task: int, message: str) -> None:
-    training.failed(enter(training, partition, task), Failed(message, ["frame"], False))
+    training.failed(enter(training, partition, task), Failed(message, ["frame"], False, 0, []))
 
 
 def test_only_a_failure_that_repeats_itself_ends_the_run() -> None:
@@ -601,7 +601,9 @@ def test_only_a_failure_that_repeats_itself_ends_the_run() -> None:
 
 def test_a_failing_operation_of_the_program_ends_the_run_at_once() -> None:
     training, _ = counting_training()
-    training.failed(enter(training, 0, 0), Failed("InvalidArgumentError: a", ["frame"], True))
+    training.failed(
+        enter(training, 0, 0), Failed("InvalidArgumentError: a", ["frame"], True, 0, [])
+    )
     assert isinstance(training.error, WorkerError)
 
 

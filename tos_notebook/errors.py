@@ -35,6 +35,7 @@ that they survive the way from an executor to the driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 
 class TosError(Exception):
@@ -138,6 +139,11 @@ class WorkerError(TosError):
         Spark's attempt number of the task, from 0.
     frames : sequence of str
         The traceback as formatted lines, the user's own frames first.
+    epoch : int
+        The epoch that was being trained, from 0.
+    batches : sequence of int
+        The first and the last batch of the partition, from 0, among which it lies; they are the
+        same where it is known. Empty if no batch was being trained.
     """
 
     def __init__(
@@ -148,21 +154,46 @@ class WorkerError(TosError):
         partition: int = -1,
         attempt: int = 0,
         frames: Sequence[str] = (),
+        epoch: int = 0,
+        batches: Sequence[int] = (),
     ) -> None:
-        super().__init__(message, executor, host, partition, attempt, tuple(frames))
+        given = executor, host, partition, attempt, tuple(frames), epoch, tuple(batches)
+        super().__init__(message, *given)
         self.message = message
         self.executor = executor
         self.host = host
         self.partition = partition
         self.attempt = attempt
         self.frames = tuple(frames)
+        self.epoch = epoch
+        self.batches = tuple(batches)
 
     def __str__(self) -> str:
-        where = (
-            f"on executor {self.executor} ({self.host}), "
-            f"partition {self.partition}, attempt {self.attempt}"
-        )
-        return "\n".join([f"{self.message}  [{where}]", *self.frames])
+        return "\n".join([f"{self.message}  [on {place(self)}]", *self.frames])
+
+
+class Place(Protocol):
+    """What knows where a program or its data failed; the parameters of `WorkerError`."""
+
+    executor: str
+    host: str
+    partition: int
+    attempt: int
+    epoch: int
+    batches: tuple[int, ...]
+
+
+def place(failure: Place) -> str:
+    """Return in words where a program or its data failed."""
+    text = (
+        f"executor {failure.executor} ({failure.host}), "
+        f"partition {failure.partition}, attempt {failure.attempt}"
+    )
+    if not failure.batches:
+        return text
+    first, last = failure.batches[0], failure.batches[-1]
+    which = f"batch {first}" if first == last else f"batches {first} to {last}"
+    return f"{text}, epoch {failure.epoch + 1}, {which}"
 
 
 class InvalidTransition(TosError):

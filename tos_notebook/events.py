@@ -152,6 +152,9 @@ class WorkerFailed(Event):
     host: str
     message: str
     frames: tuple[str, ...]
+    epoch: int
+    batches: tuple[int, ...]
+    """The first and the last batch among which it lies, from 0; empty while reading the data."""
 
 
 @dataclass(slots=True)

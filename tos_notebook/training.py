@@ -354,7 +354,13 @@ class Training:
         What a superseded attempt raises counts for nothing, nor what comes after the end.
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
-        error = WorkerError(message.message, **member.who(), frames=message.frames)
+        error = WorkerError(
+            message.message,
+            **member.who(),
+            frames=message.frames,
+            epoch=message.epoch,
+            batches=message.batches,
+        )
         with self._lock:
             if not self._roster.is_current(member) or not self.machine.active:
                 return leave
@@ -364,7 +370,12 @@ class Training:
             self.failures.append(error)
             self._publish(
                 WorkerFailed(
-                    time.time(), **member.who(), message=error.message, frames=error.frames
+                    time.time(),
+                    **member.who(),
+                    message=error.message,
+                    frames=error.frames,
+                    epoch=error.epoch,
+                    batches=error.batches,
                 )
             )
             self._roster.leave(member)

@@ -64,7 +64,7 @@ function fail(): void {
   kernel.worker(2).state = "lost";
   kernel.error = {
     message: "ValueError: Expected 784 columns in a record, got 783.",
-    ...{ executor: "1", partition: 2, attempt: 0 },
+    where: "executor 1 (node), partition 2, attempt 0, epoch 3, batch 14",
     frames: ['File "<cell 7>", line 12, in normalise', "    return row.reshape(28, 28) / 255.0"],
     rest: Array.from({ length: 30 }, (_, i) => `  at org.apache.spark.Frame${i}`).join("\n"),
   };

@@ -22,20 +22,9 @@ export class ErrorPane {
   }
 }
 
-/** Where it happened, as far as it is known. */
-export function place({ executor, partition, attempt }: WorkerError): string {
-  const parts = [
-    executor === null ? "" : `executor ${executor}`,
-    partition === null ? "" : `partition ${partition}`,
-    attempt === null ? "" : `attempt ${attempt}`,
-  ];
-  return parts.filter((part) => part !== "").join(", ");
-}
-
 function contents(error: WorkerError): Node[] {
-  const where = place(error);
   const nodes: Node[] = [h("p", { class: "tos-error-message" }, error.message)];
-  if (where) nodes.push(h("p", { class: "tos-caption" }, `On ${where}.`));
+  if (error.where) nodes.push(h("p", { class: "tos-caption" }, `On ${error.where}.`));
   if (error.frames.length > 0)
     nodes.push(h("pre", { tabindex: 0 }, error.frames.map((frame) => frame.trimEnd()).join("\n")));
   if (error.rest) {

@@ -11,9 +11,7 @@ export { AXIS_ROWS, LANE_ROWS, Table };
 
 export interface WorkerError {
   message: string;
-  executor: string | null;
-  partition: number | null;
-  attempt: number | null;
+  where: string | null;
   frames: string[];
   rest: string | null;
 }

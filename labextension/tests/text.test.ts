@@ -1,6 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
 
-import { place } from "../src/error";
 import { bytes, count, duration, number, short } from "../src/format";
 import { lines } from "../src/log";
 import { stragglerText } from "../src/table";
@@ -45,11 +44,6 @@ it("commands stand in the log in the order of time", () => {
   const log = [{ time: 5, level: "warning" as const, text: "late" }];
   const commands = [{ time: 2, command: "pause", detail: "", stage: "in force" as const }];
   expect(lines({ log, commands }).map(({ text }) => text)).toEqual(["pause: in force", "late"]);
-});
-
-it("an error says where it happened as far as that is known", () => {
-  const error = { message: "", frames: [], rest: null, executor: "1", partition: null, attempt: 2 };
-  expect(place(error)).toBe("executor 1, attempt 2");
 });
 
 it("the page's theme counts before the system's", () => {

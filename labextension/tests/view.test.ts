@@ -111,12 +111,13 @@ describe("a view", () => {
 
   it("shows the user's own lines first when a worker failed", () => {
     const error = {
-      ...{ message: "ValueError: no", executor: "1", partition: 2, attempt: 0 },
+      ...{ message: "ValueError: no", where: "executor 1 (node), partition 2" },
       ...{ frames: ["line 12"], rest: "<b>java</b>" },
     };
     snapshot([1], { state: "failed", error });
     page.frame();
     expect(text('[data-tos="error"] p')).toBe("ValueError: no");
+    expect(text('[data-tos="error"] .tos-caption')).toBe("On executor 1 (node), partition 2.");
     expect(text('[data-tos="error"] pre')).toBe("line 12");
     expect(text('[data-tos="error"] details pre')).toBe("<b>java</b>");
     expect(text('[data-tos="status"]')).toContain("Run 3 has failed");

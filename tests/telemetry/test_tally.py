@@ -93,6 +93,6 @@ def test_each_lost_attempt_counts() -> None:
 
 
 def test_failure_and_loss_of_one_attempt_count_once() -> None:
-    failed = WorkerFailed(1.0, 0, 0, "1", "node", "ValueError: x", ())
+    failed = WorkerFailed(1.0, 0, 0, "1", "node", "ValueError: x", (), 0, ())
     counted = tally(joined(), failed, lost())
     assert counted.workers["1", "node", 0].lost == 1

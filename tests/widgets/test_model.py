@@ -40,7 +40,7 @@ def running(samples: int | None = 1000, epochs: int = 5) -> RunModel:
 
 
 def failed_worker(time: float = 2.0, message: str = "ZeroDivisionError: by zero") -> WorkerFailed:
-    return WorkerFailed(time, 1, 0, "3", "node", message, FRAMES)
+    return WorkerFailed(time, 1, 0, "3", "node", message, FRAMES, 2, (7, 7))
 
 
 def test_before_anything_happened_there_is_a_snapshot() -> None:
@@ -215,9 +215,7 @@ def test_a_workers_error_is_the_runs_once_it_failed() -> None:
     model(StateChanged(2.0, "failed"))
     expected = {
         "message": "ZeroDivisionError: by zero",
-        "executor": "3",
-        "partition": 1,
-        "attempt": 0,
+        "where": "executor 3 (node), partition 1, attempt 0, epoch 3, batch 7",
         "frames": [FRAMES[0]],
         "rest": FRAMES[1],
     }
@@ -232,7 +230,7 @@ def test_an_error_that_no_worker_raised_is_folded_after_its_first_line() -> None
     model(RunFinished(3.0, "failed", "TosError: Spark gave up\nat java.lang.Thread"))
     error = state(model)["run"]["error"]
     assert (error["message"], error["rest"]) == ("TosError: Spark gave up", "at java.lang.Thread")
-    assert error["executor"] is None
+    assert error["where"] is None
 
 
 def test_after_the_end_time_stands_still() -> None:

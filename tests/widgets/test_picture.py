@@ -72,7 +72,7 @@ def test_it_is_small_whatever_the_run_was_like() -> None:
         event = milestone(n / 10, partition=n % 300, loss=1 + n % 7, executor=str(n % 300))
         event.host = "a-host-with-a-long-name.example.org" * 10
         model(event)
-    error = WorkerFailed(1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50)
+    error = WorkerFailed(1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50, 0, ())
     model(error)
     model(RunFinished(3000.0, "failed", error.message))
     page = html(model)
@@ -86,7 +86,8 @@ def test_whatever_others_wrote_is_escaped() -> None:
     run.run_id = NASTY
     run.master = NASTY
     model = trained(executor=NASTY, host=NASTY)
-    model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, (NASTY, f'File "/site-packages/{NASTY}')))
+    frames = NASTY, f'File "/site-packages/{NASTY}'
+    model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
     model(RunFinished(3.0, "failed", NASTY))
     page = Result(run, model)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
     assert "<script" not in page
@@ -96,12 +97,12 @@ def test_whatever_others_wrote_is_escaped() -> None:
 def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     model = trained()
     frames = ('  File "cell.py", line 3, in f\n    x / 0', '  File "/a/site-packages/b.py", line 1')
-    model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames))
+    model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39)))
     model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
     page = html(model)
     before, folded = page.split("<details>")
     assert "ZeroDivisionError: by zero" in before
-    assert "executor 7, partition 4, attempt 1" in before
+    assert "executor 7 (h), partition 4, attempt 1, epoch 2, batches 30 to 39" in before
     assert "x / 0" in before
     assert "site-packages" in folded
     assert "site-packages" not in before

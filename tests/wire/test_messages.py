@@ -128,7 +128,7 @@ def test_a_body_of_another_form_is_refused_by_name(body: bytes) -> None:
         (Rows("uint8", [1]), "shape", "[true]"),
         (Rows("uint8", [1]), "dtype", "1"),
         (Proceed(Directive.GO, 1, None), "directive", '"run"'),
-        (Failed("x", [], False), "frames", "[1]"),
+        (Failed("x", [], False, 0, []), "frames", "[1]"),
     ],
 )
 def test_a_field_that_does_not_fit_is_named(example: Any, field: str, wrong: str) -> None:
@@ -211,7 +211,7 @@ def test_every_error_of_the_package_has_a_refusal() -> None:
             error.args = ("text",)
             for name in ("message", "executor", "host", "state", "command", "reason"):
                 error.__dict__[name] = "text"
-            error.__dict__.update(partition=0, attempt=0, frames=())
+            error.__dict__.update(partition=0, attempt=0, frames=(), epoch=0, batches=())
             assert "text" in error_of(refusal_of(error)).args[0]
 
 

@@ -22,6 +22,7 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
+from tos_notebook.params import Array
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed
 from tos_notebook.worker import failure
 from tos_notebook.worker.failure import describe
@@ -92,6 +93,37 @@ def test_the_program_s_error_comes_with_the_user_s_frames_first(
     assert training.machine.active
 
 
+class Refusing(Counting):
+    """Raises at a row's value, or once so many rows were counted."""
+
+    def __init__(self, value: float = np.inf, rows: float = np.inf) -> None:
+        super().__init__()
+        self.value, self.rows = value, rows
+
+    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+        if self.value in batch[0] or parameters["rows"] >= self.rows:
+            raise ValueError("refused")
+        return super().step(parameters, batch)
+
+
+@pytest.mark.parametrize(
+    ("program", "batches"),
+    [(Refusing(value=8), (7, 7)), (Refusing(rows=8), (5, 9)), (Refusing(value=10), (9, 9))],
+    ids=["a row", "the parameters", "the last row"],
+)
+def test_the_batch_that_the_program_refuses_is_found_among_those_of_a_milestone(
+    serve: Any, program: Refusing, batches: tuple[int, int]
+) -> None:
+    training, events = counting_training(rows=12, sync_interval=5)
+    with pytest.raises(ValueError, match="refused"):
+        serve(training).work(program, columns=1)
+    (error,) = training.failures
+    assert (error.epoch, error.batches) == (0, batches)
+    (event,) = of(WorkerFailed, events)
+    assert (event.epoch, event.batches) == (0, batches)
+    assert center(training) == {"total": 15.0, "rows": 5}
+
+
 def test_an_error_of_the_data_is_told_like_one_of_the_program(
     serve: Any, users: ModuleType
 ) -> None:
@@ -100,6 +132,7 @@ def test_an_error_of_the_data_is_told_like_one_of_the_program(
         serve(training).work(Counting(), blocks=users.rows(numbers(4)))
     (error,) = training.failures
     assert error.message == "KeyError: 'no such file'"
+    assert error.batches == ()
     assert "in rows" in next(frame for frame in error.frames if "users.py" in frame)
 
 

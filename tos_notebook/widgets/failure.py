@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from ..errors import place
 from ..events import WorkerFailed
 
 REST = 16_000
@@ -31,21 +32,18 @@ def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        With keys message, executor, partition, attempt, frames (the user's
-        own), rest (text, may be empty).
+        With keys message, where (None if no worker is to blame), frames (the user's own), rest
+        (text, may be empty).
     """
     if event is None or (text is not None and not text.startswith(event.message)):
         first, _, rest = (text or "").partition("\n")
-        nothing = dict.fromkeys(("executor", "partition", "attempt"))
-        return {"message": first, **nothing, "frames": [], "rest": rest[:REST]}
+        return {"message": first, "where": None, "frames": [], "rest": rest[:REST]}
     message, _, more = event.message.partition("\n")
     own, others = _split(event.frames)
     rest = "\n".join(part for part in (more, *others) if part)
     return {
         "message": message,
-        "executor": event.executor,
-        "partition": event.partition,
-        "attempt": event.attempt,
+        "where": place(event),
         "frames": own,
         "rest": rest[:REST],
     }

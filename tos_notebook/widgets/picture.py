@@ -191,12 +191,7 @@ def _cell(key: str, value: Any) -> str:
 
 
 def _where(error: dict[str, Any]) -> str:
-    if error["executor"] is None:
-        return ""
-    return (
-        f" (executor {error['executor']}, partition {error['partition']}, "
-        f"attempt {error['attempt']})"
-    )
+    return f" ({error['where'][:MOST_TEXT]})" if error["where"] else ""
 
 
 def _error(error: dict[str, Any] | None) -> str:

@@ -123,12 +123,15 @@ class Poll:
 class Failed:
     """The program or the data raised: the exception's text and its traceback's lines.
 
-    `in_program`: it was an operation of the program, which would fail again.
+    `in_program`: it was an operation of the program, which would fail again. `batches`: the first
+    and the last of those of `epoch` among which it lies, from 0; empty while reading the data.
     """
 
     message: str
     frames: list[str]
     in_program: bool
+    epoch: int
+    batches: list[int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ from .failure import describe
 
 Answer = TypeVar("Answer")
 
+SEARCH = 1.0
+"""Seconds for finding the batch that the program refuses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -117,6 +120,7 @@ class Worker:
         self._version = 0
         self._waited = 0.0
         self._exchanged = 0.0
+        self._failed_at: tuple[int, list[int]] = (0, [])
 
     def run(self, blocks: Iterable[Columns]) -> None:
         """Train over the partition's rows until the job's last epoch, or until told to leave.
@@ -147,7 +151,7 @@ class Worker:
                 if own is not None:
                     # The traceback only leads into TensorFlow.
                     message, frames = own[0], own[1] or frames
-                self._ask(Failed(message, frames, in_program=own is not None), Proceed)
+                self._ask(Failed(message, frames, own is not None, *self._failed_at), Proceed)
             raise
 
     def _open(self) -> Joined:
@@ -181,10 +185,10 @@ class Worker:
         feed = _Feed(columns, order)
         while steps < batches:
             batch = self._batch(feed, steps)
-            count = -(-len(batch[0]) // plan.batch_size)
+            count = self._steps(batch)
             # The next rows are collected while the server merges.
             directive = self._milestone(
-                epoch, sequence, count, batch, partial(self._batch, feed, steps + count)
+                epoch, sequence, steps, batch, partial(self._batch, feed, steps + count)
             )
             if not self._goes_on(directive):
                 return False
@@ -203,18 +207,22 @@ class Worker:
         self,
         epoch: int,
         sequence: int,
-        steps: int,
+        first: int,
         batch: Columns,
         meanwhile: Callable[[], object],
     ) -> Directive:
         began = self._clock()
-        trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
+        try:
+            trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
+        except Exception:
+            self._failed_at = epoch, self._failing_batches(first, batch)
+            raise
         computed = self._clock()
         finite = self._write_update(trained.parameters)
         push = Push(
             epoch=epoch,
             sequence=sequence,
-            steps=steps,
+            steps=self._steps(batch),
             samples=len(batch[0]),
             base_version=self._version,
             settings_version=self._settings_version,
@@ -236,6 +244,26 @@ class Worker:
         self._version = reply.version
         self._adopt_settings(reply.settings_version, reply.settings)
         return reply.directive
+
+    def _steps(self, batch: Columns) -> int:
+        return -(-len(batch[0]) // self._plan.batch_size)
+
+    def _failing_batches(self, first: int, batch: Columns) -> list[int]:
+        """Return the first and last of the batches, of which the program refused one.
+
+        Each alone from where they all began, for as long as somebody may wait for the error.
+        """
+        size, end = self._plan.batch_size, self._clock() + SEARCH
+        count = self._steps(batch)
+        for number in range(count) if count > 1 else ():
+            if self._clock() > end:
+                break
+            alone = tuple(column[number * size : (number + 1) * size] for column in batch)
+            try:
+                self._runner.train(self._vectors, alone, size)
+            except Exception:
+                return [first + number] * 2
+        return [first, first + count - 1]
 
     def _exchange(self, push: Push, meanwhile: Callable[[], object]) -> Reply:
         buffer = None if self._shared else self._buffer
