@@ -23,7 +23,7 @@ PACKAGE = "tos_notebook"
 
 _ARCHIVE = "tos_notebook.zip"
 
-REQUIRED = ("numpy", "tensorflow", "keras")
+REQUIRED = ("numpy", "tensorflow")
 """What a worker must be able to import, in the driver's versions."""
 
 WARM_UP_TIMEOUT = 180.0
@@ -215,6 +215,12 @@ def make_probe(names: Sequence[str], cores: int) -> Callable[[Iterable[Any]], An
         stderr, quiet = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 2)
         try:
+            try:
+                # It leaves out what TensorFlow would load on its own account.
+                runner = importlib.import_module("tos_notebook.program.runner")
+            except Exception:
+                # Named below, one by one.
+                runner = None
             for name in names:
                 try:
                     packages[name] = str(getattr(importlib.import_module(name), "__version__", ""))
@@ -224,14 +230,9 @@ def make_probe(names: Sequence[str], cores: int) -> Callable[[Iterable[Any]], An
             os.dup2(stderr, 2)
             os.close(stderr)
             os.close(quiet)
-        if not missing:
-            try:
-                runner = importlib.import_module("tos_notebook.program.runner")
-            except ImportError:
-                runner = None
-            configure = getattr(runner, "configure_threads", None)
-            if configure is not None:
-                configure(cores)
+        configure = getattr(runner, "configure_threads", None)
+        if configure is not None:
+            configure(cores)
         yield {
             "host": socket.gethostname(),
             "pid": os.getpid(),

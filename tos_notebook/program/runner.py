@@ -15,11 +15,13 @@ import numpy as np
 from ..errors import InvalidTransition
 from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
+from .lean import without_keras
 from .quiet import quiet
 from .spec import Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-import tensorflow as tf
+with without_keras():
+    import tensorflow as tf
 
 from .eager import eagerly
 
