@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .run import Run
     from .session import TrainingSession, runs
     from .telemetry.compare import compare
+    from .widgets import view
 
 _HOMES = {
     "Run": ".run",
@@ -30,6 +31,7 @@ _HOMES = {
     "events": "",
     "load_ipython_extension": ".magics",
     "runs": ".session",
+    "view": ".widgets",
     "unload_ipython_extension": ".magics",
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "errors",
     "events",
     "runs",
+    "view",
 ]
 
 

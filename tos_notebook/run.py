@@ -22,7 +22,7 @@ from .data.partitioners import Partitioner, RandomPartitioner
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
 from .events import CommandApplied, CommandLapsed, Repartitioned, RunFinished, RunStarted
-from .telemetry.bus import EventBus
+from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
 from .validation import Validator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Sinks = Sequence[Callable[[Any], object]]
+Sinks = Sequence[Sink]
 
 ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
 """States in which another epoch may begin."""
@@ -147,6 +147,11 @@ class Run:
         return self
 
     # -- looking ----------------------------------------------------------------------
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """Who hears of its events."""
+        return self._bus.sinks
 
     @property
     def state(self) -> str:

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ from .program.capture import capture
 from .ps.store import Store
 from .run import Run, RunPlan, Sinks
 from .server import ParameterServer
-from .telemetry.bus import EventBus
+from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
 from .transport.auth import new_secret
@@ -33,6 +34,9 @@ from .worker.task import Task
 
 _run_numbers = itertools.count(1)
 _runs: list[weakref.ref[Run]] = []
+
+watchers: list[Callable[[], Sink]] = []
+"""Each is called for every run that starts, and returns a sink for it."""
 
 
 def runs() -> list[Run]:
@@ -220,7 +224,7 @@ class TrainingSession:
         initial = self.program.read()
         self._storage.write(f"{run_id}.initial", initial.data)
         history = History()
-        bus = EventBus([history, *sinks])
+        bus = EventBus([history, *sinks, *(make() for make in watchers)])
         training = Training(
             run_id,
             Store(self.program.layout, initial, self._combiner),

@@ -19,6 +19,7 @@ from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.program.base import Program
 from tos_notebook.program.spec import FeedSpec
+from tos_notebook.widgets import RunModel
 
 
 @pytest.fixture(scope="module")
@@ -178,20 +179,16 @@ class Engine:
     def widgets(self) -> ModuleType:
         module = ModuleType("tos_notebook.widgets")
 
-        class RunModel:
-            def __call__(self, event: Any) -> None:
-                """Take an event."""
-
-        def view(run: Any, model: Any) -> Any:
+        def view(run: Any) -> Any:
             return SimpleNamespace(
-                show=lambda: self.shown.append((run, model)),
+                show=lambda: self.shown.append(run),
                 wait=lambda timeout: self.settled.append(run),
             )
 
-        def result(run: Any, model: Any) -> str:
+        def result(run: Any) -> str:
             return f"result of run {run.number}"
 
-        vars(module).update(RunModel=RunModel, RunView=view, Result=result)
+        vars(module).update(view=view, Result=result, RunModel=RunModel)
         return module
 
 

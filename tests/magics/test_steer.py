@@ -60,6 +60,14 @@ def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
     assert "sync interval 10, combiner 'DynSGD', learning rate 0.1" in output
 
 
+def test_a_view_is_shown_of_the_run_that_is_named(
+    cells: Cells, engine: Engine, runs: list[Any]
+) -> None:
+    cells("%tos_view")
+    cells("%tos_view --run 1")
+    assert engine.shown == [runs[1], runs[0]]
+
+
 def test_status_of_a_failed_run_says_why(cells: Cells, runs: list[Any]) -> None:
     runs[1].end("failed", WorkerError("ValueError: boom"))
     assert "WorkerError: ValueError: boom" in cells("%tos_status")

@@ -31,7 +31,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     }  # fmt: skip
     assert session.data is cells.space["train"]
     validation = session.started.pop("validation")
-    assert session.started.pop("sinks") == [engine.shown[0][1]]
+    assert session.started.pop("sinks") == []
     assert validation[0] is cells.space["x"]
     assert validation[1] is cells.space["y"]
     assert session.epochs == 3
@@ -39,7 +39,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
-    assert [run for run, _ in engine.shown] == engine.runs
+    assert engine.shown == engine.runs
     assert "10 in 2 tensors, 40 B" in output
     assert "x float32 (?, 4), y" in output
     assert "Training 3 epochs on train" in output
@@ -142,7 +142,7 @@ def test_without_anybody_looking_it_waits_and_shows_the_result(
     engine.on_start = lambda run: setattr(run, "waiting", run.end)
     assert "result of run 1" in cells(LINE)
     assert not engine.shown
-    assert len(engine.sessions[0].started["sinks"]) == 2
+    assert len(engine.sessions[0].started["sinks"]) == 1
 
 
 @pytest.mark.parametrize("value", ["", "0"])

@@ -14,6 +14,7 @@ import pytest
 import tos_notebook
 from tests.magics.conftest import Cells, Engine
 from tos_notebook.errors import InvalidTransition
+from tos_notebook.widgets import RunModel
 
 MISSION = Path(__file__).parents[1] / "tensorspark" / "mission_program.py"
 """The original's MNIST program."""
@@ -59,6 +60,7 @@ def test_keras_cell(cells: Cells, real: dict[str, Any]) -> None:
     assert f"result of run {real['mine'].number}" in output
     run, model = real["mine"], real["model"]
     assert run.state == "finished"
+    assert any(isinstance(sink, RunModel) for sink in run.sinks)
     assert model.evaluate(real["x"], real["y"], verbose=0)[1] > 0.8
     assert run.evaluate(real["x"], real["y"])["accuracy"] > 0.8
     with pytest.raises(InvalidTransition):

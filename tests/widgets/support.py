@@ -29,7 +29,8 @@ FACTS = {
 class FakeRun:
     """Has what a view uses of a run, and notes what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *sinks: Callable[[Any], object]) -> None:
+        self.sinks = sinks
         self.run_id, self.number = "run-1", 1
         self.has_learning_rate = True
         self.master = "local[2]"

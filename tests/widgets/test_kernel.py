@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import queue
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client import KernelManager
+
+from tests.front_end import Client, started_kernel
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 60.0
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 SETUP = """
@@ -33,20 +30,21 @@ def set_and_note(trait, instance, value):
 traitlets.TraitType.set = set_and_note
 
 class Run(FakeRun):
-    def __init__(self):
-        super().__init__()
+    def __init__(self, *sinks):
+        super().__init__(*sinks)
         self.paused = threading.Event()
     def pause(self):
         super().pause()
         self.paused.set()
 """
 SHOW = """
-run, model = Run(), RunModel()
+model = RunModel()
+run = Run(model)
 began = time.time()
 for event in (started(began), StateChanged(began, "running"), joined(began)):
     model(event)
 model(milestone(began + 0.1))
-view = RunView(run, model)
+view = RunView(run)
 view.show()
 """
 END = """
@@ -57,108 +55,11 @@ assert view.wait(10)
 """
 
 
-class Client:
-    """A front end's half of the kernel's channels."""
-
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-        self.seen: list[dict[str, Any]] = []
-
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first message so far or from now on that is wanted."""
-        for message in self.seen:
-            if wanted(message):
-                return message
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end:
-            try:
-                message = self._kernel.get_iopub_msg(timeout=end - time.monotonic())
-            except queue.Empty:
-                break
-            self.seen.append(message)
-            if wanted(message):
-                return message
-        raise AssertionError(f"It did not come; seen: {[m['msg_type'] for m in self.seen]}")
-
-    def start(self, code: str) -> str:
-        request: str = self._kernel.execute(code)
-        return request
-
-    def idle(self, request: str) -> None:
-        self.until(
-            lambda m: (
-                m["msg_type"] == "status"
-                and m["content"]["execution_state"] == "idle"
-                and m["parent_header"].get("msg_id") == request
-            )
-        )
-
-    def run(self, code: str) -> str:
-        """Execute a cell to its end; return its message's id."""
-        request = self.start(code)
-        self.idle(request)
-        errors = [m["content"]["traceback"] for m in self.of(request, "error")]
-        assert not errors, "\n".join(errors[0])
-        return request
-
-    def of(self, request: str, kind: str) -> list[dict[str, Any]]:
-        return [
-            m
-            for m in self.seen
-            if m["parent_header"].get("msg_id") == request and m["msg_type"] == kind
-        ]
-
-    def subshell(self) -> str:
-        message = self._kernel.session.msg("create_subshell_request")
-        self._kernel.control_channel.send(message)
-        reply = self._kernel.get_control_msg(timeout=LIMIT)
-        return str(reply["content"]["subshell_id"])
-
-    def send(self, comm: str, content: dict[str, Any], subshell: str) -> None:
-        data = {"method": "custom", "content": content}
-        message = self._kernel.session.msg("comm_msg", {"comm_id": comm, "data": data})
-        message["header"]["subshell_id"] = subshell
-        self._kernel.shell_channel.send(message)
-
-    def custom(self, comm: str, kind: str, after: int = 0) -> dict[str, Any]:
-        """Return the first custom message of a kind on a comm."""
-        found = self.until(
-            lambda m: (
-                m["msg_type"] == "comm_msg"
-                and m["content"]["comm_id"] == comm
-                and m["content"]["data"].get("method") == "custom"
-                and m["content"]["data"]["content"]["type"] == kind
-                and m["content"]["data"]["content"].get("seq", after) >= after
-            )
-        )
-        content: dict[str, Any] = found["content"]["data"]["content"]
-        return content
-
-
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Client]:
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(ROOT))
-    client = manager.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=LIMIT)
-        made = Client(client)
+    with started_kernel(ROOT) as made:
         made.run(SETUP)
         yield made
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-
-
-def channels(kernel: Client, request: str) -> tuple[str, str]:
-    """Return the ids of the stream and the control comm that a cell opened."""
-    states = {
-        m["content"]["comm_id"]: m["content"]["data"]["state"]
-        for m in kernel.of(request, "comm_open")
-    }
-    stream = next(comm for comm, state in states.items() if "control" in state)
-    return stream, states[stream]["control"].removeprefix("IPY_MODEL_")
 
 
 @pytest.fixture
@@ -166,7 +67,7 @@ def shown(kernel: Client) -> tuple[str, str, str]:
     """The cell that shows a view, and the ids of its stream and its control comm."""
     kernel.seen.clear()
     request = kernel.run(SHOW)
-    return request, *channels(kernel, request)
+    return request, *kernel.view(request)
 
 
 def test_a_hello_is_followed_by_a_snapshot_and_deltas(
@@ -210,7 +111,7 @@ def test_a_cell_that_shows_a_view_and_waits_does_not_keep_it_from_moving(kernel:
     kernel.seen.clear()
     busy = kernel.start(SHOW + "assert run.paused.wait(30)")
     kernel.until(lambda m: m["msg_type"] == "display_data")
-    stream, control = channels(kernel, busy)
+    stream, control = kernel.view(busy)
     # Two front ends one after the other, as with a reload of the page: two subshells.
     for shell in (kernel.subshell(), kernel.subshell()):
         kernel.send(control, {"type": "hello", "view": "a"}, shell)

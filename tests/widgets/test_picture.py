@@ -33,7 +33,7 @@ def trained(milestones: int = 20, workers: int = 2, **changes: Any) -> RunModel:
 
 
 def bundle(model: RunModel) -> dict[str, str]:
-    return Result(FakeRun(), model)._repr_mimebundle_()  # type: ignore[arg-type]
+    return Result(FakeRun(model))._repr_mimebundle_()  # type: ignore[arg-type]
 
 
 def html(model: RunModel) -> str:
@@ -82,14 +82,14 @@ def test_it_is_small_whatever_the_run_was_like() -> None:
 
 
 def test_whatever_others_wrote_is_escaped() -> None:
-    run = FakeRun()
+    model = trained(executor=NASTY, host=NASTY)
+    run = FakeRun(model)
     run.run_id = NASTY
     run.master = NASTY
-    model = trained(executor=NASTY, host=NASTY)
     frames = NASTY, f'File "/site-packages/{NASTY}'
     model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
     model(RunFinished(3.0, "failed", NASTY))
-    page = Result(run, model)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
     assert "<script" not in page
     assert "&lt;script" in page
 

@@ -12,10 +12,11 @@ import pytest
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun, Front
 from tos_notebook import widgets
+from tos_notebook.errors import ConfigError
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.widgets import RunModel, RunView
 from tos_notebook.widgets.comms import STATIC, RunControl, RunStream
-from tos_notebook.widgets.view import WIDGET
+from tos_notebook.widgets.run_view import WIDGET
 
 
 class ByHand:
@@ -36,14 +37,15 @@ class ByHand:
 
 class Stage:
     def __init__(self) -> None:
-        self.run, self.model, self.pump = FakeRun(), RunModel(), ByHand()
+        self.model, self.pump = RunModel(), ByHand()
+        self.run = FakeRun(self.model)
         self.model(started(self.pump.now))
         self.model(StateChanged(self.pump.now, "running"))
         self.views: list[RunView] = []
 
     def view(self) -> tuple[RunView, Front, Front]:
         """Return a view, and what it sends on its stream and on its control channel."""
-        view = RunView(self.run, self.model, self.pump)  # type: ignore[arg-type]
+        view = RunView(self.run, self.pump)  # type: ignore[arg-type]
         stream, control = Front(), Front()
         view._feed._send = stream
         answers = control.messages
@@ -180,18 +182,6 @@ def test_a_view_does_not_keep_a_run_that_is_over(stage: Stage) -> None:
     assert "finished" in view._repr_mimebundle_()["text/plain"]
 
 
-def test_start_gives_a_run_and_its_view(stage: Stage) -> None:
-    asked: dict[str, Any] = {}
-
-    class Session:
-        def start(self, data: Any, epochs: int, sinks: Any, **options: Any) -> FakeRun:
-            asked.update(options, data=data, epochs=epochs, sinks=sinks)
-            return stage.run
-
-    other: Any = lambda event: None  # noqa: E731
-    run, view = widgets.start(Session(), "x", 3, sinks=[other], seed=5)  # type: ignore[arg-type]
-    stage.run.active = False
-    view.close()
-    assert run is stage.run
-    assert asked == {"data": "x", "epochs": 3, "seed": 5, "sinks": [view.model, other]}
-    assert view.wait(10)
+def test_a_run_that_nobody_watched_has_no_view() -> None:
+    with pytest.raises(ConfigError, match="%load_ext tos_notebook"):
+        widgets.view(FakeRun(lambda event: None))  # type: ignore[arg-type]

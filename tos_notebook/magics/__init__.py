@@ -124,6 +124,22 @@ class TosMagics(Magics):
 
     @line_magic
     @documented
+    def tos_view(self, line: str) -> None:
+        """Show the live view of a run in this cell; of one that has ended, its picture.
+
+        Any number of views of a run work side by side.
+
+        Examples
+        --------
+        ::
+
+            %tos_view
+            %tos_view --run 2
+        """
+        self._steer("tos_view", line)
+
+    @line_magic
+    @documented
     def tos_pause(self, line: str) -> None:
         """Let every worker of a run wait at its next milestone.
 
@@ -265,14 +281,18 @@ def load_ipython_extension(ip: Any) -> None:
     ----------
     ip : InteractiveShell
     """
+    from .. import session
+    from ..widgets import RunModel
+
     unload_ipython_extension(ip)
+    session.watchers.append(RunModel)
     magics = TosMagics(ip)
     ip.register_magics(magics)
     ip.Completer.custom_matchers.append(magics.matcher)
 
 
 def unload_ipython_extension(ip: Any) -> None:
-    """Take the magics away again; runs go on.
+    """Take the magics away again; runs go on, and further ones are not watched.
 
     Parameters
     ----------
@@ -282,6 +302,10 @@ def unload_ipython_extension(ip: Any) -> None:
     magics = registry.pop(TosMagics.__name__, None)
     if magics is None:
         return
+    from .. import session
+    from ..widgets import RunModel
+
+    session.watchers.remove(RunModel)
     ip.Completer.custom_matchers.remove(magics.matcher)
     ip.configurables.remove(magics)
     for kind, names in TosMagics.magics.items():

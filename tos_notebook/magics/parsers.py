@@ -101,7 +101,7 @@ def _steering(name: str) -> Parser:
 
 
 def _all() -> dict[str, Parser]:
-    plain = ("tos_status", "tos_pause", "tos_resume", "tos_stop")
+    plain = ("tos_status", "tos_view", "tos_pause", "tos_resume", "tos_stop")
     parsers = {name: _steering(name) for name in plain}
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_runs": Parser("%tos_runs")}
     text = "of the next epochs"

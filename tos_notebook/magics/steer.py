@@ -120,6 +120,13 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
         say(f"  {type(error).__name__}: {error}")
 
 
+def view(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Show the live view of a run, or how it ended."""
+    from .. import widgets
+
+    widgets.view(run).show()
+
+
 def failure(run: Any) -> TosError | None:
     """Return what ended a run, if it failed."""
     if run.active:
@@ -146,6 +153,7 @@ def runs_table() -> pd.DataFrame | None:
 
 ACTIONS: Mapping[str, Callable[[Any, Mapping[str, Any], Namespace], None]] = {
     "tos_status": status,
+    "tos_view": view,
     "tos_pause": pause,
     "tos_resume": resume,
     "tos_stop": stop,

@@ -37,14 +37,11 @@ class Launched:
     Parameters
     ----------
     run : Run
-    model : RunModel
-        What its views show.
     closer : Thread
         Closes its session when it has ended.
     """
 
     run: Any
-    model: Any
     closer: threading.Thread
 
 
@@ -106,7 +103,6 @@ class Trainer:
         return Names(space, run_cell(self._shell, cell, f"%%tos_train {line}".rstrip()))
 
     def _launch(self, made: Captured, names: Names, options: Namespace) -> Launched:
-        from .. import widgets
         from ..session import TrainingSession
         from ..telemetry.progress import ProgressLine
 
@@ -115,19 +111,16 @@ class Trainer:
         settings = {name: getattr(options, name) for name in SESSION}
         settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         say(*made.lines(), _plan(options))
-        model = widgets.RunModel()
-        sinks: list[Any] = [model]
-        if is_noninteractive():
-            sinks.append(ProgressLine(sys.stdout))
+        sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         session = TrainingSession(spark, made.program, **settings)
         try:
             run = session.start(epochs=options.epochs, sinks=sinks, **wanted)
         except BaseException:
             session.close()
             raise
-        return self._keep(run, model, session, options)
+        return self._keep(run, session, options)
 
-    def _keep(self, run: Any, model: Any, session: Any, options: Namespace) -> Launched:
+    def _keep(self, run: Any, session: Any, options: Namespace) -> Launched:
         """Bind the run, and close its session when it has ended."""
 
         def close() -> None:
@@ -138,7 +131,7 @@ class Trainer:
         self._shell.user_ns[options.output] = run
         closer = threading.Thread(target=close, name=f"tos-close-{run.number}", daemon=True)
         closer.start()
-        return Launched(run, model, closer)
+        return Launched(run, closer)
 
     def _settle(self, before: Launched, options: Namespace) -> bool:
         """Decide about the run that the same cell started; return whether to start another."""
@@ -148,7 +141,7 @@ class Trainer:
         choice = ask(run) if options.if_running == "ask" else options.if_running
         if choice == "attach":
             self._shell.user_ns[options.output] = run
-            widgets.RunView(run, before.model).show()
+            widgets.view(run).show()
             return False
         _stop(run)
         say(f"Run {run.number} is {run.state}; its weights are kept.")
@@ -159,12 +152,12 @@ def _show(launched: Launched, options: Namespace) -> None:
     """Show a run while it trains; where nobody looks, what became of it."""
     from .. import widgets
 
-    run, model = launched.run, launched.model
+    run = launched.run
     if is_noninteractive():
         if _wait(launched, options):
-            display(widgets.Result(run, model))
+            display(widgets.Result(run))
         return
-    view = widgets.RunView(run, model)
+    view = widgets.view(run)
     view.show()
     if options.wait and _wait(launched, options):
         # So that the cell ends with the picture that a saved notebook shows.

@@ -56,6 +56,11 @@ class EventBus:
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All sinks, in the order in which they hear."""
+        return self._sinks
+
     def add(self, sink: Sink) -> None:
         """Deliver to one more sink, from the next event on."""
         self._sinks += (sink,)

@@ -2,7 +2,6 @@
 
 from .model import RunModel
 from .picture import Result
-from .start import start
-from .view import RunView
+from .run_view import RunView, view
 
-__all__ = ["Result", "RunModel", "RunView", "start"]
+__all__ = ["Result", "RunModel", "RunView", "view"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigError
 from ..events import (
     CommandAccepted,
     CommandApplied,
@@ -33,6 +34,9 @@ from .failure import failure
 from .news import Cursor, Facts, News, State
 from .numbers import seconds, short
 from .workers import Workers
+
+if TYPE_CHECKING:
+    from ..run import Run
 
 WINDOW = 10.0
 """Seconds over which the rate is taken while the run is active."""
@@ -290,3 +294,21 @@ class RunModel:
     def _table(self, now: float) -> list[State]:
         # At the end nobody's age grows any more.
         return self._workers.table(self._ended or now, self._state)
+
+
+def model_of(run: Run) -> RunModel:
+    """Return the `RunModel` among a run's sinks.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    for sink in run.sinks:
+        if isinstance(sink, RunModel):
+            return sink
+    raise ConfigError(
+        f"Nobody has watched {run.run_id}, so there is nothing to show. Load the extension "
+        "(%load_ext tos_notebook) before a run starts, or start it with sinks=[RunModel()]; "
+        "run.history and run.figure() hold what it did."
+    )

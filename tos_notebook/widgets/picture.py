@@ -10,7 +10,7 @@ import numpy as np
 
 from ..run import Run
 from .facts import RunFacts
-from .model import RunModel
+from .model import RunModel, model_of
 from .news import News
 from .numbers import amount, span, words
 from .svg import Curve, chart
@@ -53,13 +53,12 @@ class Result:
     Parameters
     ----------
     run : Run
-    model : RunModel
-        One of the run's sinks.
+        With a `RunModel` among its sinks.
     """
 
-    def __init__(self, run: Run, model: RunModel) -> None:
+    def __init__(self, run: Run) -> None:
         self._facts = RunFacts(run)
-        self._model = model
+        self._model = model_of(run)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return bundle(self._model, self._facts)

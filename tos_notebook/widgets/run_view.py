@@ -11,11 +11,29 @@ from ..run import Run
 from .control import Steering
 from .facts import RunFacts
 from .feed import Feed
-from .model import RunModel
+from .model import model_of
 from .picture import bundle
 from .pump import PUMP, Pump
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def view(run: Run) -> RunView:
+    """Return a live view of a run, to stand at the end of a cell or to `show`.
+
+    A run that has ended is shown as a still picture.
+
+    Parameters
+    ----------
+    run : Run
+        Started after ``%load_ext tos_notebook``, or with a `RunModel` among its sinks.
+
+    Raises
+    ------
+    ConfigError
+        Nobody has watched the run.
+    """
+    return RunView(run)
 
 
 class RunView:
@@ -27,17 +45,21 @@ class RunView:
     Parameters
     ----------
     run : Run
-    model : RunModel
-        One of the run's sinks.
+        With a `RunModel` among its sinks.
     pump : Pump, optional
         Feeds the view; the process's own by default.
+
+    Raises
+    ------
+    ConfigError
+        There is no such sink.
     """
 
-    def __init__(self, run: Run, model: RunModel, pump: Pump = PUMP) -> None:
+    def __init__(self, run: Run, pump: Pump = PUMP) -> None:
         # Loads anywidget and the front end, which only a live view needs.
         from .comms import RunControl, RunStream
 
-        self.model = model
+        self.model = model = model_of(run)
         self._facts = RunFacts(run)
         self._pump = pump
         self._control = RunControl()
