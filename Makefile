@@ -28,7 +28,7 @@ lab: $(VENV)/lab.stamp
 test: lint
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/demo.stamp
+bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)
 
 frontend:

@@ -24,6 +24,8 @@ NAMES = (
     "control",
     "memory",
     "view",
+    "notebook",
+    "browser",
 )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+
+from tests.browser.lab import Lab, View, execute, open_notebook
 
 SETUP = """
 %load_ext tos_notebook
@@ -27,59 +28,8 @@ model.compile(keras.optimizers.SGD(0.05), "sparse_categorical_crossentropy", met
 """
 
 
-READY = """async () => {
-    const context = window.jupyterapp.shell.currentWidget.sessionContext;
-    await context.ready;
-    await context.session.kernel.info;
-}"""
-"""The kernel answers: before that, running cells may come to nothing."""
-
-
-class View:
-    """The live view on a page."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.root = page.locator("[data-milestones]").first
-
-    def part(self, name: str) -> Any:
-        return self.root.locator(f'[data-tos="{name}"]').first
-
-    @property
-    def milestones(self) -> int:
-        return int(self.root.get_attribute("data-milestones"))
-
-    def reaches(self, milestones: int) -> None:
-        self.page.wait_for_function(
-            "n => Number(document.querySelector('[data-milestones]')?.dataset.milestones) >= n",
-            arg=milestones,
-        )
-
-    def becomes(self, state: str) -> None:
-        self.page.wait_for_function(
-            "s => document.querySelector('[data-state]')?.dataset.state === s", arg=state
-        )
-
-
-def execute(page: Any, command: str) -> None:
-    page.evaluate("command => window.jupyterapp.commands.execute(command)", command)
-
-
-def open_notebook(page: Any, lab: tuple[str, Path], name: str, *cells: str) -> Path:
-    address, folder = lab
-    path = folder / f"{name}.ipynb"
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(made, path)
-    # In a workspace of its own: another's would open the notebooks that were left there.
-    page.goto(address.format(name=name))
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.evaluate(READY)
-    return path
-
-
 @pytest.fixture
-def training(page: Any, lab: tuple[str, Path]) -> View:
+def training(page: Any, lab: Lab) -> View:
     """A notebook whose training has begun."""
     open_notebook(page, lab, "training", SETUP, TRAIN)
     execute(page, "notebook:run-all-cells")
@@ -133,9 +83,7 @@ def test_a_person_watches_steers_reloads_and_stops(
     picture("stopped")
 
 
-def test_a_saved_notebook_shows_the_curve_without_a_widget(
-    page: Any, lab: tuple[str, Path]
-) -> None:
+def test_a_saved_notebook_shows_the_curve_without_a_widget(page: Any, lab: Lab) -> None:
     path = open_notebook(page, lab, "saved", SETUP, TRAIN.replace("100000", "20"))
     execute(page, "notebook:run-all-cells")
     # At the end the still picture takes the live view's place.

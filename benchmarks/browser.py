@@ -1,0 +1,132 @@
+"""The live view in a real JupyterLab: a reload in mid-run, and frames under a heavy feed.
+
+python -m benchmarks.browser [--quick]
+"""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from tests.browser.lab import (
+    Lab,
+    View,
+    execute,
+    open_notebook,
+    opened_page,
+    started_chromium,
+    started_lab,
+)
+
+from .harness import Row, program
+from .notebook import CONNECT, DATA, TRAIN
+from .view import EXECUTORS, RATE
+
+FEED = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import os
+os.environ.pop("TOS_NONINTERACTIVE", None)
+from benchmarks.view import Load
+from tests.widgets.support import FakeRun
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.widgets import RunModel, RunView
+model = RunModel()
+run = FakeRun(model)
+bus = EventBus([model])
+bus.__enter__()
+load = Load(600, bus.publish)
+load.thread.daemon = True
+load.thread.start()
+view = RunView(run)
+view.show()
+"""
+FRAMES = """async seconds => {
+    const times = [];
+    const end = performance.now() + seconds * 1000;
+    await new Promise(done => {
+        const frame = now => {
+            times.push(now);
+            if (now < end) requestAnimationFrame(frame); else done();
+        };
+        requestAnimationFrame(frame);
+    });
+    return times;
+}"""
+"""The times of the frames that the browser draws."""
+
+BACK = """n => {
+    const root = document.querySelector('[data-milestones]');
+    return root && Number(root.dataset.milestones) >= n
+        && root.querySelector('[data-tos="loss-chart"] canvas')
+        && root.querySelector('[data-tos="workers"] tbody tr')
+        && !root.querySelector('[data-tos="pause"]').disabled;
+}"""
+
+
+def reload(page: Any, view: View) -> tuple[float, float]:
+    """Reload the page in mid-run.
+
+    Returns
+    -------
+    whole, own : float
+        Seconds until curve, table and controls are back: in all, and since JupyterLab shows the
+        notebook's cells.
+    """
+    execute(page, "docmanager:save")
+    seen = view.milestones
+    began = perf_counter()
+    page.reload(wait_until="commit")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    shown = perf_counter()
+    page.wait_for_function(BACK, arg=seen)
+    end = perf_counter()
+    return end - began, end - shown
+
+
+def reloads(page: Any, lab: Lab, count: int) -> Row:
+    """Reload a page whose run trains."""
+    open_notebook(page, lab, "training", DATA, CONNECT, TRAIN)
+    execute(page, "notebook:run-all-cells")
+    view = View(page)
+    view.reaches(20)
+    found = [reload(page, view) for _ in range(count)]
+    parts = {
+        "median": f"{median(own for _, own in found):.2f} s",
+        "JupyterLab included, median": f"{median(whole for whole, _ in found):.2f} s",
+    }
+    execute(page, "kernelmenu:shutdown")
+    return Row("reload: view back after the notebook, worst", max(found)[1], "s", "<= 2", parts)
+
+
+def frames(page: Any, lab: Lab, seconds: float) -> Row:
+    """Feed a view and count what the browser draws."""
+    open_notebook(page, lab, "feed", FEED)
+    execute(page, "notebook:run-all-cells")
+    View(page).reaches(1000)
+    times = page.evaluate(FRAMES, seconds)
+    gaps = [after - before for before, after in pairwise(times)]
+    parts = {"longest between two": f"{max(gaps):.0f} ms"}
+    name = f"frames at {EXECUTORS} executors x {RATE} milestones/s"
+    return Row(name, len(gaps) / (times[-1] - times[0]) * 1e3, "1/s", ">= 30", parts)
+
+
+def run(quick: bool) -> list[Row]:
+    """Look at a run, and at a heavy feed."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started_lab(Path(folder)) as lab,
+        started_chromium() as browser,
+    ):
+        with opened_page(browser, lab) as page:
+            rows = [frames(page, lab, 5 if quick else 20)]
+        with opened_page(browser, lab) as page:
+            return [*rows, reloads(page, lab, 2 if quick else 5)]
+
+
+if __name__ == "__main__":
+    program(run, __doc__)

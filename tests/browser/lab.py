@@ -1,0 +1,186 @@
+"""A real JupyterLab, Chromium, and what a person does with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+LIMIT = 180_000
+"""Milliseconds that a page may take for anything."""
+
+READY = """async () => {
+    const context = window.jupyterapp.shell.currentWidget.sessionContext;
+    await context.ready;
+    await context.session.kernel.info;
+}"""
+"""The kernel answers: before that, running cells may come to nothing."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A server.
+
+    Parameters
+    ----------
+    address : str
+        With scheme and port.
+    token : str
+    folder : Path
+        Its notebooks'.
+    """
+
+    address: str
+    token: str
+    folder: Path
+
+    def notebook(self, name: str) -> str:
+        """Return where a notebook opens.
+
+        In a workspace of its own: another's would open the notebooks that were left there.
+        """
+        path = f"lab/workspaces/{name}/tree/{name}.ipynb"
+        return f"{self.address}/{path}?token={self.token}"
+
+    def end_kernels(self, page: Any) -> None:
+        """End all kernels."""
+        url, query = f"{self.address}/api/kernels", f"token={self.token}"
+        for kernel in page.request.get(f"{url}?{query}").json():
+            page.request.delete(f"{url}/{kernel['id']}?{query}")
+
+
+@contextmanager
+def started_lab(folder: Path) -> Iterator[Lab]:
+    """Start a server on a folder, with no configuration but its own."""
+    token = secrets.token_hex(16)
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(folder / ".config"),
+        "JUPYTER_DATA_DIR": str(folder / ".data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / ".runtime"),
+        "JUPYTER_PLATFORM_DIRS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    environment.pop("TOS_NONINTERACTIVE", None)
+    news = folder / ".config/lab/user-settings/@jupyterlab/apputils-extension"
+    news.mkdir(parents=True)
+    (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    options = {
+        "IdentityProvider.token": token,
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": "0",
+        "ServerApp.root_dir": str(folder),
+        "LabApp.expose_app_in_browser": "True",
+    }
+    command += [f"--{name}={value}" for name, value in options.items()]
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder
+    ) as server:
+        assert server.stderr is not None
+        try:
+            yield Lab(_address(server.stderr), token, folder)
+        finally:
+            server.terminate()
+            # It logs until it ends; a full pipe would keep it from ending.
+            server.communicate(timeout=30)
+
+
+def _address(lines: Any) -> str:
+    seen = []
+    for line in lines:
+        seen.append(line)
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/lab\?token=", line)
+        if found:
+            return found[1]
+    raise AssertionError("JupyterLab did not start:\n" + "".join(seen))
+
+
+@contextmanager
+def started_chromium() -> Iterator[Any]:
+    """Start a headless browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened_page(browser: Any, lab: Lab) -> Iterator[Any]:
+    """Open a page, which raises at its end if a script in it did; its kernels end with it."""
+    context = browser.new_context(viewport={"width": 1200, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(LIMIT)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        yield page
+    finally:
+        lab.end_kernels(page)
+        context.close()
+    assert not errors
+
+
+def execute(page: Any, command: str) -> None:
+    """Run one of JupyterLab's commands."""
+    page.evaluate("command => window.jupyterapp.commands.execute(command)", command)
+
+
+def open_notebook(page: Any, lab: Lab, name: str, *cells: str) -> Path:
+    """Write a notebook and open it; return its path once its kernel answers."""
+    path = lab.folder / f"{name}.ipynb"
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(made, path)
+    # In a workspace of its own: another's would open the notebooks that were left there.
+    page.goto(lab.notebook(name))
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.evaluate(READY)
+    return path
+
+
+class View:
+    """The live view on a page."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.root = page.locator("[data-milestones]").first
+
+    def part(self, name: str) -> Any:
+        return self.root.locator(f'[data-tos="{name}"]').first
+
+    @property
+    def milestones(self) -> int:
+        return int(self.root.get_attribute("data-milestones"))
+
+    def reaches(self, milestones: int) -> None:
+        self.page.wait_for_function(
+            "n => Number(document.querySelector('[data-milestones]')?.dataset.milestones) >= n",
+            arg=milestones,
+        )
+
+    def becomes(self, state: str) -> None:
+        self.page.wait_for_function(
+            "s => document.querySelector('[data-state]')?.dataset.state === s", arg=state
+        )
