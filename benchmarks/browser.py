@@ -61,6 +61,8 @@ FRAMES = """async seconds => {
 
 BACK = """n => {
     const root = document.querySelector('[data-milestones]');
+    // What nobody sees is not drawn.
+    root?.scrollIntoView();
     return root && Number(root.dataset.milestones) >= n
         && root.querySelector('[data-tos="loss-chart"] canvas')
         && root.querySelector('[data-tos="workers"] tbody tr')

@@ -15,7 +15,7 @@ class Gate:
         self.waited: list[float] = []
         self.reached = threading.Semaphore(0)
 
-    def __call__(self, seconds: float) -> None:
+    def __call__(self, asked: threading.Event, seconds: float) -> None:
         self.waited.append(seconds)
         self.reached.release()
         assert self.openings.acquire(timeout=LIMIT)
@@ -87,6 +87,18 @@ def test_it_begins_anew_after_its_end() -> None:
     assert len(fed.times) == 2
 
 
+def test_who_asks_is_served_at_once() -> None:
+    def until_asked(asked: threading.Event, seconds: float) -> None:
+        assert asked.wait(LIMIT)
+
+    pump = Pump(wait=until_asked)
+    first, second = Fed(2), Fed(1)
+    pump.add(first)
+    pump.add(second)
+    assert ended(first)
+    assert ended(second)
+
+
 def test_a_broken_view_does_not_keep_the_others_from_their_feed() -> None:
     gate = Gate()
     pump = Pump(wait=gate)
@@ -100,7 +112,7 @@ def test_a_broken_view_does_not_keep_the_others_from_their_feed() -> None:
 
 
 def test_a_request_during_the_last_tick_is_not_lost() -> None:
-    pump = Pump(wait=lambda _: None)
+    pump = Pump(wait=lambda *_: None)
 
     class Late(Fed):
         def tick(self, now: float) -> bool:

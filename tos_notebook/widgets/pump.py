@@ -11,7 +11,8 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 INTERVAL = 0.2
-"""Seconds between two ticks: at most five messages a second for each view."""
+"""Seconds between two ticks: at most five messages a second for each view, but for those that
+somebody asks for."""
 
 THREAD_NAME = "tos-views"
 
@@ -33,17 +34,18 @@ class Pump:
     ----------
     clock : callable
         Returns seconds since the epoch.
-    wait : callable
-        Waits for seconds.
+    wait : callable, optional
+        Takes an event and seconds, and waits for whichever is first.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.time,
-        wait: Callable[[float], object] = time.sleep,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         self._clock = clock
         self._wait = wait
+        self._asked = threading.Event()
         self._lock = threading.Lock()
         # With the number of the latest request: one that comes during a tick is not lost.
         self._fed: dict[Fed, int] = {}
@@ -51,13 +53,15 @@ class Pump:
         self._thread: threading.Thread | None = None
 
     def add(self, fed: Fed) -> None:
-        """Tick this one from now on, once more at least."""
+        """Tick this one from now on, once more at least, and at once."""
         with self._lock:
             self._requests += 1
             self._fed[fed] = self._requests
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
                 self._thread.start()
+            else:
+                self._asked.set()
 
     def tick(self) -> bool:
         """Tick everything once; return whether anything is left."""
@@ -75,7 +79,9 @@ class Pump:
 
     def _run(self) -> None:
         while self.tick():
-            self._wait(INTERVAL)
+            self._wait(self._asked, INTERVAL)
+            # Before the tick that answers: a request during it is not lost.
+            self._asked.clear()
 
 
 def _going(fed: Fed, now: float) -> bool:
