@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from tos_notebook.demo import quiet_stderr
 from tos_notebook.errors import TosError
+from tos_notebook.stderr import quiet_stderr
 
 PACKAGES = ("pyspark", "tensorflow", "keras", "numpy")
 

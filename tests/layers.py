@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = "tos_notebook"
 
 LAYERS = {
-    "errors": 0, "config": 0, "events": 0, "params": 0, "_version": 0,
+    "errors": 0, "config": 0, "events": 0, "params": 0, "stderr": 0,
+    "_version": 0,
     "wire": 1, "combiners": 1, "ps.ledger": 1, "ps.clocks": 1, "control": 1, "data.idx": 1,
     "program.spec": 1,
     "ps.store": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2, "worker": 2,

@@ -150,38 +150,3 @@ def test_the_bundled_digits_are_split_evenly_and_always_alike() -> None:
     assert digits.train[0].max() == digits.white
     assert np.bincount(digits.test[1]).tolist() == pytest.approx([36] * 10, abs=2)
     assert all(np.array_equal(a, b) for a, b in zip(digits.test, again.test, strict=True))
-
-
-GREETINGS = """\
-WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
-I0000 00:00:1795177468.497985   17735 port.cc:153] oneDNN custom operations are on.
-E0000 00:00:1795177403.571288   16385 cuda_platform.cc:52] failed call to cuInit
-To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow
-WARNING: Using incubator modules: jdk.incubator.vector
-26/11/20 12:24:35 WARN NativeCodeLoader: Unable to load native-hadoop library
-Setting Spark log level to "ERROR".
-"""
-
-ERRORS = """\
-26/11/20 12:24:35 ERROR SparkContext: Error initializing SparkContext.
-E0000 00:00:1795177403.571288   16385 executor.cc:1 out of memory
-Traceback (most recent call last):
-"""
-
-
-def test_greetings_are_dropped_and_errors_are_not(capfd: pytest.CaptureFixture[str]) -> None:
-    with demo.quiet_stderr():
-        os.write(2, (GREETINGS + ERRORS + GREETINGS + "half a line").encode())
-    os.write(2, b", and after it")
-    assert capfd.readouterr().err == ERRORS + "half a line, and after it"
-
-
-def test_the_filter_ends_although_a_child_holds_its_pipe(capfd: pytest.CaptureFixture[str]) -> None:
-    """Spark's gateway lives as long as the process that started it."""
-    with demo.quiet_stderr():
-        child = subprocess.Popen(
-            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True
-        )
-    os.write(2, b"straight\n")
-    child.communicate("\n", timeout=60)
-    assert capfd.readouterr().err == "straight\n"

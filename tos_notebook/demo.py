@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +24,7 @@ from .config import at_least_one
 from .data.idx import parse_idx
 from .errors import DataError, InvalidTransition, TosError
 from .params import Array
+from .stderr import quiet_stderr
 from .telemetry.progress import ProgressLine
 
 MNIST_NEARBY = Path("../shared/data/mnist")
@@ -37,17 +36,6 @@ COLUMNS += ["staleness_mean", "loss", "lost"]
 
 INTERRUPTED = 130
 """The exit code by which a shell knows Ctrl-C."""
-
-NOISE = re.compile(
-    rb"WARNING: (All log messages before absl|Using incubator modules)|WARNING:absl:"
-    rb"|[IW]\d{4} \d\d:\d\d:|E\d{4} .*(cuda|CUDA)|To enable the following instructions"
-    rb"|\d{4}-\d\d-\d\d [\d:.]+: [IW] "
-    rb"|\d\d/\d\d/\d\d [\d:]+ (INFO|WARN) |Using Spark's default log4j"
-    rb"|Setting (default|Spark) log level|To adjust logging level"
-)
-"""How lines begin with which TensorFlow, absl and Spark greet; no setting silences them all."""
-
-_LAST_LINE = b"\0end of the filtered part\n"
 
 
 @dataclass(frozen=True)
@@ -203,42 +191,6 @@ def _conclude(run: tos.Run, digits: Digits, report: Path) -> None:
     print(f"Test accuracy: {accuracy:.4f} on {len(digits.test[0]):,} images")
     run.report(report)
     print(f"Report: {report.absolute()}")
-
-
-@contextmanager
-def quiet_stderr() -> Iterator[None]:
-    """Keep what matches `NOISE` off standard error while the context is open.
-
-    C++, the JVM and its children write to file descriptor 2, so that is where to filter.
-    Everything else goes through.
-    """
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    reader, writer = os.pipe()
-    os.dup2(writer, 2)
-    os.close(writer)
-    lines, target = os.fdopen(reader, "rb"), os.fdopen(stderr, "wb", buffering=0)
-    thread = threading.Thread(target=_forward, args=(lines, target), name="stderr", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        # Spark's processes hold the pipe as well, so its end would come with theirs only.
-        os.write(2, _LAST_LINE)
-        thread.join()
-        os.dup2(target.fileno(), 2)
-        lines.close()
-        target.close()
-
-
-def _forward(lines: BinaryIO, target: BinaryIO) -> None:
-    for line in lines:
-        if line.endswith(_LAST_LINE):
-            target.write(line.removesuffix(_LAST_LINE))
-            return
-        if not NOISE.match(line):
-            target.write(line)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

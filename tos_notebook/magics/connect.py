@@ -10,6 +10,7 @@ from typing import Any
 
 from .._version import __version__
 from ..errors import TosError
+from ..stderr import quiet_stderr
 from .text import counted, say
 
 
@@ -88,7 +89,8 @@ class Connection:
 
         began = time.time()
         master = options.master or _existing(namespace)
-        spark = connect(master, config=dict(options.conf), warm_up=False)
+        with quiet_stderr():
+            spark = connect(master, config=dict(options.conf), warm_up=False)
         sc = spark.sparkContext
         if sc is self._sc:
             first = f"Connected to {sc.master} already: re-using it"

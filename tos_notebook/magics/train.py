@@ -14,6 +14,7 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.display import display
 
 from ..errors import InvalidTransition, TosError
+from ..stderr import quiet_stderr
 from . import find
 from .cell import run_cell
 from .find import Names
@@ -81,8 +82,10 @@ class Trainer:
         before = self._by_cell.get(key)
         if before is not None and before.run.active and not self._settle(before, options):
             return
-        names = self._names(line, cell)
-        launched = self._launch(captured(names, options), names, options)
+        # Often it is here that TensorFlow is imported first.
+        with quiet_stderr():
+            names = self._names(line, cell)
+            launched = self._launch(captured(names, options), names, options)
         self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
         self._by_cell[key] = launched
         _show(launched, options)
