@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tos_notebook
+from tos_notebook.cluster.memory import driver_memory
 
 ROOT = str(Path(tos_notebook.__file__).parents[1])
 
@@ -76,6 +77,27 @@ print(json.dumps({"message": message, "conf": [conf.get(key) for key in keys]}))
 """
 
 
+LOCAL = """
+import json, os
+from tos_notebook.cluster.connect import connect
+
+spark = connect("local[2]", config={"spark.ui.enabled": "false"})
+sc = spark.sparkContext
+
+def report(_):
+    import os, sys
+    yield os.getpid(), sys.modules["tensorflow"].imported_by
+
+found = sc.parallelize(range(2), 2).mapPartitions(report).collect()
+os.write(2, b"Spark is up.\\n")
+try:
+    sc.parallelize(range(2), 2).map(lambda n: 1 // n).collect()
+except Exception as error:
+    raised = type(error).__name__
+spark.stop()
+print(json.dumps({"found": found, "raised": raised}))
+"""
+
 HIDE_EDITABLE = f"""
 import sys
 sys.path[:] = [p for p in sys.path if p != {ROOT!r}]
@@ -84,11 +106,19 @@ sys.meta_path[:] = [f for f in sys.meta_path if "__editable__" not in getattr(f,
 """An editable installation would let the workers find the package after all."""
 
 
-def run(program: str, folder: Path, tensorflow: str) -> Any:
-    """Run a program elsewhere, whose workers find a stub TensorFlow and not this package."""
+def run(program: str, folder: Path, tensorflow: str, *found: str) -> tuple[Any, str]:
+    """Run a program elsewhere, whose workers find a stub TensorFlow and `found`, but nothing else.
+
+    Returns
+    -------
+    said : object
+        The last line of its output, from JSON.
+    errors : str
+        Its standard error.
+    """
     stubs = folder / "stubs"
     stubs.mkdir()
-    (stubs / "sitecustomize.py").write_text(HIDE_EDITABLE)
+    (stubs / "sitecustomize.py").write_text("" if found else HIDE_EDITABLE)
     for name, source in (
         ("tensorflow", tensorflow),
         ("keras", f"__version__={version('keras')!r}"),
@@ -100,21 +130,21 @@ def run(program: str, folder: Path, tensorflow: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env=env | {"PYTHONPATH": str(stubs), "DRIVER_ONLY": ROOT},
+        env=env | {"PYTHONPATH": os.pathsep.join([str(stubs), *found]), "DRIVER_ONLY": ROOT},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
     stub = f"from unittest.mock import MagicMock\n__version__ = {version('tensorflow')!r}\n"
     stub += "config = MagicMock()"
-    return run(CLUSTER, tmp_path_factory.mktemp("cluster"), stub)
+    return run(CLUSTER, tmp_path_factory.mktemp("cluster"), stub)[0]
 
 
 def test_executors_that_lack_this_package_are_sent_it_once(cluster: Any) -> None:
@@ -134,7 +164,7 @@ def test_executors_slots_are_counted(cluster: Any) -> None:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return run(BROKEN, tmp_path_factory.mktemp("broken"), "raise ImportError('no AVX here')")
+    return run(BROKEN, tmp_path_factory.mktemp("broken"), "raise ImportError('no AVX here')")[0]
 
 
 def test_workers_without_tensorflow_are_named_with_the_way_out(broken: Any) -> None:
@@ -144,4 +174,22 @@ def test_workers_without_tensorflow_are_named_with_the_way_out(broken: Any) -> N
 
 def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(broken: Any) -> None:
     """The second connect, to another master, would be refused otherwise."""
-    assert broken["conf"] == ["2g", "false", "ERROR"]
+    assert broken["conf"] == [driver_memory(), "false", "ERROR"]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, str]:
+    stub = f"import os\nimported_by = os.getpid()\n__version__ = {version('tensorflow')!r}\n"
+    return run(LOCAL, tmp_path_factory.mktemp("local"), stub, ROOT)
+
+
+def test_local_workers_share_one_import_of_tensorflow(local: tuple[Any, str]) -> None:
+    workers, imported_by = zip(*local[0]["found"], strict=True)
+    assert len(set(imported_by)) == 1
+    assert not set(imported_by) & set(workers)
+
+
+def test_a_failed_task_says_so_by_its_exception_only(local: tuple[Any, str]) -> None:
+    said, errors = local
+    assert said["raised"] == "PythonException"
+    assert errors.partition("Spark is up.\n")[2] == ""

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from . import environment
 from .environment import ship_package, warm_up
 from .failures import java_errors, reason
 from .java import check_java
+from .memory import driver_memory
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,8 +32,6 @@ MASTER_TIMEOUT = 10.0
 """Seconds for a master's port to answer. Spark itself would try for 60."""
 
 DEFAULTS = {
-    # The JVM's own 1 GB is too small for the data sets of a first lesson.
-    "spark.driver.memory": "2g",
     # A progress bar on stderr leaks into notebook cells.
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -45,6 +45,15 @@ DEFAULTS = {
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """For ``local[...]``: a machine without a network, or with a name nobody resolves, is enough."""
+
+SILENT = ("org.apache.spark.executor.Executor", "org.apache.spark.scheduler.TaskSetManager")
+"""Loggers that put a Java stack into a notebook's cell for what is raised there anyway."""
+
+DAEMON = "tos_notebook.cluster.daemon"
+"""For ``local[...]``: what forks the workers."""
+
+IMPORT = 30.0
+"""Seconds for a Python to start and to import next to nothing."""
 
 _MASTER = re.compile(
     r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
@@ -179,9 +188,30 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
     master = master or _default_master(settings, configured)
     _check_address(master)
     _set_python(master)
-    ours = DEFAULTS | (LOOPBACK if re.match(r"local(\[|$)", master) else {})
+    ours = (
+        DEFAULTS
+        | {"spark.driver.memory": driver_memory()}
+        | (_local() if re.match(r"local(\[|$)", master) else {})
+    )
     values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
     return _launch(master, app_name, values)
+
+
+def _local() -> dict[str, str]:
+    """Return the settings of a Spark whose workers run on this machine."""
+    shared = _imports(os.environ["PYSPARK_PYTHON"], DAEMON)
+    return LOOPBACK | ({"spark.python.daemon.module": DAEMON} if shared else {})
+
+
+def _imports(python: str, module: str) -> bool:
+    """Return whether a Python finds a module; workers that do not are sent the package later."""
+    try:
+        subprocess.run(
+            [python, "-c", f"import {module}"], check=True, capture_output=True, timeout=IMPORT
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
 
 
 def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkContext:
@@ -191,7 +221,11 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
     for key, value in values.items():
         conf.set(key, str(value))
     try:
-        return SparkContext(conf=conf)
+        sc = SparkContext(conf=conf)
+        log4j = sc._jvm.org.apache.logging.log4j
+        for name in SILENT:
+            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+        return sc
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
         raise kind(f"Spark does not start on {master}: {reason(error)}") from None
