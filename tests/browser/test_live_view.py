@@ -47,8 +47,12 @@ def test_a_person_watches_steers_reloads_and_stops(
     view.part("loss-chart").locator("canvas").first.wait_for()
     picture("training")
 
-    view.part("pause").click()
+    # By what a screen reader says of it, and by what it is told then.
+    view.root.get_by_role("button", name="Pause").click()
     view.becomes("paused")
+    view.root.get_by_role("status").get_by_text("is paused").wait_for(state="attached")
+    assert view.root.get_by_role("img").count() >= 2
+    assert view.root.get_by_role("table", name="Workers").get_by_role("row").count() == 3
     standing = view.milestones
     # An answer from the kernel lies between the two looks at the count.
     view.part("sync-interval").locator("input").fill("20")
