@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tos_notebook
-from tos_notebook.cluster.memory import driver_memory
+from tos_notebook.cluster import jvm
 
 ROOT = str(Path(tos_notebook.__file__).parents[1])
 
@@ -174,7 +174,7 @@ def test_workers_without_tensorflow_are_named_with_the_way_out(broken: Any) -> N
 
 def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(broken: Any) -> None:
     """The second connect, to another master, would be refused otherwise."""
-    assert broken["conf"] == [driver_memory(), "false", "ERROR"]
+    assert broken["conf"] == [jvm.settings()["spark.driver.memory"], "false", "ERROR"]
 
 
 @pytest.fixture(scope="module")

@@ -50,9 +50,7 @@ def test_a_script_is_executable_bash_without_a_syntax_error(name: str) -> None:
     subprocess.run(["bash", "-n", script], check=True)
 
 
-def test_start_names_java_and_spark_s_settings_and_becomes_the_command_it_is_given(
-    tmp_path: Path,
-) -> None:
+def test_start_sets_java_home_and_becomes_the_command_it_is_given(tmp_path: Path) -> None:
     assert lines("start")[-1] == 'exec "$@"'
     java = tmp_path / "jvm" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -61,10 +59,7 @@ def test_start_names_java_and_spark_s_settings_and_becomes_the_command_it_is_giv
     link = tmp_path / "bin"
     link.mkdir()
     (link / "java").symlink_to(java)
-    show = (
-        "import os, sys; "
-        "print(os.environ['JAVA_HOME'], os.environ['SPARK_CONF_DIR'], *sys.argv[1:], sep='|')"
-    )
+    show = "import os, sys; print(os.environ['JAVA_HOME'], *sys.argv[1:], sep='|')"
     done = subprocess.run(
         [BINDER / "start", sys.executable, "-c", show, "two words"],
         env={"PATH": f"{link}:{os.environ['PATH']}"},
@@ -72,8 +67,7 @@ def test_start_names_java_and_spark_s_settings_and_becomes_the_command_it_is_giv
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == f"{tmp_path / 'jvm'}|{BINDER / 'spark'}|two words"
-    assert (BINDER / "spark" / "spark-defaults.conf").is_file()
+    assert done.stdout.strip() == f"{tmp_path / 'jvm'}|two words"
 
 
 def test_post_build_imports_what_the_notebooks_need() -> None:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tos_notebook.errors import ClusterUnreachable, ConnectError
 
-from . import environment
+from . import environment, jvm
 from .environment import ship_package, warm_up
 from .failures import java_errors, reason
 from .java import check_java
-from .memory import driver_memory
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -188,11 +187,7 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
     master = master or _default_master(settings, configured)
     _check_address(master)
     _set_python(master)
-    ours = (
-        DEFAULTS
-        | {"spark.driver.memory": driver_memory()}
-        | (_local() if re.match(r"local(\[|$)", master) else {})
-    )
+    ours = DEFAULTS | jvm.settings() | (_local() if re.match(r"local(\[|$)", master) else {})
     values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
     return _launch(master, app_name, values)
 

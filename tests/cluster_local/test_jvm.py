@@ -1,0 +1,46 @@
+"""The JVM of an embedded Spark, by machine and container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tos_notebook.cluster import jvm
+
+GIB = 2**30
+
+
+@pytest.fixture
+def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine of 16 GiB and 8 cores, and where its container's limit is written."""
+    path = tmp_path / "memory.max"
+    monkeypatch.setattr(jvm, "LIMITS", (str(tmp_path / "none"), str(path)))
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 16 * GIB // 4096, "SC_PAGE_SIZE": 4096}.get)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("limit", "heap", "options"),
+    [
+        ("max", "2048m", None),
+        (str(6 * GIB), "1536m", None),
+        (str(2 * GIB), "512m", "-XX:+UseSerialGC"),
+        (str(GIB // 2), "512m", "-XX:+UseSerialGC"),
+    ],
+)
+def test_the_heap_fits_the_container(
+    container: Path, limit: str, heap: str, options: str | None
+) -> None:
+    container.write_text(f"{limit}\n")
+    found = jvm.settings()
+    assert found["spark.driver.memory"] == heap
+    assert found.get("spark.driver.extraJavaOptions") == options
+
+
+def test_on_few_cores_one_compiler_is_enough(
+    container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(2))
+    assert jvm.settings()["spark.driver.extraJavaOptions"] == "-XX:TieredStopAtLevel=1"
