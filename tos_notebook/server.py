@@ -21,6 +21,7 @@ from .wire.messages import (
     Fetch,
     Finish,
     Join,
+    Message,
     Poll,
     Push,
     Request,
@@ -110,6 +111,10 @@ class WorkerHandler:
                 f"{type(message).__name__}: expected a payload of {expected} bytes, got {nbytes}."
             )
         return self._buffer.data if nbytes else None
+
+    def is_quick(self, kind: type[Message]) -> bool:
+        """See `Handler.is_quick`."""
+        return kind is Push and self._training is not None and self._training.merges_quickly
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """See `Handler.handle`."""

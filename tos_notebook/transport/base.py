@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import LocalProtocolError
 from ..wire.frames import Header
-from ..wire.messages import Answer, Request
+from ..wire.messages import Answer, Message, Request
 
 Buffer = memoryview | bytearray | bytes | npt.NDArray[np.uint8]
 
@@ -113,6 +113,13 @@ class Handler(Protocol):
         RemoteProtocolError
             `nbytes` is not what the request calls for. The connection is closed after the
             refusal, whatever the error.
+        """
+        ...
+
+    def is_quick(self, kind: type[Message]) -> bool:
+        """Return whether handling such a request takes microseconds and waits for nobody.
+
+        Other connections may have to wait for it.
         """
         ...
 

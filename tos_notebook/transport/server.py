@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import Generic, TypeVar
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.bodies import decode_body
@@ -18,28 +19,46 @@ log = logging.getLogger(__name__)
 
 _Incoming = Request | Goodbye
 
+AnyChannel = TypeVar("AnyChannel", bound=Channel)
 
-def serve(channel: Channel, handler: Handler) -> None:
-    """Answer requests until the peer leaves, then tell the handler, whatever happened.
+
+def serve(channel: AnyChannel, handler: Handler) -> AnyChannel:
+    """Answer requests until the peer leaves; return the channel, which stays open.
 
     Parameters
     ----------
     channel : Channel
-        An open channel, which stays open.
+        An open channel.
     handler : Handler
         Its handler.
     """
+    while step(channel, handler):
+        pass
+    return channel
+
+
+def step(channel: Channel, handler: Handler) -> bool:
+    """Answer one request.
+
+    Returns
+    -------
+    bool
+        Whether another may follow. If not, the handler knows of it, whatever happened.
+    """
     error: Exception | None = None
     try:
-        while _serve_one(channel, handler):
-            pass
+        if _serve_one(channel, handler):
+            return True
     except TosError as problem:
         error = problem
     except Exception as problem:
         log.exception("The connection to %s failed", channel.peer)
         error = problem
-    finally:
+    try:
         handler.closed(error)
+    except Exception:
+        log.exception("The handler of %s failed", channel.peer)
+    return False
 
 
 def _serve_one(channel: Channel, handler: Handler) -> bool:
@@ -100,22 +119,30 @@ def _refuse(channel: Channel, header: Header, error: Exception) -> None:
     channel.send(encode_head(refusal_of(error), header.sequence, 0), None)
 
 
-class ConnectionThreads:
-    """The threads that serve a listener's connections.
+class ConnectionThreads(Generic[AnyChannel]):
+    """The threads that serve a listener's connections, as many as there are of these.
 
     Parameters
     ----------
     factory : HandlerFactory
         Makes the handler of each connection.
+    serve : callable
+        Serves a channel by a handler until one connection has ended; returns that one's channel.
     """
 
-    def __init__(self, factory: HandlerFactory) -> None:
+    def __init__(
+        self,
+        factory: HandlerFactory,
+        serve: Callable[[AnyChannel, Handler], AnyChannel] = serve,
+    ) -> None:
         self._factory = factory
+        self._serve = serve
         self._lock = threading.Lock()
-        self._threads: dict[threading.Thread, Channel] = {}
+        self._threads: set[threading.Thread] = set()
+        self._channels: set[AnyChannel] = set()
         self._closed = False
 
-    def spawn(self, channel: Channel, admit: Callable[[], None] = lambda: None) -> None:
+    def spawn(self, channel: AnyChannel, admit: Callable[[], None] = lambda: None) -> None:
         """Serve a channel, which is owned from now on, in a new thread.
 
         Parameters
@@ -141,8 +168,8 @@ class ConnectionThreads:
                 # Started under the lock, and forgotten only when dead, not by itself: whoever
                 # closes finds every thread that has yet to end, and can join it.
                 thread.start()
-                self._threads = {t: c for t, c in self._threads.items() if t.is_alive()}
-                self._threads[thread] = channel
+                self._threads = {t for t in self._threads if t.is_alive()} | {thread}
+                self._channels.add(channel)
         except RuntimeError as error:
             channel.close()
             raise TransportError(f"No thread for {channel.peer}: {error}.") from error
@@ -150,17 +177,20 @@ class ConnectionThreads:
             channel.close()
             raise
 
-    def _run(self, channel: Channel, admit: Callable[[], None]) -> None:
+    def _run(self, channel: AnyChannel, admit: Callable[[], None]) -> None:
+        ended = channel
         try:
             admit()
-            serve(channel, self._factory(channel.peer))
+            ended = self._serve(channel, self._factory(channel.peer))
         except TosError as error:
             log.debug("%s was not let in: %s", channel.peer, error)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:
-            channel.shutdown()
-            channel.close()
+            ended.shutdown()
+            ended.close()
+            with self._lock:
+                self._channels.discard(ended)
 
     def close(self, timeout: float) -> None:
         """Refuse new connections, abort those there are and wait for their threads.
@@ -172,10 +202,10 @@ class ConnectionThreads:
         """
         with self._lock:
             self._closed = True
-            running = self._threads
-        for channel in running.values():
+            threads, channels = set(self._threads), set(self._channels)
+        for channel in channels:
             channel.shutdown()
-        join_all(running, timeout)
+        join_all(threads, timeout)
 
 
 def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
