@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.params import aligned_empty
-from tos_notebook.transport.base import Buffer
+from tos_notebook.transport.base import QUICK_PAYLOAD, Buffer
 from tos_notebook.transport.tcp import TcpListener, connect_tcp
 from tos_notebook.wire.messages import Answer, Directive, Join, Message, Push, Reply, Request
 
@@ -164,8 +164,8 @@ class EchoHandler:
         return self._view
 
     def is_quick(self, kind: type[Message]) -> bool:
-        """Not where workers could merge at the same time."""
-        return self._update.nbytes < 1 << 20
+        """See `Handler.is_quick`."""
+        return self._update.nbytes <= QUICK_PAYLOAD
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """Do what the bare echo does."""

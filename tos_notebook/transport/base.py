@@ -17,6 +17,9 @@ from ..errors import LocalProtocolError
 from ..wire.frames import Header
 from ..wire.messages import Answer, Message, Request
 
+QUICK_PAYLOAD = 60_000
+"""Bytes of payload that come and go with one call to the system, without waiting for the peer."""
+
 Buffer = memoryview | bytearray | bytes | npt.NDArray[np.uint8]
 
 
@@ -119,7 +122,7 @@ class Handler(Protocol):
     def is_quick(self, kind: type[Message]) -> bool:
         """Return whether handling such a request takes microseconds and waits for nobody.
 
-        Other connections may have to wait for it.
+        Other connections may have to wait for it. A payload has at most `QUICK_PAYLOAD` bytes then.
         """
         ...
 

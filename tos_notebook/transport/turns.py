@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ..errors import TosError
 from ..wire.frames import Header
-from ..wire.messages import KINDS
+from ..wire.messages import KINDS, Push
 from .base import Channel, Handler
 from .server import step
 
@@ -66,6 +66,10 @@ class Turns(Generic[AnyWatchable]):
             connection brings a thread and takes one away.
         """
         while True:
+            while not handler.is_quick(Push):
+                # It would be taken along each time: it has this thread for itself.
+                if not step(channel, handler):
+                    return channel
             self._register(channel, handler)
             channel, handler, ended = self._next()
             if ended or not step(channel, handler):
