@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.params import aligned_empty
-from tos_notebook.transport.base import QUICK_PAYLOAD, Buffer
+from tos_notebook.transport.base import Buffer
 from tos_notebook.transport.tcp import TcpListener, connect_tcp
-from tos_notebook.wire.messages import Answer, Directive, Join, Message, Push, Reply, Request
+from tos_notebook.wire.messages import Answer, Directive, Join, Push, Reply, Request
 
 CLIENTS = 2
 SIZES = {"31 kB": 31_400, "4 MB": 4_000_000, "100 MB": 100_000_000}
@@ -162,10 +162,6 @@ class EchoHandler:
         if isinstance(message, Join) or nbytes != self._update.nbytes:
             raise RemoteProtocolError(f"Expected {self._update.nbytes} bytes, got {nbytes}.")
         return self._view
-
-    def is_quick(self, kind: type[Message]) -> bool:
-        """See `Handler.is_quick`."""
-        return self._update.nbytes <= QUICK_PAYLOAD
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """Do what the bare echo does."""

@@ -12,7 +12,7 @@ from .errors import RemoteProtocolError, SessionClosed
 from .roster import Member
 from .training import Training
 from .transport.auth import Secret
-from .transport.base import QUICK_PAYLOAD, Address, Buffer
+from .transport.base import Address, Buffer
 from .transport.shared import attach
 from .transport.tcp import TcpListener
 from .wire.messages import (
@@ -21,7 +21,6 @@ from .wire.messages import (
     Fetch,
     Finish,
     Join,
-    Message,
     Poll,
     Push,
     Request,
@@ -111,13 +110,6 @@ class WorkerHandler:
                 f"{type(message).__name__}: expected a payload of {expected} bytes, got {nbytes}."
             )
         return self._buffer.data if nbytes else None
-
-    def is_quick(self, kind: type[Message]) -> bool:
-        """See `Handler.is_quick`."""
-        small = self._shared or len(self._buffer) <= QUICK_PAYLOAD
-        return (
-            small and kind is Push and self._training is not None and self._training.merges_quickly
-        )
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """See `Handler.handle`."""

@@ -57,9 +57,6 @@ NonFinite = Literal["raise", "skip"]
 LONG_POLL = 0.5
 """Seconds for which a waiting worker's question is held back, so that it hears at once."""
 
-QUICK = 1 << 20
-"""Bytes of parameters that are merged sooner than another thread is woken up for it."""
-
 SETTLE = 5.0
 """Seconds that the end of a run waits for pushes that are being merged."""
 
@@ -200,12 +197,6 @@ class Training:
             self._on_failure()
         except Exception:
             log.warning("The job of %s could not be cancelled.", self.run_id, exc_info=True)
-
-    @property
-    def merges_quickly(self) -> bool:
-        """Whether to merge a push is a matter of microseconds."""
-        store = self.store
-        return store.layout.nbytes <= QUICK and store.combiner.striped
 
     # -- the workers' side ------------------------------------------------------------
 

@@ -264,7 +264,7 @@ def test_a_closed_listener_takes_nobody(transport: Any) -> None:
         transport.connect(**({"timeout": 1.0} if transport.kind == "tcp" else {}))
 
 
-def test_many_connections_have_a_handler_each(transport: Any, aside: Aside) -> None:
+def test_many_connections_have_a_handler_and_a_thread_each(transport: Any, aside: Aside) -> None:
     def work(number: int) -> list[bytes]:
         connection = transport.connect()
         update = bytes([number]) * 1000
@@ -277,6 +277,8 @@ def test_many_connections_have_a_handler_each(transport: Any, aside: Aside) -> N
         assert result() == [bytes([number]) * 1000] * 20
     transport.listener.close(LIMIT)
     assert [handler.ends for handler in transport.handlers] == [[None]] * 16
+    assert all(len(handler.threads) == 1 for handler in transport.handlers)
+    assert len({name for handler in transport.handlers for name in handler.threads}) == 16
 
 
 def test_a_handler_that_fails_to_close_harms_nobody_else(

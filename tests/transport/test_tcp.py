@@ -47,9 +47,6 @@ class Server:
         self.received.append(nbytes)
         return memoryview(bytearray(10)) if isinstance(message, Push) else None
 
-    def is_quick(self, kind: type[Any]) -> bool:
-        return kind is Push
-
     def handle(self, message: Any, payload: memoryview | None) -> Any:
         return Rows("uint8", [1]), b"x"
 

@@ -15,10 +15,7 @@ import numpy.typing as npt
 
 from ..errors import LocalProtocolError
 from ..wire.frames import Header
-from ..wire.messages import Answer, Message, Request
-
-QUICK_PAYLOAD = 60_000
-"""Bytes of payload that come and go with one call to the system, without waiting for the peer."""
+from ..wire.messages import Answer, Request
 
 Buffer = memoryview | bytearray | bytes | npt.NDArray[np.uint8]
 
@@ -116,13 +113,6 @@ class Handler(Protocol):
         RemoteProtocolError
             `nbytes` is not what the request calls for. The connection is closed after the
             refusal, whatever the error.
-        """
-        ...
-
-    def is_quick(self, kind: type[Message]) -> bool:
-        """Return whether handling such a request takes microseconds and waits for nobody.
-
-        Other connections may have to wait for it. A payload has at most `QUICK_PAYLOAD` bytes then.
         """
         ...
 

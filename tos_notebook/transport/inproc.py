@@ -109,7 +109,7 @@ class InprocListener:
 
     def __init__(self, factory: HandlerFactory) -> None:
         self.address = Address("inproc", 0)
-        self._threads: ConnectionThreads[InprocChannel] = ConnectionThreads(factory)
+        self._threads = ConnectionThreads(factory)
         self._numbers = count(1)
         self._listening = False
 

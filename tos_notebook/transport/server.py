@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Generic, TypeVar
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.bodies import decode_body
@@ -19,46 +18,28 @@ log = logging.getLogger(__name__)
 
 _Incoming = Request | Goodbye
 
-AnyChannel = TypeVar("AnyChannel", bound=Channel)
 
-
-def serve(channel: AnyChannel, handler: Handler) -> AnyChannel:
-    """Answer requests until the peer leaves; return the channel, which stays open.
+def serve(channel: Channel, handler: Handler) -> None:
+    """Answer requests until the peer leaves, then tell the handler, whatever happened.
 
     Parameters
     ----------
     channel : Channel
-        An open channel.
+        An open channel, which stays open.
     handler : Handler
         Its handler.
     """
-    while step(channel, handler):
-        pass
-    return channel
-
-
-def step(channel: Channel, handler: Handler) -> bool:
-    """Answer one request.
-
-    Returns
-    -------
-    bool
-        Whether another may follow. If not, the handler knows of it, whatever happened.
-    """
     error: Exception | None = None
     try:
-        if _serve_one(channel, handler):
-            return True
+        while _serve_one(channel, handler):
+            pass
     except TosError as problem:
         error = problem
     except Exception as problem:
         log.exception("The connection to %s failed", channel.peer)
         error = problem
-    try:
+    finally:
         handler.closed(error)
-    except Exception:
-        log.exception("The handler of %s failed", channel.peer)
-    return False
 
 
 def _serve_one(channel: Channel, handler: Handler) -> bool:
@@ -119,30 +100,22 @@ def _refuse(channel: Channel, header: Header, error: Exception) -> None:
     channel.send(encode_head(refusal_of(error), header.sequence, 0), None)
 
 
-class ConnectionThreads(Generic[AnyChannel]):
-    """The threads that serve a listener's connections, as many as there are of these.
+class ConnectionThreads:
+    """The threads that serve a listener's connections.
 
     Parameters
     ----------
     factory : HandlerFactory
         Makes the handler of each connection.
-    serve : callable
-        Serves a channel by a handler until one connection has ended; returns that one's channel.
     """
 
-    def __init__(
-        self,
-        factory: HandlerFactory,
-        serve: Callable[[AnyChannel, Handler], AnyChannel] = serve,
-    ) -> None:
+    def __init__(self, factory: HandlerFactory) -> None:
         self._factory = factory
-        self._serve = serve
         self._lock = threading.Lock()
-        self._threads: set[threading.Thread] = set()
-        self._channels: set[AnyChannel] = set()
+        self._threads: dict[threading.Thread, Channel] = {}
         self._closed = False
 
-    def spawn(self, channel: AnyChannel, admit: Callable[[], None] = lambda: None) -> None:
+    def spawn(self, channel: Channel, admit: Callable[[], None] = lambda: None) -> None:
         """Serve a channel, which is owned from now on, in a new thread.
 
         Parameters
@@ -168,8 +141,8 @@ class ConnectionThreads(Generic[AnyChannel]):
                 # Started under the lock, and forgotten only when dead, not by itself: whoever
                 # closes finds every thread that has yet to end, and can join it.
                 thread.start()
-                self._threads = {t for t in self._threads if t.is_alive()} | {thread}
-                self._channels.add(channel)
+                self._threads = {t: c for t, c in self._threads.items() if t.is_alive()}
+                self._threads[thread] = channel
         except RuntimeError as error:
             channel.close()
             raise TransportError(f"No thread for {channel.peer}: {error}.") from error
@@ -177,20 +150,17 @@ class ConnectionThreads(Generic[AnyChannel]):
             channel.close()
             raise
 
-    def _run(self, channel: AnyChannel, admit: Callable[[], None]) -> None:
-        ended = channel
+    def _run(self, channel: Channel, admit: Callable[[], None]) -> None:
         try:
             admit()
-            ended = self._serve(channel, self._factory(channel.peer))
+            serve(channel, self._factory(channel.peer))
         except TosError as error:
             log.debug("%s was not let in: %s", channel.peer, error)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:
-            ended.shutdown()
-            ended.close()
-            with self._lock:
-                self._channels.discard(ended)
+            channel.shutdown()
+            channel.close()
 
     def close(self, timeout: float) -> None:
         """Refuse new connections, abort those there are and wait for their threads.
@@ -202,10 +172,10 @@ class ConnectionThreads(Generic[AnyChannel]):
         """
         with self._lock:
             self._closed = True
-            threads, channels = set(self._threads), set(self._channels)
-        for channel in channels:
+            running = self._threads
+        for channel in running.values():
             channel.shutdown()
-        join_all(threads, timeout)
+        join_all(running, timeout)
 
 
 def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:

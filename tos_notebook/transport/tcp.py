@@ -18,7 +18,6 @@ from .auth import Handshake, check_secret, client_handshake, server_handshake
 from .base import Address, HandlerFactory
 from .client import MAX_PAYLOAD, ChannelConnection
 from .server import ConnectionThreads, join_all
-from .turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -56,24 +55,6 @@ class TcpChannel:
         self._patient = patient
         self._chunk = memoryview(bytearray(_CHUNK))
         self._rest = self._chunk[:0]
-        # Bytes of the next frame that `ready` has put into the chunk.
-        self._got = 0
-
-    def fileno(self) -> int:
-        """See `turns.Watchable.fileno`."""
-        return self._sock.fileno()
-
-    def ready(self) -> Header | None:
-        """See `turns.Watchable.ready`; to be followed by `receive_head`."""
-        try:
-            self._got = self._receive(self._chunk, socket.MSG_DONTWAIT)
-        except ConnectTimeout:
-            # Nothing was there after all.
-            return None
-        if self._got < HEADER_SIZE:
-            return None
-        header = decode_header(self._chunk)
-        return header if self._got >= HEADER_SIZE + header.body + header.payload else None
 
     def shake_hands(self, handshake: Handshake, seconds: float) -> None:
         """Run one side of a handshake, then set the socket up for frames.
@@ -165,8 +146,7 @@ class TcpChannel:
 
         One call to the kernel brings a whole small frame, the begin of its payload included.
         """
-        chunk, got = self._chunk, self._got or self._first()
-        self._got = 0
+        chunk, got = self._chunk, self._first()
         if got < HEADER_SIZE:
             got = self._fill(chunk, got, HEADER_SIZE)
         header = decode_header(chunk)
@@ -289,8 +269,7 @@ class TcpListener:
         self._timeout = timeout
         self._handshake_timeout = handshake_timeout
         self._pending = threading.Semaphore(max_pending)
-        self._turns: Turns[TcpChannel] = Turns()
-        self._threads = ConnectionThreads(factory, self._turns.serve)
+        self._threads = ConnectionThreads(factory)
         self._closing = threading.Event()
         name = "tos-server-accept"
         self._acceptor = threading.Thread(target=self._accept, name=name, daemon=True)
@@ -319,7 +298,6 @@ class TcpListener:
         if self._acceptor.ident is not None:
             join_all([self._acceptor], timeout)
         self._sock.close()
-        self._turns.close()
 
     def _accept(self) -> None:
         while not self._closing.is_set():
