@@ -23,7 +23,7 @@ demo: $(VENV)/demo.stamp
 	@echo "It ran from top to bottom. Open it with: make lab"
 
 lab: $(VENV)/lab.stamp
-	$(BIN)/jupyter lab $(FIRST)
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(FIRST)
 
 test: lint
 	$(BIN)/python -m pytest
