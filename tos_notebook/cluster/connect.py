@@ -217,13 +217,20 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
         conf.set(key, str(value))
     try:
         sc = SparkContext(conf=conf)
-        log4j = sc._jvm.org.apache.logging.log4j
-        for name in SILENT:
-            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
-        return sc
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
         raise kind(f"Spark does not start on {master}: {reason(error)}") from None
+    _silence(sc)
+    return sc
+
+
+def _silence(sc: SparkContext) -> None:
+    """Turn off what would be said twice."""
+    log4j = sc._jvm.org.apache.logging.log4j
+    # A Spark that was built with another logging library has no such class, and is not quieter.
+    with suppress(TypeError):
+        for name in SILENT:
+            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _find_spark() -> None:
