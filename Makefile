@@ -1,8 +1,9 @@
-# make demo      the main job on real digits, options in DEMO="--epochs 3"; then the first notebook
-# make lab       JupyterLab on the first notebook
-# make test      linters, types, tests
-# make bench     benchmarks, printed as ratios; options in BENCH=--quick
-# make frontend  lint, test and build the live view's front end; needs Node.js
+# make demo          the main job on real digits, options in DEMO="--epochs 3"; then the first notebook
+# make lab           JupyterLab on the first notebook
+# make test          linters, types, tests
+# make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
+# make bench         benchmarks, printed as ratios; options in BENCH=--quick
+# make frontend      lint, test and build the live view's front end; needs Node.js
 # All of them set up .venv first and do so only when setup.py changed.
 
 VENV := .venv
@@ -13,7 +14,11 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 
 FIRST := notebooks/00_first_steps.ipynb
 
-.PHONY: demo lab test bench frontend lint format setup clean
+# An editable installation leaves out what lies outside of the package: the plug-in for JupyterLab.
+PLUGINS := $(VENV)/share/jupyter/labextensions
+LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension $(PLUGINS)/tos-notebook
+
+.PHONY: demo lab test test-cluster bench frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -27,6 +32,9 @@ lab: $(VENV)/lab.stamp
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-cluster: setup
+	$(BIN)/python -m pytest tests/cluster $(CLUSTER)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -58,12 +66,14 @@ $(VENV)/demo.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 
 $(VENV)/lab.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,lab]'
+	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $@
 
 $(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,test]'
+	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .cluster build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,6 +17,18 @@ def version() -> str:
     return found[1]
 
 
+def labextension() -> list[tuple[str, list[str]]]:
+    """Return where the plug-in's files go, which JupyterLab looks for outside of packages."""
+    share = Path("share/jupyter/labextensions/tos-notebook")
+    built = Path("tos_notebook/labextension")
+    places: dict[str, list[str]] = {str(share): ["labextension/install.json"]}
+    for path in sorted((ROOT / built).rglob("*")):
+        if path.is_file():
+            inside = path.relative_to(ROOT / built)
+            places.setdefault(str(share / inside.parent), []).append(str(built / inside))
+    return list(places.items())
+
+
 REQUIRED = [
     "numpy>=1.26,<3",  # 1.26 is the oldest that TensorFlow 2.18 takes
     "pyspark>=4.0,<5",  # Spark 4: Java 17 and Python 3.11
@@ -27,6 +39,7 @@ REQUIRED = [
     "ipython>=8.18,<10",  # the magics
     "ipywidgets>=8.1,<9",  # the live view
     "anywidget>=0.9,<1",  # the live view's front end, wherever ipywidgets live
+    "cryptography>=43,<60",  # a session's own certificate, where executors are on other hosts
     "findspark>=2,<3",  # a Spark that SPARK_HOME names
 ]
 
@@ -47,6 +60,8 @@ TEST = [
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
     "nbval>=0.11,<1",  # the notebooks
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along
+    "pyyaml>=6,<7",  # the manifests for Kubernetes
+    "setuptools>=70.1",  # builds the wheel that the tests install
     "mypy>=2.4,<3",
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
@@ -63,7 +78,11 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["tos_notebook", "tos_notebook.*"]),
     install_requires=REQUIRED,
-    package_data={"tos_notebook.widgets": ["static/*"]},
+    package_data={
+        "tos_notebook": ["labextension/*", "labextension/*/*", "labextension/*/*/*"],
+        "tos_notebook.widgets": ["static/*"],
+    },
+    data_files=labextension(),
     extras_require={"demo": DEMO, "lab": LAB, "test": TEST},
     zip_safe=False,
     classifiers=[

@@ -19,13 +19,20 @@ NAMES = (
     "fit",
     "digits",
     "exchange",
+    "tls",
+    "codecs",
+    "stragglers",
+    "merging",
+    "checkpoints",
     "accuracy",
     "epochs",
+    "slots",
     "control",
     "memory",
     "view",
     "notebook",
     "browser",
+    "panel",
 )
 
 

@@ -20,11 +20,12 @@ from tos_notebook.data.arrays import ArraySource
 from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.ps.store import Store
 from tos_notebook.server import ParameterServer
+from tos_notebook.settings import Settings
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
 from tos_notebook.transport.auth import Secret
-from tos_notebook.transport.tcp import connect_tcp
+from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.wire.messages import Join, Joined, Push, Reply
 
 from .exchange_bare import CLIENTS, SIZES, buffers, compare
@@ -50,8 +51,7 @@ class RealServer:
             training = Training(
                 RUN,
                 Store(layout, layout.allocate(), combiner),
-                combiner,
-                10,
+                Settings(combiner, 10),
                 publish=bus.publish,
                 locate=lambda task: ("driver", "127.0.0.1"),
                 on_failure=lambda: None,

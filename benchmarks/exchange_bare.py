@@ -26,7 +26,8 @@ import numpy.typing as npt
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.params import aligned_empty
 from tos_notebook.transport.base import Buffer
-from tos_notebook.transport.tcp import TcpListener, connect_tcp
+from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.messages import Answer, Directive, Join, Push, Reply, Request
 
 CLIENTS = 2

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from tos_notebook.errors import TosError
 from tos_notebook.stderr import quiet_stderr
@@ -77,7 +78,11 @@ def print_table(rows: Iterable[Row]) -> None:
         print(row)
 
 
-def program(measure: Callable[[bool], list[Row]], about: str | None) -> None:
+def program(
+    measure: Callable[[bool], list[Row]],
+    about: str | None,
+    figure: Callable[[], Any] | None = None,
+) -> None:
     """Run one benchmark as a program.
 
     Parameters
@@ -86,16 +91,22 @@ def program(measure: Callable[[bool], list[Row]], about: str | None) -> None:
         Takes whether to be quick.
     about : str
         The module's docstring.
+    figure : callable, optional
+        Returns a plotly figure of what was measured.
     """
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here instead")
+    if figure is not None:
+        parser.add_argument("--figure", type=Path, metavar="FILE", help="draw it here, as HTML")
     options = parser.parse_args()
     try:
         with quiet_stderr():
             rows = measure(options.quick)
     except TosError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    if figure is not None and options.figure is not None:
+        figure().write_html(options.figure)
     if options.json is None:
         print_table(rows)
     else:

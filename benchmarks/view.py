@@ -88,39 +88,48 @@ class Fed:
         return not self.closed
 
 
-def begin(began: float) -> list[Event]:
+def begin(began: float, name: str = "run-20260101-000000-1") -> list[Event]:
     """Return the events with which a run begins."""
     workers = [WorkerJoined(began, n, 0, str(n), f"node-{n}", 0, 0) for n in range(EXECUTORS)]
-    start = RunStarted(began, "run-20260101-000000-1", 100, EXECUTORS, 6_400_000)
+    start = RunStarted(began, name, 100, EXECUTORS, 6_400_000)
     return [start, StateChanged(began, "running"), *workers]
 
 
-def milestones(began: float) -> Iterator[MilestoneCommitted]:
-    """Yield milestones without end: all workers in turn, evenly in time."""
+def milestones(began: float, rate: float = RATE) -> Iterator[MilestoneCommitted]:
+    """Yield milestones without end, `rate` a second of each worker: in turn, evenly in time."""
     for n in count():
         worker, number = n % EXECUTORS, n // EXECUTORS
         yield MilestoneCommitted(
-            *(began + n / (EXECUTORS * RATE), n * 1000 // 6_400_000, worker, str(worker)),
+            *(began + n / (EXECUTORS * rate), n * 1000 // 6_400_000, worker, str(worker)),
             *(f"node-{worker}", 0, number, 10, 1000, 2.3 / (1 + n / 5000), n % 70, n),
             *(0.08, 0.0, 0.012345, 796_840, 796_840),
             {"accuracy": n / (n + 5000)},
+            EXECUTORS,
         )
 
 
 class Load:
     """A run in real time, on a thread of its own."""
 
-    def __init__(self, seconds: float, publish: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        publish: Callable[[Event], None],
+        rate: float = RATE,
+        name: str = "run-1",
+    ) -> None:
+        self._name = name
         self._seconds = seconds
         self._publish = publish
+        self._rate = rate
         self.cpu = 0.0
         self.thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         began = time.time()
-        for event in begin(began):
+        for event in begin(began, self._name):
             self._publish(event)
-        for event in milestones(began):
+        for event in milestones(began, self._rate):
             late = event.time - time.time()
             if event.time - began > self._seconds:
                 break

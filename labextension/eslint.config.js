@@ -3,7 +3,7 @@ import { defineConfig, globalIgnores } from "eslint/config";
 import tseslint from "typescript-eslint";
 
 export default defineConfig(
-  globalIgnores(["node_modules", "coverage", "screenshots"]),
+  globalIgnores(["node_modules", "coverage", "screenshots", "lib"]),
   eslint.configs.recommended,
   {
     files: ["**/*.ts"],

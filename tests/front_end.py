@@ -79,9 +79,23 @@ class Client:
         return str(reply["content"]["subshell_id"])
 
     def send(self, comm: str, content: dict[str, Any], subshell: str) -> None:
-        data = {"method": "custom", "content": content}
-        message = self._kernel.session.msg("comm_msg", {"comm_id": comm, "data": data})
-        message["header"]["subshell_id"] = subshell
+        """Send a widget's custom message."""
+        self.say(comm, {"method": "custom", "content": content}, subshell)
+
+    def open_comm(self, comm: str, target: str, data: dict[str, Any], subshell: str) -> None:
+        content = {"comm_id": comm, "target_name": target, "data": data}
+        self._to_shell("comm_open", content, subshell)
+
+    def say(self, comm: str, data: dict[str, Any], subshell: str) -> None:
+        self._to_shell("comm_msg", {"comm_id": comm, "data": data}, subshell)
+
+    def close_comm(self, comm: str, subshell: str | None = None) -> None:
+        self._to_shell("comm_close", {"comm_id": comm, "data": {}}, subshell)
+
+    def _to_shell(self, kind: str, content: dict[str, Any], subshell: str | None) -> None:
+        message = self._kernel.session.msg(kind, content)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         self._kernel.shell_channel.send(message)
 
     def custom(self, comm: str, kind: str, **fields: Any) -> dict[str, Any]:

@@ -13,12 +13,14 @@ ROOT = "tos_notebook"
 LAYERS = {
     "errors": 0, "config": 0, "events": 0, "params": 0, "stderr": 0,
     "_version": 0,
-    "wire": 1, "combiners": 1, "ps.ledger": 1, "ps.clocks": 1, "control": 1, "data.idx": 1,
-    "program.spec": 1,
-    "ps.store": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2, "worker": 2,
-    "telemetry": 2,
-    "training": 3, "roster": 3, "validation": 3, "server": 3, "session": 3, "run": 3,
-    "tensorspark": 3,
+    "checkpoint.format": 1, "checkpoint.values": 1, "checkpoint.made": 1,
+    "wire": 1, "chaos": 1, "combiners": 1, "codecs": 1, "ps.ledger": 1, "control": 1, "data.idx": 1,
+    "program.spec": 1, "sync": 1, "theory": 1,
+    "ps.store": 2, "ps.slots": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
+    "worker": 2, "telemetry": 2, "testing": 2,
+    "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
+    "state": 3, "roster": 3, "validation": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
+    "session": 3, "run": 3, "tensorspark": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
 }  # fmt: skip
 """Of modules and packages; the longest name that fits decides."""
@@ -41,7 +43,11 @@ EDGES = (
         anywhere=("cluster", "data.rdd"),
         lazily=("worker.task", "tensorspark"),
     ),
-    Edge(frozenset({"pandas", "plotly"}), lazily=("telemetry", "magics", "widgets", "demo")),
+    Edge(
+        frozenset({"pandas", "plotly"}),
+        lazily=("telemetry", "magics", "widgets", "demo", "saved"),
+    ),
+    Edge(frozenset({"cryptography"}), lazily=("transport.tls",)),
     Edge(frozenset({"IPython", "ipywidgets", "anywidget"}), anywhere=("magics", "widgets", "lab")),
 )
 

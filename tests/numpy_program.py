@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tos_notebook.params import Array, Layout, ParameterSpec
 from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
@@ -25,6 +26,8 @@ class NumpyProgram:
         """Batches of each training call."""
         self.batches: list[tuple[Array, ...]] = []
         """Copies of every batch, in the order they were trained."""
+        self.slots = np.zeros(0, np.uint8)
+        self.loaded = 0
         self.on_batch: Callable[[int], object] = lambda number: None
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
@@ -55,6 +58,18 @@ class NumpyProgram:
 
     def reset(self) -> None:
         self.learning_rates.clear()
+
+    def read_slots(self, out: npt.NDArray[np.uint8]) -> None:
+        out[:] = self.slots
+
+    def write_slots(self, vector: npt.NDArray[np.uint8]) -> None:
+        self.slots[:] = vector
+
+    def reset_slots(self) -> None:
+        self.slots[:] = 0
+
+    def load(self) -> None:
+        self.loaded += 1
 
     def explain(self, error: BaseException) -> None:
         return None
@@ -110,6 +125,39 @@ class Counting(NumpyProgram):
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         parameters["total"] += batch[0].sum()
         parameters["rows"] += len(batch[0])
+        return {"loss": float(batch[0].mean())}
+
+
+class Momentum(NumpyProgram):
+    """Adds up its momentum: ``m = m / 2 + the batch's mean``, a slot, in float64.
+
+    Attributes
+    ----------
+    begun : list of float
+        The momentum that each training call began with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        total = Layout([ParameterSpec("total", (), "float64")])
+        slots = Layout([ParameterSpec("m", (), "float64")])
+        feeds = (FeedSpec("row", "float64", ()),)
+        self.spec = ProgramSpec("numpy", feeds, total, ("loss",), False, slots)
+        self.slots = slots.allocate()
+        self.begun: list[float] = []
+
+    @property
+    def momentum(self) -> Array:
+        """The slot, to be changed in place."""
+        return self.slots.view(np.float64)
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
+        self.begun.append(float(self.momentum[0]))
+        return super().train(vectors, columns, batch_size)
+
+    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+        self.momentum[:] = self.momentum / 2 + batch[0].mean()
+        parameters["total"] += self.momentum[0]
         return {"loss": float(batch[0].mean())}
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"tensorflow", "keras", "IPython", "ipywidgets", "pyspark", "pandas", "plotly"}
+HEAVY = {
+    "tensorflow", "keras", "IPython", "ipywidgets", "pyspark", "pandas", "plotly", "cryptography",
+}  # fmt: skip
 ROOT = Path(__file__).parents[1]
 
 
@@ -32,10 +34,11 @@ def loaded_after(statement: str) -> set[str]:
     "statement",
     [
         "import tos_notebook, tos_notebook.worker.loop",
+        "import tos_notebook.transport.dial, tos_notebook.transport.listener",
         "import tos_notebook.telemetry.history, tos_notebook.telemetry.progress",
         "import tos_notebook.telemetry.report, tos_notebook.telemetry.bus",
     ],
-    ids=["worker loop", "history", "report"],
+    ids=["worker loop", "sockets", "history", "report"],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str) -> None:
     assert loaded_after(statement) & HEAVY == set()

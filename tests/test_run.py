@@ -12,9 +12,11 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
+from tos_notebook import legs as legs_module
 from tos_notebook import run as run_module
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.partitioners import RandomPartitioner, Shards
 from tos_notebook.errors import (
     ClusterUnreachable,
     CombinerError,
@@ -37,8 +39,10 @@ from tos_notebook.events import (
     Validated,
     WorkerLost,
 )
+from tos_notebook.legs import RunPlan
 from tos_notebook.ps.store import Store
-from tos_notebook.run import Run, RunPlan
+from tos_notebook.run import Run
+from tos_notebook.settings import Settings
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
@@ -75,9 +79,12 @@ class Cluster:
     def parallelize(self, _: object, partitions: int) -> Rdd:
         return Rdd(partitions)
 
-    def run_job(self, sc: Any, rdd: Rdd, task: Any, group: str, description: str) -> None:
+    def run_job(
+        self, sc: Any, make: Callable[[], Rdd], task: Any, group: str, description: str
+    ) -> None:
         assert sc is self
         self.before(len(self.jobs))
+        rdd = make()
         self.jobs.append(rdd.partitions)
         errors: list[Exception] = []
         threads = [
@@ -173,8 +180,7 @@ class Setting:
         training = Training(
             "run",
             Store(layout, layout.allocate(), combiner),
-            combiner,
-            1,
+            Settings(combiner, 1),
             publish=bus.publish,
             locate=lambda task: ("0", "here"),
             on_failure=lambda: run_module.cancel(self.cluster, "run"),  # type: ignore[arg-type]
@@ -216,7 +222,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
     folder.mkdir()
     with nothing_left(folder):
         made = Setting()
-        monkeypatch.setattr(run_module, "run_job", made.cluster.run_job)
+        monkeypatch.setattr(legs_module, "run_job", made.cluster.run_job)
         monkeypatch.setattr(run_module, "cancel", made.cluster.cancel)
         yield made
         made.close()
@@ -360,6 +366,18 @@ def test_status_and_tables_may_be_asked_for_at_any_time(setting: Setting) -> Non
     assert "finished" in repr(run)
 
 
+def test_theory_is_set_beside_what_the_run_measured(setting: Setting) -> None:
+    setting.program.has_learning_rate = True
+    gate = Gate(setting.cluster, 1)
+    run = setting.start(partitions=1)
+    gate.reach()
+    run.set(learning_rate=0.5)
+    gate.opened.set()
+    found = run.wait(LIMIT).theory
+    assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [0, 0]
+    assert found.loc["stable curvature", "measured"] == 4
+
+
 def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> None:
     run = setting.start().wait(LIMIT)
     assert run.evaluate(numbers(ROWS)) == {"loss": 0.0}
@@ -467,6 +485,32 @@ def test_stop_cancels_a_job_whose_workers_do_not_hear(
     assert setting.program.written == [center(run._training)]
 
 
+def test_a_sink_may_stop_its_run_early(setting: Setting) -> None:
+    runs: list[Run] = []
+
+    def stop_early(event: Event) -> None:
+        if isinstance(event, EpochFinished) and event.epoch == 1:
+            assert runs[0].stop().active
+
+    gate = Gate(setting.cluster, 0)
+    runs.append(setting.start(epochs=1000, sinks=(stop_early,)))
+    gate.opened.set()
+    assert runs[0].wait(LIMIT).state == "stopped"
+    assert 2 <= len(of(EpochFinished, setting.events)) < 1000
+    until(lambda: not any(t.name.startswith("tos-stop") for t in threading.enumerate()))
+
+
+def test_a_stop_does_not_let_partitions_begin_that_wait_for_a_slot(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 0)
+    run = setting.start(partitions=20, epochs=3)
+    gate.reach(2)
+    stopping = Aside(run.stop)
+    until(lambda: run.state == "stopping")
+    gate.opened.set()
+    stopping.result()
+    assert setting.cluster.cancelled == ["run"]
+
+
 def test_a_stop_that_takes_too_long_says_so_and_goes_on(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,12 +552,22 @@ def test_after_the_end_every_command_is_refused(setting: Setting, command: str) 
     ("call", "error"),
     [
         (lambda run: run.repartition(0), ConfigError),
+        (lambda run: run.repartition(2, RandomPartitioner(3)), ConfigError),
+        (lambda run: run.repartition(2, Shards(2)), DataError),
         (lambda run: run.set(sync_interval=0), ConfigError),
         (lambda run: run.set(learning_rate=0.1), InvalidTransition),
         (lambda run: run.swap_combiner("esagd"), CombinerError),
         (lambda run: run.resume(), InvalidTransition),
     ],
-    ids=["repartition", "interval", "learning rate", "combiner", "resume"],
+    ids=[
+        "repartition",
+        "other number",
+        "no labels",
+        "interval",
+        "learning rate",
+        "combiner",
+        "resume",
+    ],
 )
 def test_a_command_that_makes_no_sense_changes_nothing(
     setting: Setting, call: Any, error: type[TosError]

@@ -31,8 +31,8 @@ from tos_notebook.events import WorkerFailed, WorkerJoined, WorkerLost
 from tos_notebook.server import ParameterServer, WorkerHandler
 from tos_notebook.training import Training
 from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.shared import Segment
-from tos_notebook.transport.tcp import connect_tcp
 from tos_notebook.wire.messages import Directive, Failed, Fetch, Poll, Rows
 
 LAYOUT = Counting().spec.layout
@@ -208,7 +208,8 @@ def test_a_refused_worker_leaves_nothing_and_may_try_again(
     with Segment(LAYOUT.nbytes) as segment, pytest.raises((SessionClosed, RemoteProtocolError)):
         connection.request(_with_segment(message, segment.name))
     assert list(shared_memory.iterdir()) == []
-    joined, payload = connection.request(join(0, task=8))
+    joined, _ = connection.request(join(0, task=8))
+    _, payload = connection.request(Poll(0))
     assert (joined.shared, len(payload)) == (False, LAYOUT.nbytes)
     assert run.push(connection, 3).status == "committed"
 
@@ -226,7 +227,8 @@ def test_updates_and_replies_lie_in_the_segment(run: Run) -> None:
     run.push(run.open(1, task=1), 4)
     with Segment(LAYOUT.nbytes) as segment:
         connection = run.served.connect()
-        joined, payload = connection.request(join(0, segment=segment.name))
+        joined, _ = connection.request(join(0, segment=segment.name))
+    _, payload = connection.request(Poll(0))
     tensors = LAYOUT.tensors(segment.buffer)
     assert (joined.shared, payload, tensors["total"]) == (True, None, 4)
     tensors["total"][...] = 3
@@ -237,8 +239,10 @@ def test_updates_and_replies_lie_in_the_segment(run: Run) -> None:
 @pytest.mark.parametrize("difference", [-8, 8, 4096])
 def test_a_segment_of_another_size_is_not_used(run: Run, difference: int) -> None:
     with Segment(LAYOUT.nbytes + difference) as segment:
-        joined, payload = run.served.connect().request(join(0, segment=segment.name))
+        connection = run.served.connect()
+        joined, _ = connection.request(join(0, segment=segment.name))
     assert not joined.shared
+    _, payload = connection.request(Poll(0))
     assert payload is not None
 
 
@@ -367,7 +371,8 @@ def test_a_handler_holds_one_copy_of_the_model() -> None:
             return training
 
     handler = WorkerHandler(Server())  # type: ignore[arg-type]
-    _, sent = handler.handle(join(), None)
+    handler.handle(join(), None)
+    _, sent = handler.handle(Poll(0), None)
     target = handler.receive_into(push(0), LAYOUT.nbytes)
     assert target is not None
     _, reply = handler.handle(push(0), target)

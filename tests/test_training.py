@@ -24,11 +24,13 @@ from tests.worker.support import (
     push,
     until,
 )
+from tos_notebook import answers as answers_module
 from tos_notebook import training as training_module
-from tos_notebook.combiners import EASGD, Downpour, PushInfo, TensorCombiner
+from tos_notebook.combiners import DCASGD, EASGD, Clip, Downpour, PushInfo, TensorCombiner
 from tos_notebook.control import Command, RunEvent
 from tos_notebook.errors import (
     CombinerError,
+    ConfigError,
     InvalidTransition,
     NonFiniteUpdate,
     RemoteProtocolError,
@@ -64,7 +66,14 @@ def clean(tmp_path: Path) -> Iterator[None]:
 
 
 def enter(training: Training, partition: int = 0, task: int = 0) -> Member:
-    member, _ = training.join(join(partition, task), LAYOUT.allocate(), False)
+    member, _ = training.join(join(partition, task), False)
+    return member
+
+
+def begin(training: Training, partition: int = 0, task: int = 0) -> Member:
+    """Let a worker join and go on, its rows and its program loaded."""
+    member = enter(training, partition, task)
+    assert training.poll(member, Poll(0)).directive is Directive.GO
     return member
 
 
@@ -117,8 +126,11 @@ def test_a_superseded_attempt_can_do_nothing_any_more() -> None:
     before = len(events)
 
     assert training.push(old, push(1), update(7)).status == "superseded"
-    assert training.finish(old, finish(0, 1, 1)).directive is Directive.STOP
-    assert training.poll(old, Poll(0)).directive is Directive.STOP
+    # Were it to return, Spark would take the partition for done and kill the new attempt.
+    with pytest.raises(SessionClosed, match="Partition 0 belongs to a later attempt"):
+        training.finish(old, finish(0, 1, 1))
+    with pytest.raises(SessionClosed, match="later attempt"):
+        training.poll(old, Poll(0))
     training.failed(old, Failed("ValueError: late", [], False, 0, []))
     training.lost(old, "closed")
     with pytest.raises(RemoteProtocolError):
@@ -128,6 +140,21 @@ def test_a_superseded_attempt_can_do_nothing_any_more() -> None:
     assert center(training)["total"] == 5
     assert training.push(new, push(1), update(1)).status == "committed"
     assert [m.executor for m in of(WorkerLost, events)] == ["executor-0"]
+
+
+def test_an_attempt_that_is_superseded_while_its_push_is_merged_must_end() -> None:
+    """Its push counts: the new attempt was told so. But it may not pass for done."""
+    combiner = Slow()
+    training, _ = counting_training(combiner=combiner)
+    old = enter(training, task=0)
+    pushed = Aside(lambda: training.push(old, push(0), update(5)))
+    assert combiner.entered.wait(LIMIT)
+    new = Aside(lambda: training.join(join(task=100), False)[1])
+    until(lambda: not training._roster.is_current(old))
+    combiner.released.set()
+    assert pushed.result().status == "superseded"
+    assert (new.result().steps, new.result().sequence) == (1, 1)
+    assert center(training)["total"] == 5
 
 
 def test_an_older_task_may_not_take_a_partition_back() -> None:
@@ -238,12 +265,11 @@ def test_the_first_worker_sets_the_run_going() -> None:
 
 def test_a_worker_of_another_run_or_partition_is_refused() -> None:
     training, events = counting_training(partitions=2)
-    buffer = LAYOUT.allocate()
     with pytest.raises(SessionClosed, match="run-0 is over"):
-        training.join(join(run="run-0"), buffer, False)
+        training.join(join(run="run-0"), False)
     for partition in (2, -1):
         with pytest.raises(RemoteProtocolError, match="partition from 0 to 1"):
-            training.join(join(partition), buffer, False)
+            training.join(join(partition), False)
     assert not events
 
 
@@ -337,14 +363,14 @@ def wait_in(training: Training, member: Member) -> None:
 
 @pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_module, "LONG_POLL", 0.001)
+    monkeypatch.setattr(answers_module, "LONG_POLL", 0.001)
 
 
 @pytest.mark.usefixtures("no_patience")
 @pytest.mark.parametrize("how", ["lost", "failed", "finished"])
 def test_a_pause_does_not_wait_for_a_worker_that_leaves(how: str) -> None:
     training, events = counting_training(partitions=2)
-    waits, leaves = enter(training, 0), enter(training, 1, task=1)
+    waits, leaves = begin(training, 0), begin(training, 1, task=1)
     training.command(Command.PAUSE, "")
     wait_in(training, waits)
     assert applied(events, "pause") == 0
@@ -360,9 +386,30 @@ def test_a_pause_does_not_wait_for_a_worker_that_leaves(how: str) -> None:
 
 
 @pytest.mark.usefixtures("no_patience")
+def test_a_pause_does_not_wait_for_a_worker_that_is_loading() -> None:
+    """It trains nothing before it has asked whether to."""
+    training, events = counting_training(partitions=2)
+    waits, loads = begin(training, 0), enter(training, 1, task=1)
+    training.command(Command.PAUSE, "")
+    wait_in(training, waits)
+    assert applied(events, "pause") == 1
+    wait_in(training, loads)
+
+
+def test_a_worker_begins_with_the_parameters_of_when_it_is_ready() -> None:
+    """Not with those of when it joined: to load its rows and the program may take seconds."""
+    training, _ = counting_training(partitions=2)
+    loads, trains = enter(training, 0), begin(training, 1, task=1)
+    training.push(trains, push(0), update(4))
+    begun = LAYOUT.allocate()
+    assert training.poll(loads, Poll(0), begun, owed=True).version == 1
+    assert LAYOUT.tensors(begun)["total"] == 4
+
+
+@pytest.mark.usefixtures("no_patience")
 def test_a_pause_that_was_resumed_before_it_took_effect_is_not_reported() -> None:
     training, events = counting_training(partitions=2)
-    members = [enter(training, partition, task=partition) for partition in range(2)]
+    members = [begin(training, partition, task=partition) for partition in range(2)]
     training.command(Command.PAUSE, "")
     wait_in(training, members[0])
     training.command(Command.RESUME, "")
@@ -384,13 +431,31 @@ def test_a_setting_changed_while_paused_does_not_end_the_pause() -> None:
     assert applied(events, "pause") == 1
 
 
+def test_a_combiner_that_needs_single_steps_is_refused_before_anything_is_changed() -> None:
+    """Else the first push would end the run."""
+    training, events = counting_training()
+    training.change_settings(Command.SET, "", sync_interval=10)
+    before = len(of(CommandAccepted, events))
+    with pytest.raises(ConfigError, match="dcasgd: expected sync_interval 1, got 10"):
+        training.change_settings(Command.SWAP_COMBINER, "", combiner=DCASGD())
+    assert training.store.combiner is training.settings.combiner
+    assert len(of(CommandAccepted, events)) == before
+    training.change_settings(Command.SET, "", sync_interval=1)
+    training.change_settings(Command.SWAP_COMBINER, "", combiner=Clip(1.0, then=DCASGD()))
+    with pytest.raises(ConfigError, match="clip: expected sync_interval 1, got 2"):
+        training.change_settings(Command.SET, "", sync_interval=2)
+    assert training.settings.sync_interval == 1
+
+
 def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     training, events = counting_training(partitions=3)
     members = [enter(training, partition, task=partition) for partition in range(3)]
     training.change_settings(Command.SET, "", sync_interval=3)
     training.change_settings(Command.SET, "", learning_rate=0.5)
     reply = training.push(members[0], push(0), update(1))
-    assert reply.settings == {"sync_interval": 3, "learning_rate": 0.5, "pushes": "delta"}
+    assert reply.settings == {
+        "sync_interval": 3, "learning_rate": 0.5, "pushes": "delta", "codec": "fp32",
+    }  # fmt: skip
     reply = training.push(members[0], push(1, settings_version=2), update(1))
     assert (reply.settings_version, reply.settings) == (2, None)
     training.push(members[1], push(0, settings_version=1), update(1))
@@ -417,7 +482,7 @@ def test_an_illegal_change_changes_nothing() -> None:
     before = len(events)
     with pytest.raises(InvalidTransition):
         training.change_settings(Command.SWAP_COMBINER, "", combiner=EASGD())
-    assert isinstance(training.settings["combiner"], Downpour)
+    assert isinstance(training.settings.combiner, Downpour)
     assert isinstance(training.store.combiner, Downpour)
     assert len(events) == before
 
@@ -452,7 +517,7 @@ def test_every_worker_is_known_to_the_store_before_it_may_push_by_the_new_rule()
     slow.released.set()
     merging.result()
     swap.result()
-    assert training.settings["pushes"] == "weights"
+    assert training.settings.combiner.pushes == "weights"
     reply = training.push(members[1], push(0, settings_version=1), update(3, rows=1))
     assert reply.status == "committed"
 
@@ -688,7 +753,7 @@ def test_settling_ends_even_if_a_combiner_does_not(
 
 @pytest.mark.parametrize("how", ["resume", "stop", "failure", "end"])
 def test_a_long_poll_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr(training_module, "LONG_POLL", 3 * LIMIT)
+    monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
     paused = threading.Event()
 
     def publish(event: Any) -> None:
@@ -716,8 +781,8 @@ def test_versions_of_replies_are_bases_of_pushes_from_many_threads() -> None:
     training, events = counting_training(partitions=count)
 
     def work(partition: int) -> None:
-        member, joined = training.join(join(partition, partition), LAYOUT.allocate(), False)
-        base = joined.version
+        member = enter(training, partition, partition)
+        base = training.poll(member, Poll(0), LAYOUT.allocate(), owed=True).version or 0
         for sequence in range(pushes):
             reply = training.push(member, push(sequence, base_version=base), update(1))
             assert reply.version > base
@@ -742,11 +807,19 @@ def test_metrics_that_were_not_announced_are_refused() -> None:
 def test_a_milestone_says_where_and_how_much() -> None:
     training, events = counting_training()
     named = replace(join(task=302), metrics=["accuracy"])
-    member, _ = training.join(named, LAYOUT.allocate(), False)
+    member, _ = training.join(named, False)
     message = push(0, samples=6, steps=2, loss=0.25, metrics=(0.5,))
-    training.push(member, message, update(1))
+    training.push(member, message, update(1), (20, 30))
     (milestone,) = of(MilestoneCommitted, events)
     assert (milestone.attempt, milestone.executor, milestone.host) == (3, "executor-302", "here")
     assert (milestone.steps, milestone.samples, milestone.loss) == (2, 6, 0.25)
-    assert (milestone.bytes_up, milestone.bytes_down) == (LAYOUT.nbytes, LAYOUT.nbytes)
+    assert (milestone.bytes_up, milestone.bytes_down) == (20, 30)
     assert (milestone.metrics, milestone.version) == ({"accuracy": 0.5}, 1)
+
+
+def test_a_milestone_says_how_many_were_in_training() -> None:
+    training, events = counting_training(partitions=2)
+    member = enter(training, partition=0)
+    enter(training, partition=1, task=2)
+    training.push(member, push(0), update(1))
+    assert [milestone.workers for milestone in of(MilestoneCommitted, events)] == [2]

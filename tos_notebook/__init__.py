@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import combiners, errors, events
+    from . import chaos, combiners, errors, events, testing, theory
     from .cluster.connect import connect
+    from .data import partitioners
     from .program.capture import capture
     from .run import Run
-    from .session import TrainingSession, runs
+    from .saved import resume, runs
+    from .session import TrainingSession
     from .telemetry.compare import compare
     from .widgets import view
 
@@ -24,15 +26,24 @@ _HOMES = {
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
-    "combiners": "",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
-    "errors": "",
-    "events": "",
     "load_ipython_extension": ".magics",
-    "runs": ".session",
+    "resume": ".saved",
+    "runs": ".saved",
     "view": ".widgets",
     "unload_ipython_extension": ".magics",
+}
+
+_MODULES = {
+    "chaos": ".chaos",
+    "codecs": ".codecs",
+    "combiners": ".combiners",
+    "errors": ".errors",
+    "events": ".events",
+    "partitioners": ".data.partitioners",
+    "testing": ".testing",
+    "theory": ".theory",
 }
 
 __all__ = [
@@ -40,24 +51,34 @@ __all__ = [
     "TrainingSession",
     "__version__",
     "capture",
+    "chaos",
+    "codecs",
     "combiners",
     "compare",
     "connect",
     "errors",
     "events",
+    "partitioners",
+    "resume",
     "runs",
+    "testing",
+    "theory",
     "view",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name], __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES[name]
-    if not home:
-        return importlib.import_module(f".{name}", __name__)
-    return getattr(importlib.import_module(home, __name__), name)
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Tell ``jupyter labextension develop`` where the plug-in is; pip knows by setup.py."""
+    return [{"src": "labextension", "dest": "tos-notebook"}]

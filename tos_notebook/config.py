@@ -8,6 +8,9 @@ from typing import Any
 
 from .errors import ConfigError
 
+PATIENCE = 60.0
+"""Seconds without news after which a run says what it waits for, by default."""
+
 
 def at_least_one(name: str, value: Any) -> int:
     """Return a whole number of at least 1.

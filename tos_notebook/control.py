@@ -33,6 +33,7 @@ class Command(StrEnum):
     REPARTITION = "repartition"
     SWAP_COMBINER = "swap combiner"
     SET = "set"
+    CHAOS = "chaos"
 
 
 class RunEvent(StrEnum):
@@ -54,7 +55,7 @@ ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.PAUSED, _S.STOPPING})
 
 def _steer(state: RunState) -> dict[Command, RunState]:
     """Return the commands that change settings, not the state."""
-    return dict.fromkeys((_C.REPARTITION, _C.SWAP_COMBINER, _C.SET), state)
+    return dict.fromkeys((_C.REPARTITION, _C.SWAP_COMBINER, _C.SET, _C.CHAOS), state)
 
 
 COMMANDS: Mapping[RunState, Mapping[Command, RunState]] = {

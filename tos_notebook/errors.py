@@ -4,6 +4,7 @@
 
     TosError
     ├── ConfigError              a setting out of range or of the wrong type (also a ValueError)
+    │   └── CodecError           a codec that is unknown, or lacks what it needs
     ├── ConnectError
     │   ├── JavaMissing          no usable Java for an embedded Spark
     │   ├── ClusterUnreachable   the master, or an executor's way back to the driver
@@ -13,7 +14,8 @@
     │   └── ShapeMismatch        records or feeds whose arity, shape or dtype do not fit
     ├── DataError                data that cannot be trained on (empty, unreadable)
     ├── CombinerError            a combiner that is unknown, raises or returns nonsense
-    │   └── NonFiniteUpdate      an update or a new centre with NaN or infinity in it
+    │   ├── NonFiniteUpdate      an update or a new centre with NaN or infinity in it
+    │   └── CombinerCheckFailed  a combiner breaks a law that `testing.check_combiner` tests
     ├── ProtocolError
     │   ├── LocalProtocolError   we misused the protocol
     │   ├── RemoteProtocolError  the peer misbehaved
@@ -48,6 +50,10 @@ class TosError(Exception):
 
 class ConfigError(TosError, ValueError):
     """A setting is out of range or of the wrong type."""
+
+
+class CodecError(ConfigError):
+    """A codec is unknown, has a parameter out of range, or lacks the error feedback it needs."""
 
 
 class ConnectError(TosError):
@@ -88,6 +94,10 @@ class CombinerError(TosError):
 
 class NonFiniteUpdate(CombinerError):
     """An update, or what a combiner made of it, holds NaN or infinity."""
+
+
+class CombinerCheckFailed(CombinerError):
+    """A combiner broke a law that `testing.check_combiner` tests; the message is its report."""
 
 
 class ProtocolError(TosError):

@@ -69,8 +69,12 @@ class MilestoneCommitted(Event):
     exchange: float
     """Seconds between sending an update and adopting the reply."""
     bytes_up: int
+    """Bytes of the update as it came, and of optimizer slots since the last milestone."""
     bytes_down: int
+    """Bytes of parameters and optimizer slots that went to the worker since its last milestone."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    workers: int = 1
+    """How many took part in the training then."""
 
 
 @dataclass(slots=True)
@@ -158,6 +162,26 @@ class WorkerFailed(Event):
 
 
 @dataclass(slots=True)
+class Stalled(Event):
+    """The run has waited for something for longer than it has patience. Once for each wait."""
+
+    cause: str
+    """The same in the `StallEnded` that withdraws it."""
+    message: str
+    look: str
+    """What to look at."""
+    since: float
+    """When it began to wait, in seconds since the epoch."""
+
+
+@dataclass(slots=True)
+class StallEnded(Event):
+    """What the run has waited for came, or it waits for something else now."""
+
+    cause: str
+
+
+@dataclass(slots=True)
 class CommandAccepted(Event):
     """A command was found legal; ``detail`` says when it takes effect."""
 
@@ -186,6 +210,42 @@ class StateChanged(Event):
     """The run's state machine moved."""
 
     state: str
+
+
+@dataclass(slots=True)
+class RunResumed(Event):
+    """A run goes on from a checkpoint, in another process or after its end.
+
+    The events until the checkpoint come before, as they were; what was trained after it is gone,
+    and is trained again.
+    """
+
+    checkpoint: int
+    epochs: int
+    partitions: int
+    samples: int | None
+    """Rows of the data; None where the size is unknown."""
+
+
+@dataclass(slots=True)
+class CheckpointWritten(Event):
+    """A checkpoint was written, whole."""
+
+    number: int
+    version: int
+    """That of the center in it."""
+    nbytes: int
+    seconds: float
+    """From its beginning to its end, on a thread of its own."""
+    stall: float
+    """Seconds of it in which no push was let in."""
+
+
+@dataclass(slots=True)
+class CheckpointFailed(Event):
+    """A checkpoint could not be written; training goes on, and it is tried again when due."""
+
+    message: str
 
 
 @dataclass(slots=True)

@@ -8,15 +8,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
-from .combiners.base import Combiner
+from .chaos.mishap import NOTHING
+from .chaos.rules import Rule
+from .chaos.state import Chaos
 from .control import Command
+from .data.partitioners import AnyPartitioner
 from .data.source import DataSource
 from .errors import RemoteProtocolError
 from .events import CommandApplied, Event, MilestoneCommitted
 from .ps.store import Merge
-from .wire.messages import Push
+from .settings import Settings
+from .wire.messages import Directive, Push
+
+
+class Doing(StrEnum):
+    """What a worker does, as far as the server knows."""
+
+    LOAD = "loading its data"
+    TRAIN = "training"
+    MERGE = "whose push is being merged"
+    WAIT = "waiting"
 
 
 @dataclass(eq=False, slots=True)
@@ -32,8 +46,21 @@ class Member:
     """Of its latest push."""
     metrics: tuple[str, ...] = ()
     """Names of those in its pushes."""
+    clock: int = 0
+    """Its milestones, counted from where the slowest active member was when it came."""
     waiting: bool = False
     left: bool = False
+    pid: int = 0
+    epoch: int = 0
+    doing: Doing = Doing.LOAD
+    heard: float = field(default_factory=time.monotonic)
+    """When it asked for something last, by the monotonic clock."""
+
+    def hear(self, doing: Doing | None = None) -> None:
+        """Note that it has spoken, and what it does now."""
+        self.heard = time.monotonic()
+        if doing is not None:
+            self.doing = doing
 
     def who(self) -> dict[str, Any]:
         """Return what events say of it."""
@@ -44,7 +71,9 @@ class Member:
             "host": self.host,
         }
 
-    def milestone(self, push: Push, merged: Merge, nbytes: int) -> MilestoneCommitted:
+    def milestone(
+        self, push: Push, merged: Merge, traffic: tuple[int, int], workers: int
+    ) -> MilestoneCommitted:
         """Return the event of a merged push."""
         return MilestoneCommitted(
             time=time.time(),
@@ -62,10 +91,19 @@ class Member:
             compute=push.compute,
             wait=push.wait,
             exchange=push.exchange,
-            bytes_up=nbytes,
-            bytes_down=nbytes,
+            bytes_up=traffic[0],
+            bytes_down=traffic[1],
             metrics=dict(zip(self.metrics, push.metrics, strict=True)),
+            workers=workers,
         )
+
+
+class LaidOut(NamedTuple):
+    """How a layout came to be: a function of the first one and these."""
+
+    partitions: int
+    partitioner: AnyPartitioner
+    epoch: int
 
 
 @dataclass(slots=True)
@@ -75,28 +113,13 @@ class Leg:
     source: DataSource
     first_epoch: int
     last_epoch: int
+    layout: LaidOut | None = None
+    """None for the first layout."""
     started: int = field(init=False)
     """The latest epoch that a worker has begun."""
 
     def __post_init__(self) -> None:
         self.started = self.first_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What may change while a run trains."""
-
-    sync_interval: int
-    learning_rate: float | None
-    combiner: Combiner
-
-    def for_worker(self) -> dict[str, Any]:
-        """Return what a worker must know, as plain JSON values."""
-        return {
-            "sync_interval": self.sync_interval,
-            "learning_rate": self.learning_rate,
-            "pushes": self.combiner.pushes,
-        }
 
 
 class Roster:
@@ -108,14 +131,25 @@ class Roster:
         Version 0.
     publish : callable
         Takes an event: `CommandApplied`, once each.
+
+    Attributes
+    ----------
+    partitions : int
+        Of the present job.
+    changed : float
+        When a member came or left last, by the monotonic clock.
     """
 
     def __init__(self, settings: Settings, publish: Callable[[Event], None]) -> None:
+        self.partitions = 1
         self._publish = publish
+        self.changed = time.monotonic()
         self._members: dict[int, Member] = {}
         self._settings = [settings]
         self._pending: dict[int, tuple[str, str]] = {}
         self._pausing = False
+        self._chaos = Chaos()
+        self._calm = True
 
     # -- members ----------------------------------------------------------------------
 
@@ -125,6 +159,8 @@ class Roster:
 
     def enter(self, member: Member) -> None:
         """Let a member have its partition, in place of an earlier one."""
+        member.clock = self._slowest()
+        self.changed = time.monotonic()
         self._members[member.partition] = member
 
     def present(self, partition: int) -> Member | None:
@@ -143,8 +179,24 @@ class Roster:
     def leave(self, member: Member) -> None:
         """Expect nothing more of a member; no command waits for it any more."""
         member.left = True
+        self.changed = time.monotonic()
         self._report_pause()
         self._report_applied()
+
+    # -- clocks -----------------------------------------------------------------------
+
+    def tick(self, member: Member) -> None:
+        """Note that a member has reached a milestone, under the settings that it has now."""
+        member.clock += 1
+        self._chaos.tick(member.partition, member.settings_version)
+
+    def is_ahead(self, member: Member) -> bool:
+        """Return whether a member must wait for slower ones, as the sync mode has it."""
+        slack = self.settings.sync.slack
+        return slack is not None and member.clock - self._slowest() > slack
+
+    def _slowest(self) -> int:
+        return min((member.clock for member in self.active()), default=0)
 
     # -- pausing ----------------------------------------------------------------------
 
@@ -171,8 +223,16 @@ class Roster:
 
     def change(self, command: str, detail: str, **changes: Any) -> None:
         """Add a version; report it once every active member has pushed under it."""
+        if "sync" in changes:
+            # Else the fastest would stand still until the slowest has caught up with all that it
+            # had been allowed to be ahead.
+            for member in self.active():
+                member.clock = 0
         self._settings.append(replace(self.settings, **changes))
         self._pending[self.version] = (command, detail)
+        if "chaos" in changes:
+            self._chaos = Chaos(self.settings.chaos, self.version)
+            self._calm = not self.settings.chaos
 
     def settings_of(self, version: int) -> Settings:
         """Return the settings under which a worker prepared its push.
@@ -188,14 +248,48 @@ class Roster:
             )
         return self._settings[version]
 
-    def news(self, known: int) -> tuple[int, dict[str, Any] | None]:
-        """Return the newest version, and its settings if a worker knows another one."""
-        return self.version, None if known == self.version else self.settings.for_worker()
+    def news(
+        self, member: Member, known: int, directive: Directive
+    ) -> tuple[int, dict[str, Any] | None]:
+        """Return the newest version, and its settings if a member must hear of any.
+
+        Parameters
+        ----------
+        member : Member
+        known : int
+            The version that it knows.
+        directive : Directive
+            What it does next.
+        """
+        chaos = self.chaos_for(member, directive)
+        if known == self.version and not chaos:
+            return self.version, None
+        return self.version, self.settings.for_worker() | chaos
 
     def acknowledge(self, member: Member, version: int) -> None:
         """Note under which settings a member has pushed."""
         member.settings_version = version
         self._report_applied()
+
+    # -- chaos ------------------------------------------------------------------------
+
+    @property
+    def chaos(self) -> tuple[Rule, ...]:
+        """The rules that may still strike."""
+        return self._chaos.in_force(self.partitions)
+
+    def chaos_for(self, member: Member, directive: Directive) -> dict[str, Any]:
+        """Return what to add to a member's settings for its next milestone, if it goes on."""
+        if directive is not Directive.GO:
+            return {}
+        who = member.partition, member.executor, member.task
+        mishap = self._chaos.strike(*who, self.partitions)
+        self._report_calm()
+        return {} if mishap == NOTHING else {"chaos": mishap.to_json()}
+
+    def executors(self) -> set[str]:
+        """Return the executors of the active members."""
+        return {member.executor for member in self.active()}
 
     # -- what took effect -------------------------------------------------------------
 
@@ -205,6 +299,15 @@ class Roster:
         used = [member.settings_version for member in self.active()]
         for version in [v for v in self._pending if used and v <= min(used)]:
             self._publish(CommandApplied(time.time(), *self._pending.pop(version)))
+
+    def _report_calm(self) -> None:
+        """Say once that chaos has ended by itself; what it was need not take effect any more."""
+        if self._calm or self.chaos:
+            return
+        self._calm = True
+        for version in [v for v, (command, _) in self._pending.items() if command == Command.CHAOS]:
+            del self._pending[version]
+        self._publish(CommandApplied(time.time(), Command.CHAOS, "off: it has run its course"))
 
     def _report_pause(self) -> None:
         if self._pausing and all(member.waiting for member in self.active()):

@@ -5,27 +5,39 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .cluster.jobs import cancel, job_error, run_job
+from .chaos.fit import Place
+from .chaos.rules import Rule, describe
+from .checkpoint.contents import Checkpoint, require_known, require_saveable
+from .checkpoint.keeper import Keeper, Subject
+from .cluster.executors import task_attempts, where_to_look
+from .cluster.jobs import cancel, job_error
+from .codecs import Codec
+from .codecs.pair import CodecPair, as_codecs
 from .combiners import as_combiner
 from .config import at_least_one, positive
-from .control import Command, RunEvent, RunState
+from .control import Command, RunEvent
 from .data.blocks import Columns
-from .data.partitioners import Partitioner, RandomPartitioner
+from .data.partitioners import AnyPartitioner
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
-from .events import CommandApplied, CommandLapsed, Repartitioned, RunFinished, RunStarted
+from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
+from .legs import Legs, RunPlan
+from .snapshots import BEGINNING, Reached
+from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
 from .validation import Validator
+from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +50,6 @@ logger = logging.getLogger(__name__)
 
 Sinks = Sequence[Sink]
 
-ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
-"""States in which another epoch may begin."""
-
 EVALUATION = 600.0
 """Seconds that the end of a run waits for an evaluation of its model under way."""
 
@@ -52,28 +61,11 @@ STOP_GRACE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
-    """What a run was asked to do.
-
-    Parameters
-    ----------
-    epochs : int
-    repartition_every : int or None
-        Epochs between two random repartitions of the data; None for never.
-    seed : int
-    slots : int
-        Tasks that Spark runs at once.
-    """
-
-    epochs: int
-    repartition_every: int | None
-    seed: int
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0."""
+    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
+
+    `waits_for` says what has not come for longer than the run's patience, and where to look.
+    """
 
     run: str
     state: str
@@ -85,6 +77,25 @@ class RunStatus:
     loss: float
     staleness: float
     elapsed: float
+    waits_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """From where a run goes on.
+
+    Parameters
+    ----------
+    number : int
+        The checkpoint's.
+    checkpoint : Checkpoint
+    past : sequence of Event
+        What happened until then.
+    """
+
+    number: int
+    checkpoint: Checkpoint
+    past: Sequence[Event]
 
 
 class Run:
@@ -95,6 +106,8 @@ class Run:
     run_id : str
     number : int
         Counts the runs of this process from 1.
+    chaos_log : tuple of Rule
+        All that `chaos` ever put into force: what the run did was not its own doing alone.
     """
 
     def __init__(
@@ -109,19 +122,32 @@ class Run:
         bus: EventBus,
         history: History,
         on_end: Callable[[], None],
+        reached: Reached = BEGINNING,
+        keeper: Keeper | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
         self.number = number
-        self.run_id = training.run_id
+        self.run_id = training.run_id if resumed is None else resumed.checkpoint.origin.run_id
+        self.chaos_log: tuple[Rule, ...] = ()
         self._sc = sc
         self._program = program
         self._training = training
         self._task = task
-        self._source = source
         self._plan = plan
+        asked = None if resumed is None else resumed.checkpoint.asked
+        self._legs = Legs(sc, training, task, source, plan, bus.publish, reached, asked)
+        self._keeper = keeper
+        self._resumed = resumed
+        self._watchdog = Watchdog(
+            lambda: training.facts(self._legs.phase.now, plan.slots),
+            partial(where_to_look, sc),
+            bus.publish,
+            plan.patience,
+        )
         self._bus = bus
         self._history = history
         self._on_end = on_end
-        self._relayout: tuple[int, Partitioner] | None = None
+        self._given = bus.sinks
         self._validator: Validator | None = None
         # The user's model or session holds one set of parameters at a time.
         self._model = threading.Lock()
@@ -134,24 +160,61 @@ class Run:
                 validation, lambda rows: self.evaluate(*rows), self._bus.publish
             )
             self._bus.add(self._validator)
-        self._bus.publish(
-            RunStarted(
-                time.time(),
-                self.run_id,
-                self._plan.epochs,
-                self._source.partitions,
-                self._source.samples,
-            )
-        )
+        epochs, source = self._plan.epochs, self._legs.source
+        size = epochs, source.partitions, source.samples
+        if self._resumed is None:
+            self._bus.publish(RunStarted(time.time(), self.run_id, *size))
+        else:
+            self._tell_past(self._resumed.past)
+            self._bus.publish(RunResumed(time.time(), self._resumed.number, *size))
         self._thread.start()
+        self._watchdog.start()
+        if self._keeper is not None:
+            self._keeper.begin(self._subject())
         return self
 
+    def _tell_past(self, past: Iterable[Event]) -> None:
+        """Let whoever looks at the run know what it did before; the user's own sinks do."""
+        watching: list[Sink] = [sink for sink in self.sinks if sink not in self._given]
+        for event in past:
+            self._history(event)
+            for sink in watching:
+                sink(event)
+
+    def _totals(self) -> dict[str, Any]:
+        totals = self._history.totals()
+        return {
+            "epoch": min(totals.epoch + 1, self._plan.epochs),
+            "epochs": self._plan.epochs,
+            "samples": totals.samples,
+            "loss": totals.loss,
+            "elapsed": totals.elapsed,
+        }
+
+    def _subject(self) -> Subject:
+        return Subject(
+            self._training.snapshot,
+            lambda: self._legs.asked,
+            self._totals,
+            self._bus.publish,
+            self._bus.flush,
+        )
+
     # -- looking ----------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str | None:
+        """Where its checkpoints are, for `tos_notebook.resume`; None if it has none."""
+        return None if self._keeper is None else self._keeper.folder.storage.uri
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
         """Who hears of its events."""
         return self._bus.sinks
+
+    def add_sink(self, sink: Sink) -> None:
+        """Let one more hear of its events, from the next one on."""
+        self._bus.add(sink)
 
     @property
     def state(self) -> str:
@@ -178,7 +241,13 @@ class Run:
             totals.loss,
             totals.staleness_mean,
             totals.elapsed,
+            tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
         )
+
+    @property
+    def stalls(self) -> tuple[Stalled, ...]:
+        """What it waits for now, for longer than its patience; see `status`."""
+        return self._watchdog.stalls
 
     @property
     def history(self) -> pd.DataFrame:
@@ -193,9 +262,16 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What is in force; a learning rate of None is that of the captured program."""
-        names = ("sync_interval", "learning_rate", "combiner")
         settings = self._training.settings
-        return {name: settings[name] for name in names} | {"batch_size": self._task.plan.batch_size}
+        return {
+            "sync": str(settings.sync),
+            "sync_interval": settings.sync_interval,
+            "codec": str(settings.codec),
+            "learning_rate": settings.learning_rate,
+            "combiner": settings.combiner,
+            "batch_size": self._task.plan.batch_size,
+            "chaos": self._training.chaos,
+        }
 
     @property
     def program(self) -> Program:
@@ -217,6 +293,15 @@ class Run:
         """Every worker so far; see `tos_notebook.telemetry.history.History.workers`."""
         return self._history.workers()
 
+    @property
+    def theory(self) -> pd.DataFrame:
+        """Predictions beside measurements; see `tos_notebook.telemetry.history.History.theory`.
+
+        For the stable curvature the learning rate must have been set while training: what the
+        program itself has is not known here.
+        """
+        return self._history.theory(self.settings["learning_rate"])
+
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
         from .telemetry.figure import figure
@@ -237,12 +322,17 @@ class Run:
         facts = {
             "State": status.state,
             "Epochs": f"{status.epoch} of {status.epochs}",
-            "Combiner": repr(self._training.settings["combiner"]),
-            "Exchange every": f"{self._training.settings['sync_interval']} batches",
+            "Combiner": repr(self._training.settings.combiner),
+            "Exchange every": f"{self._training.settings.sync_interval} batches",
+            "Sync mode": str(self._training.settings.sync),
+            "Codec": str(self._training.settings.codec),
             "Batch size": str(self._task.plan.batch_size),
+            "Optimizer slots": self._task.plan.slots,
             "Program": self._program.summary,
             "Master": self.master,
         }
+        if self.chaos_log:
+            facts["Chaos"] = describe(self.chaos_log)
         return write_report(path, self._history, f"Run {self.run_id}", facts)
 
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
@@ -303,6 +393,8 @@ class Run:
     def stop(self, timeout: float = 30.0) -> Run:
         """Stop now and keep the weights; return when the run has ended.
 
+        A sink may call it, to stop early: it returns at once there, and the run ends soon.
+
         Parameters
         ----------
         timeout : float
@@ -316,44 +408,83 @@ class Run:
             Spark did not end the job in time.
         """
         self._training.command(Command.STOP, "at each worker's next milestone")
-        if not self._done.wait(STOP_GRACE):
-            cancel(self._sc, self.run_id)
+        if self._bus.delivers:
+            # The end of the run waits for its sinks.
+            threading.Thread(target=self._end_job, name=f"tos-stop-{self.run_id}").start()
+            return self
+        self._end_job()
         if not self._done.wait(timeout):
             raise WaitTimeout(f"Run {self.run_id} did not end within {timeout} s of stop().")
         return self
 
-    def repartition(self, partitions: int, partitioner: Partitioner | None = None) -> None:
+    def _end_job(self) -> None:
+        """End the Spark job once the workers have left, or do not hear."""
+        left = self._training.wait_left(STOP_GRACE)
+        surplus = self._legs.source.partitions > self._plan.slots
+        # Tasks that have left return by themselves, and leave warm processes behind; but those
+        # that wait for a slot would still be started, one after the other.
+        if left and not surplus and self._done.wait(STOP_GRACE):
+            return
+        if not self._done.is_set():
+            cancel(self._sc, self._training.run_id)
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner | None = None) -> None:
         """Lay the data out anew when the present epoch is done.
 
         Parameters
         ----------
         partitions : int
             At least 1.
-        partitioner : Partitioner, optional
-            Random by default.
+        partitioner : Partitioner or LabelPartitioner, optional
+            Such as one of `tos_notebook.partitioners`; random by default.
+
+        Raises
+        ------
+        ConfigError
+            A number out of range, or a partitioner for another number of partitions.
+        DataError
+            It goes by labels, and the data have none.
+        InvalidTransition
+            The run is over.
         """
-        at_least_one("partitions", partitions)
-        chosen = partitioner or RandomPartitioner(partitions, self._plan.seed)
-        before = self._relayout
-        # Set first: the epoch may end as soon as the workers know.
-        self._relayout = (partitions, chosen)
-        try:
-            self._training.end_leg_early(f"{partitions} partitions, at the end of the epoch")
-        except InvalidTransition:
-            self._relayout = before
-            raise
+        if self._keeper is not None and partitioner is not None:
+            require_known(partitioner)
+        self._legs.repartition(partitions, partitioner)
 
     def swap_combiner(self, combiner: Any) -> None:
         """Merge by another rule, from each worker's next milestone on.
 
+        A new combiner begins with empty state (momentum, buffers), even one that was in use
+        before; what the old one had not merged yet is dropped.
+
         Parameters
         ----------
         combiner : str, Combiner, class, or function
+
+        Raises
+        ------
+        CombinerError
+            It is no combiner.
+        CheckpointError
+            The run has checkpoints, and what the combiner keeps cannot be saved.
+        ConfigError
+            It needs another `sync_interval`.
+        InvalidTransition
+            The run is over.
         """
         chosen = as_combiner(combiner)
+        if self._keeper is not None:
+            require_saveable(chosen)
         self._training.change_settings(Command.SWAP_COMBINER, repr(chosen), combiner=chosen)
 
-    def set(self, *, learning_rate: float | None = None, sync_interval: int | None = None) -> None:
+    def set(
+        self,
+        *,
+        learning_rate: float | None = None,
+        sync_interval: int | None = None,
+        sync: str | SyncMode | None = None,
+        codec: str | Codec | CodecPair | None = None,
+    ) -> None:
         """Change settings, from each worker's next milestone on.
 
         Parameters
@@ -362,15 +493,50 @@ class Run:
             Where the program has it as a variable.
         sync_interval : int, optional
             Batches between two exchanges.
+        sync : str or SyncMode, optional
+            ``"asp"``, ``"ssp:3"`` or ``"bsp"``. Milestones are counted anew from here; who waits
+            for others need not wait for its next milestone to hear of it.
+        codec : str, Codec or CodecPair, optional
+            How updates and replies travel. What an earlier one has left out goes along with the
+            next update.
         """
         changes: dict[str, Any] = {}
         if learning_rate is not None:
             changes["learning_rate"] = self._checked_rate(learning_rate)
         if sync_interval is not None:
             changes["sync_interval"] = at_least_one("sync_interval", sync_interval)
+        if sync is not None:
+            changes["sync"] = as_sync(sync)
+        if codec is not None:
+            changes["codec"] = as_codecs(codec)
         if changes:
             detail = ", ".join(f"{name}={value}" for name, value in changes.items())
             self._training.change_settings(Command.SET, detail, **changes)
+
+    def chaos(self, *rules: Rule) -> None:
+        """Let something go wrong on purpose, from each worker's next milestone on.
+
+        It ends with the run at the latest. `tos_notebook.chaos.on` ends it with a block of code.
+
+        Parameters
+        ----------
+        *rules : Rule
+            Such as ``tos.chaos.Slow(5, worker=1)``, instead of all that were in force before; none
+            to end it.
+
+        Raises
+        ------
+        ConfigError
+            There is no such worker or executor, or Spark would not try a killed task again.
+        InvalidTransition
+            The run is over.
+        """
+        if not rules and not self._training.chaos:
+            return
+        executors, attempts = self._training.executors(), task_attempts(self._sc)
+        Place(self._legs.source.partitions, executors, self.master, attempts).check(rules)
+        self._training.change_settings(Command.CHAOS, describe(rules), chaos=rules)
+        self.chaos_log += rules
 
     def _checked_rate(self, value: float) -> float:
         if not self._program.has_learning_rate:
@@ -387,49 +553,11 @@ class Run:
 
     def _drive(self) -> None:
         try:
-            self._train()
+            self._legs.train()
         except Exception as error:
             self._explain(error)
         finally:
             self._end()
-
-    def _train(self) -> None:
-        epoch = 0
-        while epoch < self._plan.epochs and self.state in ONWARD:
-            leg = self._training.begin_leg(self._source, epoch, self._last_epoch(epoch))
-            description = f"{self.run_id}: epochs from {epoch + 1} of {self._plan.epochs}"
-            run_job(self._sc, self._source.tasks(self._sc), self._task, self.run_id, description)
-            epoch = leg.last_epoch + 1
-            if epoch < self._plan.epochs and self.state in ONWARD:
-                self._lay_out(epoch)
-
-    def _last_epoch(self, first: int) -> int:
-        """Return the last epoch that one Spark job can train from `first` on."""
-        if self._source.partitions > self._plan.slots:
-            # Spark runs them in turns: one job for all epochs would train one partition to
-            # the end before it begins with the next.
-            return first
-        every = self._plan.repartition_every
-        last = self._plan.epochs - 1
-        return last if every is None else min(last, (first // every + 1) * every - 1)
-
-    def _lay_out(self, epoch: int) -> None:
-        """Repartition before an epoch, if that was asked for."""
-        asked, self._relayout = self._relayout, None
-        every = self._plan.repartition_every
-        if asked is None and every is not None and epoch % every == 0:
-            count = self._source.partitions
-            asked = count, RandomPartitioner(count, self._plan.seed)
-        if asked is None:
-            return
-        began = time.perf_counter()
-        old, self._source = self._source, self._source.repartition(*asked, epoch)
-        old.close()
-        took = time.perf_counter() - began
-        self._bus.publish(Repartitioned(time.time(), epoch, asked[0], took))
-        self._bus.publish(
-            CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions")
-        )
 
     def _explain(self, error: Exception) -> None:
         """Record why the run failed, unless its own stop ended the job."""
@@ -443,7 +571,10 @@ class Run:
         steps = (
             self._keep,
             self._end_validation,
-            self._report_lapsed,
+            self._watchdog.close,
+            self._legs.report_lapsed,
+            self._reach_end,
+            self._keep_last,
             self._report_end,
             self._on_end,
             self._close_bus,
@@ -457,8 +588,9 @@ class Run:
         self._done.set()
 
     def _keep(self) -> None:
+        self._legs.phase.enter("an evaluation of the model, so that it can be written")
         self._training.settle()
-        self._source.close()
+        self._legs.source.close()
         if not self._model.acquire(timeout=EVALUATION):
             raise WaitTimeout(
                 f"The model was still being evaluated {EVALUATION:g} s after the run's end, so it "
@@ -473,23 +605,30 @@ class Run:
     def _end_validation(self) -> None:
         if self._validator is None:
             return
+        self._legs.phase.enter("the validation after the last epoch")
         # So that the last epoch's end has reached the validator.
         try:
             self._bus.flush(FLUSH)
-            self._validator.finish(last=self.state in ONWARD)
+            self._validator.finish(last=self._legs.onward)
         except WaitTimeout as error:
             # The training itself is over and its weights are kept.
             logger.warning("Run %s: %s", self.run_id, error)
 
-    def _report_lapsed(self) -> None:
-        if self._relayout is not None:
-            detail = f"{self._relayout[0]} partitions: no epoch followed"
-            self._bus.publish(CommandLapsed(time.time(), Command.REPARTITION, detail))
+    def _reach_end(self) -> None:
+        if self._training.machine.active:
+            self._training.report(RunEvent.ENDED)
+
+    def _keep_last(self) -> None:
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.finish()
+        except WaitTimeout as error:
+            # As with any other checkpoint that cannot be written, nothing else is lost.
+            logger.warning("Run %s: %s", self.run_id, error)
 
     def _report_end(self) -> None:
         training = self._training
-        if training.machine.active:
-            training.report(RunEvent.ENDED)
         message = None if training.error is None else str(training.error)
         self._bus.publish(RunFinished(time.time(), self.state, message))
 

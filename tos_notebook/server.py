@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
 from .data.blocks import Columns
 from .errors import RemoteProtocolError, SessionClosed
+from .mirror import Mirror
 from .roster import Member
 from .training import Training
 from .transport.auth import Secret
 from .transport.base import Address, Buffer
+from .transport.listener import TcpListener
 from .transport.shared import attach
-from .transport.tcp import TcpListener
 from .wire.messages import (
     Answer,
+    Blend,
+    Blended,
+    Directive,
     Failed,
     Fetch,
     Finish,
@@ -41,6 +46,8 @@ class ParameterServer:
         The address to listen on.
     port : int
         0 for any free one.
+    tls : bool
+        Whether to speak TLS on the loopback interface, too.
 
     Raises
     ------
@@ -48,16 +55,21 @@ class ParameterServer:
         The address cannot be bound.
     """
 
-    def __init__(self, secret: Secret, host: str, port: int) -> None:
+    def __init__(self, secret: Secret, host: str, port: int, tls: bool = False) -> None:
         self._training: Training | None = None
         self._lock = threading.Lock()
-        self._listener = TcpListener(self.handler, secret, host, port)
+        self._listener = TcpListener(self.handler, secret, host, port, tls=tls)
         self._listener.start()
 
     @property
     def address(self) -> Address:
         """Where the server listens."""
         return self._listener.address
+
+    @property
+    def fingerprint(self) -> bytes | None:
+        """Of the certificate, by which workers know the server; None without TLS."""
+        return self._listener.fingerprint
 
     def handler(self, peer: str) -> WorkerHandler:
         """Return the handler of a new connection."""
@@ -94,52 +106,60 @@ class WorkerHandler:
         self._server = server
         self._training: Training | None = None
         self._member: Member | None = None
-        # Holds the update and then the reply: one copy of the model for a worker.
-        self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._shared = False
+        self._mirror: Mirror | None = None
+        # Whether the worker waits for parameters: the first, or those that belong to its last push.
+        self._owing = True
         self._columns: Columns | None = None
+        self._slots: npt.NDArray[np.uint8] | None = None
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
-        if self._member is None and not isinstance(message, Join):
-            raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
-        follows = isinstance(message, Push) and not self._shared
-        expected = len(self._buffer) if follows else 0
-        if nbytes != expected:
+        if self._training is None or self._mirror is None:
+            if not isinstance(message, Join):
+                raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
+        elif isinstance(message, Blend):
+            return self._receive_slots(self._training, self._mirror, message, nbytes)
+        elif isinstance(message, Push | Poll):
+            # A version that there is not is refused when the request is handled.
+            with suppress(RemoteProtocolError):
+                self._mirror.use(self._training.settings_of(message.settings_version).codec)
+            if isinstance(message, Push):
+                return self._mirror.receive_into(nbytes)
+        if nbytes:
             raise RemoteProtocolError(
-                f"{type(message).__name__}: expected a payload of {expected} bytes, got {nbytes}."
+                f"{type(message).__name__}: expected a payload of 0 bytes, got {nbytes}."
             )
-        return self._buffer.data if nbytes else None
+        return None
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """See `Handler.handle`."""
         if isinstance(message, Join):
             return self._join(message)
-        if self._training is None or self._member is None:
+        if self._training is None or self._member is None or self._mirror is None:
             raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         match message:
             case Push():
-                return self._push(self._training, self._member, message)
+                return self._push(self._training, self._member, self._mirror, message)
             case Finish():
                 return self._training.finish(self._member, message), None
             case Poll():
-                return self._training.poll(self._member, message), None
+                return self._poll(self._training, self._member, self._mirror, message)
             case Failed():
                 return self._training.failed(self._member, message), None
             case Fetch():
                 return self._fetch(self._training, self._member, message.column)
+            case Blend():
+                return self._blend(self._training, self._member, self._mirror, message)
 
     def _join(self, message: Join) -> tuple[Answer, Buffer | None]:
         if self._member is not None:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         training = self._server.training()
         layout = training.store.layout
-        segment = attach(message.segment, layout.nbytes)
-        self._shared = segment is not None
-        self._buffer = layout.allocate() if segment is None else segment
-        self._member, joined = training.join(message, self._buffer, self._shared)
+        mirror = self._mirror = Mirror(layout, attach(message.segment, layout.nbytes))
+        self._member, joined = training.join(message, mirror.shared)
         self._training = training
-        return joined, self._payload()
+        return joined, None
 
     def _fetch(
         self, training: Training, member: Member, number: int
@@ -153,14 +173,46 @@ class WorkerHandler:
         return Rows(column.dtype.str, list(column.shape)), column.reshape(-1).view(np.uint8)
 
     def _push(
-        self, training: Training, member: Member, message: Push
+        self, training: Training, member: Member, mirror: Mirror, message: Push
     ) -> tuple[Answer, Buffer | None]:
-        reply = training.push(member, message, self._buffer)
-        return reply, None if reply.status == "superseded" else self._payload()
+        mirror.read(training.settings_of(message.settings_version).combiner.pushes)
+        reply = training.push(member, message, mirror.buffer, mirror.count())
+        self._owing = reply.directive is Directive.WAIT and not training.keeps_own
+        nothing = self._owing or reply.status == "superseded"
+        return reply, None if nothing else mirror.reply(reply.version)
 
-    def _payload(self) -> Buffer | None:
-        """Return what follows an answer: nothing where the worker sees it in its segment."""
-        return None if self._shared else self._buffer
+    def _poll(
+        self, training: Training, member: Member, mirror: Mirror, message: Poll
+    ) -> tuple[Answer, Buffer | None]:
+        proceed = training.poll(member, message, mirror.buffer, self._owing)
+        if proceed.version is None:
+            return proceed, None
+        self._owing = False
+        return proceed, mirror.reply(proceed.version)
+
+    def _receive_slots(
+        self, training: Training, mirror: Mirror, message: Blend, nbytes: int
+    ) -> memoryview | None:
+        if training.slots is None:
+            raise RemoteProtocolError("Blend: this run does not merge optimizer slots.")
+        layout = training.slots.layout
+        expected = layout.nbytes if message.finite else 0
+        if nbytes != expected:
+            raise RemoteProtocolError(
+                f"Blend: expected a payload of {expected} bytes, got {nbytes}."
+            )
+        if self._slots is None:
+            self._slots = layout.allocate()
+        mirror.received += nbytes
+        return self._slots.data if nbytes else None
+
+    def _blend(
+        self, training: Training, member: Member, mirror: Mirror, message: Blend
+    ) -> tuple[Answer, Buffer | None]:
+        if self._slots is None or not training.blend(member, self._slots, message.finite):
+            return Blended(), None
+        mirror.sent += len(self._slots)
+        return Blended(), self._slots
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""

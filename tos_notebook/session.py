@@ -8,40 +8,83 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .cluster.connect import connect
-from .cluster.executors import contact_host, executor_of, slots, task_cores
+from .checkpoint.contents import Origin, require_known, require_saveable
+from .checkpoint.data import write_data
+from .checkpoint.every import Every, as_every
+from .checkpoint.folder import PROGRAM, Folder
+from .checkpoint.keeper import Keeper
+from .cluster.connect import connect, warm_up
+from .cluster.executors import contact_host, contact_port, executor_of, slots, task_cores
 from .cluster.jobs import cancel
-from .cluster.storage import Storage, digest_of, temporary_directory
+from .cluster.reach import listening_host
+from .cluster.storage import Storage, digest_of, executor_folder, temporary_directory
+from .codecs import Codec
+from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
-from .config import at_least_one, not_negative, one_of
-from .data.blocks import check_columns
+from .config import PATIENCE, at_least_one, not_negative, one_of, positive
+from .data.arrays import ArraySource
+from .data.blocks import Columns, check_columns
+from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
-from .errors import InvalidTransition, SessionClosed, TosError
+from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
+from .legs import RunPlan
 from .program.capture import capture
+from .ps.slots import SlotMean
 from .ps.store import Store
-from .run import Run, RunPlan, Sinks
+from .roster import LaidOut
+from .run import Resumed, Run, Sinks
 from .server import ParameterServer
+from .settings import Settings, default_combiner
+from .snapshots import Reached
+from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
 from .transport.auth import new_secret
 from .validation import validation_rows
 from .worker.loop import Plan
+from .worker.memory import sweep
+from .worker.slots import POLICIES
 from .worker.task import Task
+
+STRIPE_BYTES = 1 << 20
+"""Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
 
 _run_numbers = itertools.count(1)
 _runs: list[weakref.ref[Run]] = []
 
-watchers: list[Callable[[], Sink]] = []
-"""Each is called for every run that starts, and returns a sink for it."""
+watchers: list[Callable[[Run], object]] = []
+"""Each is told of every run before it begins, and may add a sink."""
 
 
 def runs() -> list[Run]:
     """Return the runs of this process that somebody still holds, oldest first."""
     return [run for run in (reference() for reference in _runs) if run is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run about to be made."""
+
+    number: int
+    run_id: str
+    """Of its Spark jobs and its workers: another one each time that a run is resumed."""
+    plan: RunPlan
+    settings: Settings
+    shuffle: bool
+    first: DataSource
+    """The data as they come."""
+    reached: Reached
+    sinks: tuple[Sink, ...]
+    stripe_bytes: int = STRIPE_BYTES
+    keeper: Keeper | None = None
+    resumed: Resumed | None = None
 
 
 class TrainingSession:
@@ -56,35 +99,69 @@ class TrainingSession:
         As `tos_notebook.connect` returns it.
     program : Program or keras.Model
         As `tos_notebook.capture` returns it.
-    combiner : str, Combiner, class or function
-        The rule by which the server merges a push.
+    combiner : str, Combiner, class or function, optional
+        The rule by which the server merges a push; ``"dynsgd"`` by default, with
+        ``sync="bsp"`` ``"fedavg"``.
     sync_interval : int
         Batches between two exchanges.
+    sync : str or SyncMode
+        How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
+        ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
+        finished or has died holds nobody up.
+    codec : str, Codec or CodecPair
+        How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
+        and for replies. As they are by default.
     batch_size : int
         Rows of one batch.
     server_host : str, optional
         The address of this process that executors can reach: behind address translation the
-        outer one. Spark's own choice for the driver by default.
-    server_port : int
-        0 for any free port.
+        outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for
+        the driver, ``spark.driver.host``. Unless it is a loopback address, workers and server
+        speak TLS 1.3 only.
+    server_port : int, optional
+        0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
     directory : str, optional
-        A Hadoop URI, or a local path, for programs and initial parameters. By default a
-        temporary directory of the driver, which lasts as long as this process.
+        A Hadoop URI, or a local path, for programs, initial parameters and checkpoints. By default
+        a temporary directory of the driver, which lasts as long as this process.
     non_finite : {"raise", "skip"}
         What an update with NaN or infinity does: end the run, or be left out.
+    slots : {"keep", "reset", "merge"}
+        What becomes of a worker's optimizer slots (momentum, Adam's m and v), which belong to the
+        parameters that it has trained, when it adopts the server's.
+
+        ``"keep"``: they stay as they are, and cost nothing. Slots are means over many steps, and
+        soon hold gradients of the new parameters, too: in `benchmarks/slots.py` this is 0.3 to
+        0.6 points more accurate than to reset them, and at most 0.5 points less than to merge
+        them. They belong to the Python process: where there are more partitions than Spark runs
+        tasks at once, a process goes on with those of the partition that it trained before.
+
+        ``"reset"``: they go back to the values that they were captured with, and with them the
+        count of steps by which Adam corrects for slots that begin at 0; a schedule of the
+        learning rate goes on. Some 50 us for each tensor. For parameters that have little to do
+        with those that the worker left, such as after long sync intervals, and to let a worker
+        recover whose slots have become NaN (`non_finite`). With short intervals momentum never
+        builds up.
+
+        ``"merge"``: the server averages them over the workers, as one running mean. Each worker
+        sends its own after each exchange, and goes on with the mean (for momentum: Yu et al.
+        2019, arXiv:1905.03817). It costs their size each way with each exchange: two more models
+        with Adam, which no codec makes smaller. For many workers that do not wait for each other,
+        on a fast network. Counts of steps stay each worker's own.
 
     Raises
     ------
     ConfigError
         A setting is out of range.
-    CombinerError
-        An unknown combiner.
+    CombinerError, CodecError
+        An unknown combiner or codec.
     CaptureError
         The program cannot be captured.
     TransportError
         The server's port cannot be bound.
     WorkerEnvironment
         Executors lack a package.
+    ClusterUnreachable
+        Executors cannot reach this process.
     """
 
     def __init__(
@@ -92,26 +169,37 @@ class TrainingSession:
         spark: Any,
         program: Any,
         *,
-        combiner: Any = "dynsgd",
+        combiner: Any = None,
         sync_interval: int = 10,
+        sync: str | SyncMode = "asp",
+        codec: str | Codec | CodecPair = "fp32",
         batch_size: int = 100,
         server_host: str | None = None,
-        server_port: int = 0,
+        server_port: int | None = None,
         directory: str | None = None,
         non_finite: str = "raise",
+        slots: str = "keep",
     ) -> None:
-        self._combiner = as_combiner(combiner)
+        self._sync = as_sync(sync)
+        self._combiner = as_combiner(default_combiner(self._sync) if combiner is None else combiner)
         self._sync_interval = at_least_one("sync_interval", sync_interval)
+        self._codec = as_codecs(codec)
         self._batch_size = at_least_one("batch_size", batch_size)
         self._non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
+        self._slots = one_of("slots", slots, POLICIES)
         self.program = capture(program)
-        self._sc = connect(spark).sparkContext
+        self._sc = connect(spark, warm_up=False).sparkContext
+        self._host = server_host or contact_host(self._sc)
+        port = contact_port(self._sc) if server_port is None else server_port
+        warm_up(self._sc, server=(self._host, port))
+        self._directory = directory
         self._storage = Storage(self._sc, directory or temporary_directory(self._sc))
         self._secret = new_secret()
-        self._host = server_host or contact_host(self._sc)
-        self._server = ParameterServer(self._secret, _listen_on(self._host), server_port)
+        self._server = ParameterServer(self._secret, listening_host(self._host), port)
         self._run: Run | None = None
         self._closed = False
+        # Whether the session is over when its run is.
+        self._only = False
         self._lock = threading.Lock()
         atexit.register(self.close)
 
@@ -142,9 +230,13 @@ class TrainingSession:
         shuffle: bool = True,
         repartition_every: int | None = None,
         partitions: int | None = None,
+        partitioner: AnyPartitioner | None = None,
         seed: int = 0,
         validation: Any = None,
         sinks: Sinks = (),
+        patience: float = PATIENCE,
+        checkpoint_every: str | int | Every | None = None,
+        keep: int = 3,
     ) -> Run:
         """Begin to train and return at once.
 
@@ -159,18 +251,33 @@ class TrainingSession:
         repartition_every : int, optional
             Epochs between two random repartitions of all rows; never by default.
         partitions : int, optional
-            For arrays: number of partitions; as many as Spark runs tasks at once by default.
+            For arrays, or with a partitioner: number of partitions. By default the partitioner's
+            own; else for arrays as many as Spark runs tasks at once.
+        partitioner : Partitioner or LabelPartitioner, optional
+            Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`;
+            as they come by default.
         seed : int
             Order and repartitioning are pure functions of it.
         validation : RDD of tuple, or tuple of ndarray, optional
             Evaluated on the driver when an epoch is done, while training goes on.
         sinks : sequence of callable
             Further consumers of the run's events.
+        patience : float
+            Seconds without news after which the run says what it waits for: in `Run.status`, in
+            the live view, and as event `Stalled`. A milestone that takes longer is news, too.
+        checkpoint_every : str or int, optional
+            How often all that the run needs to go on is saved in `directory`, which must be given:
+            ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
+            it ends. `tos_notebook.resume` goes on from there. Never by default.
+        keep : int
+            Checkpoints to keep; with more than one, a damaged one does no harm.
 
         Raises
         ------
         ConfigError, DataError, ShapeMismatch, UnsupportedProgram
             Settings, data or program do not fit; nothing was started.
+        CheckpointError
+            The directory cannot be written to, or the combiner's state cannot be saved.
         InvalidTransition
             Another run is active.
         SessionClosed
@@ -180,18 +287,72 @@ class TrainingSession:
         if repartition_every is not None:
             at_least_one("repartition_every", repartition_every)
         not_negative("seed", seed)
+        positive("patience", patience)
+        at_least_one("keep", keep)
+        every = None if checkpoint_every is None else self._every(checkpoint_every)
+        if every is not None:
+            # So that what cannot be saved is said before anything is trained.
+            require_saveable(self._combiner)
+            if partitioner is not None:
+                require_known(partitioner)
         with self._lock:
             self._refuse_if_busy()
+            self._refuse_without_slots()
             count = slots(self._sc)
-            wanted = count if partitions is None else at_least_one("partitions", partitions)
-            source = as_source(self._sc, data, wanted)
-            plan = RunPlan(epochs, repartition_every, int(seed), count)
+            first, layout = self._first_layout(data, partitions, partitioner, count)
+            check_columns(first.columns, self.program.feeds)
             rows = None
             if validation is not None:
                 rows = validation_rows(self._sc, validation, self.program)
-            self._run = self._make_run(source, plan, shuffle, sinks)
-            _runs.append(weakref.ref(self._run))
-            return self._run._begin(rows)
+            number = next(_run_numbers)
+            wanted = Wanted(
+                number,
+                f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}",
+                RunPlan(epochs, repartition_every, int(seed), count, patience),
+                Settings(self._combiner, self._sync_interval, self._sync, codec=self._codec),
+                bool(shuffle),
+                first,
+                Reached(0, False, layout),
+                tuple(sinks),
+            )
+            if every is not None:
+                wanted = replace(wanted, keeper=self._keeper(wanted, every, keep))
+            return self._launch(wanted, rows)
+
+    def resume(
+        self,
+        source: DataSource,
+        settings: Settings,
+        resumed: Resumed,
+        keeper: Keeper,
+        validation: Any,
+        sinks: Sinks,
+    ) -> Run:
+        """Go on with a run, as the only one of this session; see `tos_notebook.saved.resume`."""
+        saved = resumed.checkpoint
+        origin = saved.origin
+        check_columns(source.columns, self.program.feeds)
+        rows = None
+        if validation is not None:
+            rows = validation_rows(self._sc, validation, self.program)
+        self._only = True
+        count = slots(self._sc)
+        number = next(_run_numbers)
+        wanted = Wanted(
+            number,
+            f"{origin.run_id}-resumed-{number}",
+            RunPlan(origin.epochs, origin.repartition_every, origin.seed, count),
+            settings,
+            origin.shuffle,
+            source,
+            saved.progress.reached,
+            tuple(sinks),
+            origin.stripe_bytes,
+            keeper,
+            resumed,
+        )
+        with self._lock:
+            return self._launch(wanted, rows)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -206,6 +367,25 @@ class TrainingSession:
                 run.stop()
             raise
 
+    def _every(self, value: str | int | Every) -> Every:
+        if self._directory is None:
+            raise ConfigError(
+                "checkpoint_every: expected a directory for the checkpoints. Give the session one "
+                'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
+            )
+        return as_every(value)
+
+    def _first_layout(
+        self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
+    ) -> tuple[DataSource, LaidOut | None]:
+        """Return the data as they come, and how they are to be laid out first."""
+        wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
+        count = slots if wanted is None else at_least_one("partitions", wanted)
+        source = as_source(self._sc, data, count)
+        if partitioner is None:
+            return source, None
+        return source, LaidOut(wanted or source.partitions, partitioner, 0)
+
     def _refuse_if_busy(self) -> None:
         if self._closed:
             raise SessionClosed("This session was closed; create another TrainingSession.")
@@ -216,37 +396,62 @@ class TrainingSession:
                 f"this session trains {self._run.run_id}; wait() for it or stop() it first.",
             )
 
-    def _make_run(self, source: DataSource, plan: RunPlan, shuffle: bool, sinks: Sinks) -> Run:
-        check_columns(source.columns, self.program.feeds)
-        number = next(_run_numbers)
-        run_id = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}"
+    def _refuse_without_slots(self) -> None:
+        if self._slots != "keep" and self.program.slots is None:
+            raise ConfigError(
+                f'slots="{self._slots}": there is nothing to {self._slots}, since the program\'s '
+                "optimizer has no slots. Expected one that has, such as Adam or SGD with "
+                'momentum; use slots="keep" with this one.'
+            )
+
+    def _launch(self, wanted: Wanted, rows: Callable[[], Columns] | None = None) -> Run:
+        """Lay the data out, make the run, and begin."""
+        first, layout = wanted.first, wanted.reached.layout
+        source = first if layout is None else first.repartition(*layout)
+        if source is not first:
+            first.close()
+        self._run = run = self._make_run(wanted, source)
+        _runs.append(weakref.ref(run))
+        for watch in watchers:
+            watch(run)
+        return run._begin(rows)
+
+    def _make_run(self, wanted: Wanted, source: DataSource) -> Run:
+        run_id, plan, keeper = wanted.run_id, wanted.plan, wanted.keeper
         name = self._publish_program(source)
         initial = self.program.read()
-        self._storage.write(f"{run_id}.initial", initial.data)
+        if wanted.resumed is None:
+            self._storage.write(f"{run_id}.initial", initial.data)
+        # Asked now: Spark may be stopped by the time the run ends.
+        folder = executor_folder()
         history = History()
-        bus = EventBus([history, *sinks, *(make() for make in watchers)])
+        own = () if keeper is None else (keeper,)
+        bus = EventBus([history, *own, *wanted.sinks])
         training = Training(
             run_id,
-            Store(self.program.layout, initial, self._combiner),
-            self._combiner,
-            self._sync_interval,
+            Store(self.program.layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
+            wanted.settings,
             publish=bus.publish,
             locate=lambda task: executor_of(self._sc, task),
             on_failure=lambda: cancel(self._sc, run_id),
             non_finite="skip" if self._non_finite == "skip" else "raise",
+            slots=self._slot_mean(),
         )
+        if wanted.resumed is not None:
+            training.restore(wanted.resumed.checkpoint.progress)
         served = len(source.columns) if source.rows(0) is not None else 0
         task = Task(
             self._host,
             self._server.address.port,
             self._secret,
+            self._server.fingerprint,
             name,
             task_cores(self._sc),
-            Plan(run_id, plan.seed, bool(shuffle), self._batch_size, served),
+            Plan(run_id, plan.seed, wanted.shuffle, self._batch_size, served, self._slots),
         )
         self._server.serve(training)
         return Run(
-            number,
+            wanted.number,
             self._sc,
             self.program,
             training,
@@ -255,15 +460,66 @@ class TrainingSession:
             plan,
             bus,
             history,
-            on_end=lambda: self._server.serve(None),
+            on_end=lambda: self._clear(folder, run_id),
+            reached=wanted.reached,
+            keeper=keeper,
+            resumed=wanted.resumed,
         )
+
+    def _keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
+        """Return what keeps a new run, its program saved already."""
+        first, plan = wanted.first, wanted.plan
+        archive = self._archive(first)
+        origin = Origin(
+            run_id=wanted.run_id,
+            epochs=plan.epochs,
+            repartition_every=plan.repartition_every,
+            seed=plan.seed,
+            shuffle=wanted.shuffle,
+            batch_size=self._batch_size,
+            slots=self._slots,
+            non_finite=self._non_finite,
+            stripe_bytes=wanted.stripe_bytes,
+            partitions=first.partitions,
+            columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
+            rows=first.samples,
+            stored=isinstance(first, ArraySource),
+            program=digest_of(archive),
+            every=str(every),
+            keep=keep,
+            created=time.time(),
+        )
+        folder = Folder(self._storage.inside(wanted.run_id))
+        if folder.storage.list():
+            raise ConfigError(
+                f"{folder.storage.uri} holds another run's files: start again in a second, or "
+                "choose another directory."
+            )
+        folder.storage.write(PROGRAM, archive)
+        data = [partial(write_data, arrays=first.arrays)] if isinstance(first, ArraySource) else []
+        return Keeper(folder, origin, every, keep, first=data)
+
+    def _slot_mean(self) -> SlotMean | None:
+        layout = self.program.slots
+        return SlotMean(layout) if self._slots == "merge" and layout is not None else None
+
+    def _clear(self, folder: Path, run_id: str) -> None:
+        self._server.serve(None)
+        sweep(folder, run_id)
+        if self._only:
+            self._closed = True
+            atexit.unregister(self.close)
+            self._server.close()
 
     def _publish_program(self, source: DataSource) -> str:
         """Persist the program where every executor can fetch it; return its name."""
-        archive = self.program.export([(c.dtype, c.shape) for c in source.columns])
+        archive = self._archive(source)
         name = f"program-{digest_of(archive)}.zip"
         self._storage.publish(name, archive)
         return name
+
+    def _archive(self, source: DataSource) -> Path:
+        return self.program.export([(c.dtype, c.shape) for c in source.columns])
 
     def close(self) -> None:
         """Stop an active run, keep the weights, close the server; idempotent."""
@@ -302,15 +558,6 @@ class TrainingSession:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"serving at {self.address}"
         return f"<TrainingSession {state}: {self.program!r}, {self._combiner!r}>"
-
-
-def _listen_on(contact: str) -> str:
-    """Return the address to listen on: all, unless executors come over the loopback.
-
-    Behind a container's or a cloud's address translation the contact address is none of ours.
-    """
-    loopback = contact == "localhost" or contact.startswith("127.") or contact == "::1"
-    return contact if loopback else ""
 
 
 CLOSE_TIMEOUT = 30.0

@@ -1,6 +1,6 @@
 /** A pretended kernel: a run that exists only as numbers, in the protocol of the real one. */
 
-import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/model";
+import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/view/model";
 
 export interface Shape {
   workers: number;
@@ -153,6 +153,10 @@ export class FakeKernel {
       ...{ combiner: this.combiner, sync_interval: 10, batch_size: 100, learning_rate: 0.1 },
       ...{ has_learning_rate: true, partitions: this.shape.workers, master: "local[2,4]" },
       program: "Keras model, 4 parameters (199,210 values)",
+      model_bytes: 796_840,
+      ...{ sync: "asp", syncs: ["asp", "ssp:3", "bsp"] },
+      chaos: [],
+      ...{ codec: "fp32", codecs: ["fp32", "int8", "sign+ef"] },
       combiners: ["downpour", "dynsgd", "easgd", "mean_weight"],
       error: this.error,
     };
@@ -165,6 +169,7 @@ export class FakeKernel {
       ...{ milestones: this.milestones, samples, samples_total: rate * 6 * EPOCHS },
       ...{ samples_per_second: rate, loss: this.points[0].at(-1)?.[3] ?? null },
       ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
+      ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
       eta: Math.max(0, 6 * EPOCHS - this.time),
     };
   }

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
-import { Controls } from "../src/controls";
-import { type CommandEntry, RunModel, type RunInfo } from "../src/model";
-import { note, SLOW, unavailable } from "../src/requests";
-import { buffers, parts } from "./fakes";
+import { Controls } from "../src/view/controls";
+import { type CommandEntry, RunModel, type RunInfo } from "../src/view/model";
+import { note, SLOW, unavailable } from "../src/view/requests";
+import { Header, Status } from "../src/view/status";
+import { buffers, parts, worker } from "./fakes";
 
 let sent: [string, Record<string, unknown>][] = [];
 let time = 0;
@@ -105,6 +106,8 @@ describe("a command", () => {
 describe("fields", () => {
   it.each([
     ["repartition", "8", "repartition", { partitions: 8 }],
+    ["codec", "int8", "set", { codec: "int8" }],
+    ["sync", "bsp", "set", { sync: "bsp" }],
     ["combiner", "easgd", "swap combiner", { combiner: "easgd" }],
     ["learning-rate", "0.01", "set", { learning_rate: 0.01 }],
     ["sync-interval", "20", "set", { sync_interval: 20 }],
@@ -134,6 +137,112 @@ describe("fields", () => {
       new KeyboardEvent("keydown", { key: "d", bubbles: true }),
     );
     expect(heard).toBe(0);
+  });
+});
+
+describe("chaos", () => {
+  const button = (label: string): HTMLElement =>
+    find(`[data-tos="chaos"] button[aria-label="${label}"]`);
+
+  it("is closed until somebody opens it, and says how it ends", () => {
+    show();
+    expect((find('[data-tos="chaos"]') as HTMLDetailsElement).open).toBe(false);
+    expect(find('[data-tos="chaos"]').textContent).toContain("after 60 s");
+  });
+
+  it("slows the worker that was chosen, for a limited time", () => {
+    show();
+    const [who, factor] = ["select", "input"].map(
+      (tag) => find(`[data-tos="chaos"] ${tag}`) as HTMLInputElement,
+    );
+    who.value = "worker:1";
+    factor.value = "2.5";
+    button("Slow the worker").click();
+    expect(sent).toEqual([["chaos", { what: "slow", amount: 2.5, worker: 1, for_seconds: 60 }]]);
+  });
+
+  it("kills, and offers executors too", () => {
+    show();
+    (find('[data-tos="chaos"] select') as HTMLSelectElement).value = "executor:0";
+    button("Kill the worker").click();
+    expect(sent).toEqual([["chaos", { what: "kill", executor: "0" }]]);
+  });
+
+  it("keeps the choice while workers come and go", () => {
+    show();
+    const who = find('[data-tos="chaos"] select') as HTMLSelectElement;
+    who.value = "worker:1";
+    model.workers = [worker(0), worker(1), worker(2)];
+    controls.draw(model);
+    expect([...who.options].map(({ value }) => value).slice(0, 3)).toEqual([
+      ...["worker:0", "worker:1", "worker:2"],
+    ]);
+    expect(who.value).toBe("worker:1");
+    model.workers = [worker(0), worker(1, { state: "done" })];
+    controls.draw(model);
+    expect(who.value).toBe("worker:0");
+  });
+
+  it("can be taken back while it is on, and only then", () => {
+    show();
+    expect(button("Chaos off").getAttribute("aria-disabled")).toBe("true");
+    button("Chaos off").click();
+    expect(sent).toEqual([]);
+    show({ chaos: ["partition 1: 5 times slower"] });
+    expect(button("Chaos off").getAttribute("aria-disabled")).toBe("false");
+    button("Chaos off").click();
+    expect(sent).toEqual([["chaos", { what: "off" }]]);
+  });
+
+  it("has a note on what became of it", () => {
+    show();
+    button("Kill the worker").click();
+    controls.answer(1, { ok: false, text: "Spark does not try again." });
+    expect(find('[data-tos="chaos"] .tos-note').textContent).toBe(
+      "refused: Spark does not try again.",
+    );
+    const entry = { time: 1, command: "chaos", detail: "partition 1: killed", stage: "asked" };
+    show({}, [entry as CommandEntry]);
+    expect(find('[data-tos="chaos"] .tos-note').textContent).toBe(
+      "asked (partition 1: killed); applies at each worker's next milestone",
+    );
+  });
+
+  it("is of no use once the run stops", () => {
+    show({ state: "stopping", chaos: ["partition 1: 5 times slower"] });
+    for (const name of ["Slow the worker", "Kill the worker", "Chaos off"]) {
+      expect(button(name).getAttribute("title")).toBe("the run is stopping");
+      button(name).click();
+    }
+    expect(sent).toEqual([]);
+  });
+
+  it("keeps single keys from the notebook", () => {
+    let heard = 0;
+    document.body.addEventListener("keydown", () => (heard += 1), { once: true });
+    find('[data-tos="chaos"] input').dispatchEvent(
+      new KeyboardEvent("keydown", { key: "d", bubbles: true }),
+    );
+    expect(heard).toBe(0);
+  });
+
+  it("stands in the header, and is spoken, while it is on", () => {
+    const header = new Header();
+    const badge = header.element.querySelector<HTMLElement>('[data-tos="chaos-badge"]');
+    const rule = "partition 1: 5 times slower";
+    const drawn = (run: Partial<RunInfo>): string => {
+      show(run);
+      header.draw(model);
+      return badge?.hidden ? "hidden" : (badge?.textContent ?? "");
+    };
+    expect(drawn({})).toBe("hidden");
+    expect(drawn({ chaos: [rule] })).toBe(`⚠ Chaos is on: ${rule}`);
+    const status = new Status();
+    status.draw(model, "", 0);
+    expect(status.element.textContent).toContain("chaos is on");
+    expect(drawn({ chaos: [rule], state: "finished" })).toBe("hidden");
+    status.draw(model, "", 0);
+    expect(status.element.textContent).not.toContain("chaos");
   });
 });
 

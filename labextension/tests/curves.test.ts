@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
 
 import { pack } from "../demo/kernel";
-import { align, axisValue, curves, DEFAULT_OPTIONS, smooth, summary } from "../src/curves";
-import { AXIS_ROWS, type Series, Table } from "../src/model";
+import {
+  align,
+  axisValue,
+  curves,
+  DEFAULT_OPTIONS,
+  merge,
+  smooth,
+  summary,
+} from "../src/view/curves";
+import { AXIS_ROWS, type Series, Table } from "../src/view/model";
 
 function series(split: Series["split"], rows: number[][]): Series {
   const points = new Table(AXIS_ROWS, 4000);
@@ -77,6 +85,39 @@ describe("axes", () => {
   it("on a log scale leave out what has no logarithm", () => {
     const [{ values }] = curves([TRAINING], { ...DEFAULT_OPTIONS, log: true });
     expect(values).toEqual([4, null, 2]);
+  });
+});
+
+describe("too many points", () => {
+  const merged = (values: number[], limit: number): number[] => Array.from(merge(values, limit));
+
+  it("are merged with their neighbours until the limit is met", () => {
+    expect(merged([1, 2, 3, 4], 4)).toEqual([1, 2, 3, 4]);
+    expect(merged([1, 2, 3, 4, 9], 4)).toEqual([1.5, 3.5, 9]);
+    expect(merged([], 4)).toEqual([]);
+    for (const n of [9, 99, 1000]) {
+      const length = merge(new Float32Array(n), 8).length;
+      expect(length).toBeLessThanOrEqual(8);
+      expect(length).toBeGreaterThan(4);
+    }
+  });
+
+  it("stay where they are while others come", () => {
+    const values = Array.from({ length: 64 }, (_, i) => i);
+    const early = merged(values.slice(0, 36), 10);
+    expect(merged(values.slice(0, 40), 10).slice(0, 9)).toEqual(early.slice(0, 9));
+  });
+
+  it("count only where they are finite", () => {
+    expect(merged([1, NaN, NaN, NaN, 3], 3)).toEqual([1, NaN, 3]);
+  });
+
+  it("are smoothed before they are merged", () => {
+    const options = { ...DEFAULT_OPTIONS, smoothing: 0.5, points: 2 };
+    const [raw, smoothed] = curves([TRAINING], options);
+    expect(raw).toMatchObject({ x: [1.5, 3], values: [2, 2] });
+    const [first, second, third] = smooth([4, 0, 2], 0.5);
+    expect(smoothed).toMatchObject({ x: [1.5, 3], values: [(first + second) / 2, third] });
   });
 });
 

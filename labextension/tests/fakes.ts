@@ -3,8 +3,9 @@
 import { vi } from "vitest";
 
 import { pack } from "../demo/kernel";
-import type { WidgetModel } from "../src/link";
-import type { Parts, Worker } from "../src/model";
+import type { Channel } from "../src/view/channel";
+import type { WidgetModel } from "../src/widget";
+import type { Parts, Worker } from "../src/view/model";
 
 type Callback = (...arguments_: never[]) => void;
 
@@ -42,6 +43,24 @@ export function pair(): { stream: FakeModel; control: FakeModel } {
   return { stream: new FakeModel({ control: "IPY_MODEL_abc" }, { get_model }), control };
 }
 
+/** A kernel that listens and says nothing. */
+export class FakeChannel implements Channel {
+  hellos = 0;
+
+  open(): Promise<void> {
+    return Promise.resolve();
+  }
+  hello(): void {
+    this.hellos += 1;
+  }
+  command(): void {
+    /* Nobody asks what was sent. */
+  }
+  close(): void {
+    /* Nothing is held. */
+  }
+}
+
 export function worker(index: number, changes: Partial<Worker> = {}): Worker {
   return {
     ...{ key: `${index}/${index}`, executor: String(index), host: "h", partition: index, epoch: 0 },
@@ -57,13 +76,23 @@ export function parts(losses: number[] = [], run: Partial<Parts["run"]> = {}): P
     run: {
       ...{ id: "r", number: 3, state: "running", epoch: 1, epochs: 4, elapsed: 2 },
       ...{ combiner: "dynsgd", sync_interval: 10, batch_size: 100, learning_rate: 0.1 },
+      chaos: [],
       ...{ has_learning_rate: true, partitions: 2, master: "local[2]", program: "Keras model" },
-      ...{ combiners: ["dynsgd", "easgd"], error: null },
+      model_bytes: 400,
+      ...{
+        combiners: ["dynsgd", "easgd"],
+        sync: "asp",
+        syncs: ["asp", "bsp"],
+        codec: "fp32",
+        codecs: ["fp32", "int8"],
+        error: null,
+      },
       ...run,
     },
     totals: {
       ...{ milestones: losses.length, samples: 100, samples_total: 400, samples_per_second: 50 },
       ...{ loss: losses.at(-1) ?? null, staleness_mean: 1, bytes: 1000, eta: 6 },
+      ...{ recent_staleness: 1, recent_workers: 2 },
     },
     series: [{ name: "loss", split: "training", length: losses.length }],
     workers: [worker(0), worker(1)],

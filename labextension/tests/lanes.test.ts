@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import { FakeKernel } from "../demo/kernel";
-import { describe as explain } from "../src/lanes";
-import { lanesSummary, layOut, stalenessBounds, stalenessStep } from "../src/lanes-layout";
-import { RunModel } from "../src/model";
+import { describe as explain } from "../src/view/lanes";
+import { lanesSummary, layOut, stalenessBounds, stalenessStep } from "../src/view/lanes-layout";
+import { RunModel } from "../src/view/model";
 import { buffers, parts, worker } from "./fakes";
 
 function model(lanes: number[][], changes: Partial<ReturnType<typeof parts>> = {}): RunModel {

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
 
 import { pack } from "../demo/kernel";
-import { LANE_ROWS, MAX_LANES, MAX_POINTS, mergeCommands, RunModel, Table } from "../src/model";
+import {
+  LANE_ROWS,
+  MAX_LANES,
+  MAX_POINTS,
+  mergeCommands,
+  RunModel,
+  Table,
+} from "../src/view/model";
 import { buffers, parts, worker } from "./fakes";
 
 function started(losses = [2, 1]): RunModel {

@@ -1,9 +1,9 @@
 import { afterEach, expect, it, vi } from "vitest";
 
-import { bytes, count, duration, number, short } from "../src/format";
-import { lines } from "../src/log";
-import { stragglerText } from "../src/table";
-import { isDark } from "../src/theme";
+import { bytes, count, duration, number, short } from "../src/view/format";
+import { lines } from "../src/view/log";
+import { stragglerText } from "../src/view/table";
+import { isDark } from "../src/view/theme";
 import { worker } from "./fakes";
 
 afterEach(() => {
@@ -46,8 +46,12 @@ it("commands stand in the log in the order of time", () => {
   expect(lines({ log, commands }).map(({ text }) => text)).toEqual(["pause: in force", "late"]);
 });
 
+function media(...matching: string[]): void {
+  vi.stubGlobal("matchMedia", (query: string) => ({ matches: matching.includes(query) }));
+}
+
 it("the page's theme counts before the system's", () => {
-  vi.stubGlobal("matchMedia", () => ({ matches: true }));
+  media("(prefers-color-scheme: dark)");
   expect(isDark()).toBe(true);
   document.body.dataset.jpThemeLight = "true";
   expect(isDark()).toBe(false);
@@ -56,4 +60,13 @@ it("the page's theme counts before the system's", () => {
   expect(isDark()).toBe(false);
   document.body.className = "vscode-dark";
   expect(isDark()).toBe(true);
+});
+
+it("forced colours count before the page's theme", () => {
+  document.body.dataset.jpThemeLight = "true";
+  media("(forced-colors: active)", "(prefers-color-scheme: dark)");
+  expect(isDark()).toBe(true);
+  document.body.dataset.jpThemeLight = "false";
+  media("(forced-colors: active)");
+  expect(isDark()).toBe(false);
 });

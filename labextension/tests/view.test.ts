@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { Parts } from "../src/model";
-import view, { SILENCE } from "../src/view";
+import type { Parts } from "../src/view/model";
+import { RunView, SILENCE } from "../src/view/run-view";
+import view from "../src/widget";
 import {
   browser,
   buffers,
+  FakeChannel,
   FakeModel,
   FakeIntersectionObserver,
   Observer,
@@ -52,6 +54,15 @@ afterEach(() => {
 });
 
 describe("a view", () => {
+  it("says how many times fewer bytes travel than without a codec", () => {
+    snapshot([5, 4, 3, 2, 1]);
+    page.frame();
+    expect(text(".tos-facts")).toContain("10 B (÷\u00a04.0)");
+    snapshot([1], {}, 2);
+    page.frame();
+    expect(text(".tos-facts")).toContain("10 Belapsed");
+  });
+
   it("says hello and that it waits", () => {
     expect(models.control.sent).toEqual([{ type: "hello", view: expect.any(String) as string }]);
     expect(text(".tos-notice")).toBe("Waiting for the kernel …");
@@ -123,6 +134,22 @@ describe("a view", () => {
     expect(text('[data-tos="status"]')).toContain("Run 3 has failed");
   });
 
+  it("says what its run has waited for too long, until that comes or the run ends", () => {
+    const hidden = () => root.querySelector<HTMLElement>('[data-tos="waits"]')?.hidden;
+    const waits = ["The run waits for partition 3."];
+    snapshot([1]);
+    page.frame();
+    expect(hidden()).toBe(true);
+    snapshot([1], { waits }, 2);
+    page.frame();
+    expect(hidden()).toBe(false);
+    expect(text('[data-tos="waits"]')).toBe("⏳ The run waits for partition 3.");
+    expect(text('[data-tos="status"]')).toContain("The run waits for partition 3.");
+    snapshot([1], { waits, state: "failed" }, 3);
+    page.frame();
+    expect(hidden()).toBe(true);
+  });
+
   it("speaks at a change of state and else every 15 s", () => {
     snapshot([2]);
     const first = text('[data-tos="status"]');
@@ -190,5 +217,23 @@ describe("the end of a view", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(other.control.sent).toEqual([]);
     expect(other.control.callbacks.size).toBe(0);
+  });
+});
+
+describe("a view whose kernel has gone", () => {
+  it("cannot be steered until the kernel is back", () => {
+    const channel = new FakeChannel();
+    const frozen = new RunView(channel);
+    frozen.message({ type: "snapshot", seq: 1, state: parts([1]) }, buffers([1]));
+    document.body.append(frozen.element);
+    page.frame();
+    const controls = frozen.element.querySelector("fieldset");
+    const notice = frozen.element.querySelector<HTMLElement>(".tos-notice");
+    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
+    frozen.freeze("It is gone.");
+    expect([controls?.disabled, notice?.textContent]).toEqual([true, "It is gone."]);
+    frozen.freeze(null);
+    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
+    frozen.destroy();
   });
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -70,8 +71,15 @@ class Lab:
 
 
 @contextmanager
-def started_lab(folder: Path) -> Iterator[Lab]:
-    """Start a server on a folder, with no configuration but its own."""
+def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
+    """Start a server on a folder, with no configuration but its own.
+
+    Parameters
+    ----------
+    folder : Path
+    *disabled : str
+        Extensions of the front end.
+    """
     token = secrets.token_hex(16)
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(folder / ".config"),
@@ -79,11 +87,15 @@ def started_lab(folder: Path) -> Iterator[Lab]:
         "JUPYTER_RUNTIME_DIR": str(folder / ".runtime"),
         "JUPYTER_PLATFORM_DIRS": "1",
         "PYTHONUNBUFFERED": "1",
+        "SPARK_MASTER": "local[2]",
     }
     environment.pop("TOS_NONINTERACTIVE", None)
     news = folder / ".config/lab/user-settings/@jupyterlab/apputils-extension"
     news.mkdir(parents=True)
     (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    page = folder / ".config/labconfig/page_config.json"
+    page.parent.mkdir()
+    page.write_text(json.dumps({"disabledExtensions": dict.fromkeys(disabled, True)}))
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     options = {
         "IdentityProvider.token": token,
@@ -142,30 +154,99 @@ def opened_page(browser: Any, lab: Lab) -> Iterator[Any]:
     assert not errors
 
 
-def execute(page: Any, command: str) -> None:
+@contextmanager
+def layout_saved(page: Any, *names: str) -> Iterator[None]:
+    """Wait at the end until JupyterLab has saved a layout that has all these names in it."""
+
+    def fits(response: Any) -> bool:
+        request = response.request
+        if request.method != "PUT" or "/api/workspaces/" not in request.url:
+            return False
+        layout = json.dumps(request.post_data_json["data"].get("layout-restorer:data"))
+        return all(name in layout for name in names)
+
+    with page.expect_response(fits):
+        yield
+
+
+def expect(locator: Any) -> Any:
+    """Return playwright's assertions, which wait as long as a page may take."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=LIMIT)
+    return expect(locator)
+
+
+def execute(page: Any, command: str, **arguments: Any) -> None:
     """Run one of JupyterLab's commands."""
-    page.evaluate("command => window.jupyterapp.commands.execute(command)", command)
+    page.evaluate("([name, args]) => jupyterapp.commands.execute(name, args)", [command, arguments])
+
+
+def begin(page: Any, command: str, **arguments: Any) -> None:
+    """Run one of JupyterLab's commands, and do not wait for it."""
+    script = "([name, args]) => void jupyterapp.commands.execute(name, args)"
+    page.evaluate(script, [command, arguments])
+
+
+def write_notebook(lab: Lab, name: str, *cells: str) -> Path:
+    """Write a notebook; return its path."""
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    path = lab.folder / f"{name}.ipynb"
+    nbformat.write(made, path)
+    return path
 
 
 def open_notebook(page: Any, lab: Lab, name: str, *cells: str) -> Path:
     """Write a notebook and open it; return its path once its kernel answers."""
-    path = lab.folder / f"{name}.ipynb"
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(made, path)
-    # In a workspace of its own: another's would open the notebooks that were left there.
+    path = write_notebook(lab, name, *cells)
     page.goto(lab.notebook(name))
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.evaluate(READY)
+    ready(page)
     return path
 
 
-class View:
-    """The live view on a page."""
+def ready(page: Any) -> None:
+    """Wait for the kernel of the notebook in front."""
+    page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+    page.evaluate(READY)
 
-    def __init__(self, page: Any) -> None:
+
+def save(page: Any) -> None:
+    """Save the page's first notebook, and wait until that is done."""
+    page.evaluate(
+        "() => [...jupyterapp.shell.widgets('main')].find(w => w.sessionContext).context.save()"
+    )
+
+
+def run_cells(page: Any, *indices: int) -> None:
+    """Have cells of the notebook in front run, and do not wait for them."""
+    page.evaluate(
+        """indices => {
+            const { content } = jupyterapp.shell.currentWidget;
+            for (const index of indices) {
+                content.deselectAll();
+                content.activeCellIndex = index;
+                void jupyterapp.commands.execute('notebook:run-cell');
+            }
+        }""",
+        indices,
+    )
+
+
+class View:
+    """The live view on a page.
+
+    Parameters
+    ----------
+    page : Page
+    place : str, optional
+        Selects what the view is in.
+    """
+
+    def __init__(self, page: Any, place: str = "") -> None:
         self.page = page
-        self.root = page.locator("[data-milestones]").first
+        self._selector = f"{place} [data-milestones]"
+        self.root = page.locator(self._selector).first
 
     def part(self, name: str) -> Any:
         return self.root.locator(f'[data-tos="{name}"]').first
@@ -176,11 +257,15 @@ class View:
 
     def reaches(self, milestones: int) -> None:
         self.page.wait_for_function(
-            "n => Number(document.querySelector('[data-milestones]')?.dataset.milestones) >= n",
-            arg=milestones,
+            "([view, n]) => Number(document.querySelector(view)?.dataset.milestones) >= n",
+            arg=[self._selector, milestones],
         )
+
+    def moves(self) -> None:
+        self.reaches(self.milestones + 1)
 
     def becomes(self, state: str) -> None:
         self.page.wait_for_function(
-            "s => document.querySelector('[data-state]')?.dataset.state === s", arg=state
+            "([view, s]) => document.querySelector(view)?.dataset.state === s",
+            arg=[self._selector, state],
         )

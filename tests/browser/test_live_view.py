@@ -38,9 +38,16 @@ def training(page: Any, lab: Lab) -> View:
     return view
 
 
+@pytest.mark.parametrize(
+    ("lab", "by_plug_in"),
+    [("tos-notebook", 0), (None, 1)],
+    indirect=["lab"],
+    ids=["widget", "plug-in"],
+)
 def test_a_person_watches_steers_reloads_and_stops(
-    page: Any, training: View, picture: Callable[[str], None]
+    page: Any, training: View, picture: Callable[[str], None], by_plug_in: int
 ) -> None:
+    assert page.locator(".tos-lab-output").count() == by_plug_in
     view = training
     before = view.milestones
     view.reaches(before + 20)
@@ -53,6 +60,8 @@ def test_a_person_watches_steers_reloads_and_stops(
     view.root.get_by_role("status").get_by_text("is paused").wait_for(state="attached")
     assert view.root.get_by_role("img").count() >= 2
     assert view.root.get_by_role("table", name="Workers").get_by_role("row").count() == 3
+    # Each worker ends its milestone first.
+    view.part("pause").locator("xpath=..").get_by_text("in force").wait_for()
     standing = view.milestones
     # An answer from the kernel lies between the two looks at the count.
     view.part("sync-interval").locator("input").fill("20")

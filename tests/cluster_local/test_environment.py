@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tos_notebook._version import __version__
 from tos_notebook.cluster import environment
 from tos_notebook.cluster.connect import connect
 from tos_notebook.cluster.environment import check_reports, driver_packages, make_probe, warm_up
@@ -14,12 +15,15 @@ from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironm
 WANTED = {"numpy": "2.1.0", "tensorflow": "2.20.0"}
 
 
-def report(host: str, missing: dict[str, str] | None = None, **packages: str) -> dict[str, Any]:
+def report(
+    host: str, missing: dict[str, str] | None = None, unreached: str = "", **packages: str
+) -> dict[str, Any]:
     return {
         "host": host,
         "executable": "/usr/bin/python3",
         "packages": packages,
         "missing": missing or {},
+        "unreached": unreached,
     }
 
 
@@ -52,9 +56,34 @@ def test_each_host_is_named_once_with_all_that_is_wrong() -> None:
         "'tensorflow'); numpy is 1.26.4, but the driver has 2.1.0.",
         "Host c: tensorflow is 2.2.0, but the driver has 2.20.0.",
     ]
-    for way_out in ("spark.archives", "--py-files", "PYSPARK_PYTHON"):
+    for way_out in ("spark.archives", "--ship", "--py-files", "PYSPARK_PYTHON"):
         assert way_out in lines[2]
     assert len(lines) == 3
+
+
+def test_a_host_that_does_not_reach_the_driver_is_named_with_address_and_setting() -> None:
+    lost = report("b", unreached="driver:7077 (gaierror: unknown)", numpy="2.1.0")
+    with pytest.raises(ClusterUnreachable) as caught:
+        check_reports([report("a"), lost, lost], WANTED)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith("Host b: it does not reach the driver at driver:7077 (gaierror: unknow")
+    assert "set server_host (spark.tos.server.host)" in line
+
+
+def test_all_that_is_wrong_with_a_host_is_in_one_line() -> None:
+    """Two of its workers may report different things."""
+    reports = [report("a", tensorflow="2.2.0"), report("a", unreached="driver:7077 (timed out)")]
+    with pytest.raises(WorkerEnvironment) as caught:
+        check_reports(reports, WANTED)
+    first, advice = str(caught.value).splitlines()
+    assert "tensorflow is 2.2.0" in first
+    assert "driver:7077" in first
+    assert advice.startswith("Install")
+
+
+def test_another_version_of_this_package_is_named() -> None:
+    with pytest.raises(WorkerEnvironment, match=r"tos_notebook is 0\.0\.1, but the driver has"):
+        check_reports([report("a", tos_notebook="0.0.1")], {"tos_notebook": __version__})
 
 
 def test_the_driver_knows_its_packages() -> None:

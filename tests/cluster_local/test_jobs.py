@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
-from tos_notebook.cluster.jobs import job_error
+from tos_notebook.cluster.jobs import job_error, run_job
 from tos_notebook.errors import (
     ClusterUnreachable,
     TosError,
@@ -62,3 +64,12 @@ def test_anything_else_is_the_first_line_that_spark_says() -> None:
     error = job_error(RuntimeError("Job 3 cancelled because SparkContext was shut down\n\tat x"))
     assert isinstance(error, ClusterUnreachable)
     assert str(error).endswith("Job 3 cancelled because SparkContext was shut down")
+
+
+def test_jobs_that_making_the_rdd_takes_can_be_cancelled_too() -> None:
+    """They are begun when the group has been named."""
+    calls = Mock()
+    run_job(calls.sc, calls.make, calls.task, "run-1", "epoch 1")
+    names = [name for name, *_ in calls.mock_calls]
+    assert names[:2] == ["sc.setJobGroup", "make"]
+    calls.make().mapPartitionsWithIndex.assert_called_once_with(calls.task)

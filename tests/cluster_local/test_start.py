@@ -21,7 +21,9 @@ CLUSTER = """
 import json, os, sys
 sys.path.insert(0, os.environ["DRIVER_ONLY"])
 from tos_notebook.cluster.connect import connect, ship_package
+from dataclasses import asdict
 from tos_notebook.cluster.executors import contact_host, executor_of, slots
+from tos_notebook.cluster.summary import summary
 
 spark = connect("local-cluster[2,1,1024]", config={"spark.ui.enabled": "false"})
 sc = spark.sparkContext
@@ -54,6 +56,7 @@ with open(gate) as pipe:
 thread.join()
 ship_package(sc)
 found["slots"] = slots(sc)
+found["summary"] = asdict(summary(sc))
 found["contact"] = contact_host(sc)
 found["shipped"] = sc._python_includes
 print(json.dumps(found))
@@ -158,8 +161,11 @@ def test_a_running_tasks_executor_is_found(cluster: Any) -> None:
     assert cluster["unknown"] == ["?", "?"]
 
 
-def test_executors_slots_are_counted(cluster: Any) -> None:
+def test_executors_and_their_slots_are_counted(cluster: Any) -> None:
     assert cluster["slots"] == 2
+    found = cluster["summary"]
+    assert (found["executors"], found["tasks"], found["cores"]) == (2, 2, 2)
+    assert not found["local"]
 
 
 @pytest.fixture(scope="module")

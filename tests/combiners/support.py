@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tos_notebook.combiners import PushInfo
+from tos_notebook.combiners import Combiner, Part, PushInfo
 
 Array = npt.NDArray[Any]
 
@@ -18,9 +18,14 @@ INTEGERS = ("int8", "uint8", "int32", "uint32", "int64")
 
 
 def push(
-    worker: int = 0, staleness: int = 0, steps: int = 1, workers: int = 1, pushes: int = 1
+    worker: int = 0,
+    staleness: int = 0,
+    steps: int = 1,
+    workers: int = 1,
+    pushes: int = 1,
+    samples: int | None = None,
 ) -> PushInfo:
-    return PushInfo(worker, staleness, steps, steps * 10, workers, pushes)
+    return PushInfo(worker, staleness, steps, samples or steps * 10, workers, pushes)
 
 
 def elements(dtype: str) -> st.SearchStrategy[Any]:
@@ -60,3 +65,37 @@ def assert_close(actual: Array, reference: Array, *inputs: Array) -> None:
 
 def wide(array: Array) -> Array:
     return array.astype(np.float64)
+
+
+class Model:
+    """Some tensors and a combiner begun for each, merged as the store does it."""
+
+    def __init__(self, combiner: Combiner, *centers: Array) -> None:
+        self.combiner = combiner
+        self.centers = [center.copy().reshape(-1) for center in centers]
+        self.rules = [combiner.begin(center) for center in self.centers]
+        self.pushes = 0
+
+    def merge(self, *updates: Array, worker: int = 0, **given: int) -> list[Array]:
+        """Merge copies of some updates; return what the worker adopts."""
+        replies = [update.copy().reshape(-1) for update in updates]
+        parts = [Part(*part) for part in zip(self.rules, self.centers, replies, strict=True)]
+        info = push(worker, pushes=self.pushes, **given)
+        self.combiner.prepare(parts, info)
+        for rule, center, reply in parts:
+            rule.merge(center, reply, info)
+        self.pushes += 1
+        return replies
+
+    @property
+    def center(self) -> Array:
+        """The only tensor."""
+        (center,) = self.centers
+        return center
+
+
+def stacks(dtype: str, least: int = 1, most: int = 8) -> st.SearchStrategy[Array]:
+    """A few vectors of one random length, of moderate values, stacked."""
+    sides = st.tuples(st.integers(least, most), st.integers(1, 7))
+    bounded = st.floats(-100, 100, width=np.dtype(dtype).itemsize * 8)  # type: ignore[arg-type]
+    return sides.flatmap(lambda shape: hnp.arrays(dtype, shape, elements=bounded))

@@ -25,7 +25,11 @@ from tos_notebook.combiners import (
 )
 from tos_notebook.errors import CombinerError, ConfigError
 
-NAMES = {"downpour", "dynsgd", "adag", "easgd", "fedasync", "mean", "updatemean", "delta"}
+NAMES = {
+    *("downpour", "dynsgd", "adag", "easgd", "fedasync", "fedavg", "mean", "updatemean", "delta"),
+    *("fedbuff", "gapaware", "diloco", "slowmo", "bmuf", "delayednesterov", "fedadam", "fedyogi"),
+    *("median", "trimmedmean", "multikrum", "dcasgd"),
+}
 
 
 def merged(value: Any, center: float, update: float) -> tuple[float, float]:
@@ -61,11 +65,12 @@ def test_an_unknown_parameter_shows_how_it_is_called() -> None:
 def test_the_description_is_complete_and_plain() -> None:
     rows = describe()
     assert {row["name"] for row in rows} == NAMES
-    assert all(row["rule"] and row["source"] and row["when"] for row in rows)
+    assert all(row["rule"] and row["source"] and row["when"] and row["state"] for row in rows)
     assert json.loads(json.dumps(rows)) == rows
     (fedasync,) = [row for row in rows if row["name"] == "fedasync"]
     assert fedasync["pushes"] == "weights"
     assert fedasync["defaults"] == {"alpha": 0.6, "a": 0.5}
+    assert fedasync["state"] == "none"
 
 
 def test_a_combiner_and_its_class_are_taken_as_they_are() -> None:

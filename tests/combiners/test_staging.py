@@ -20,7 +20,7 @@ def ask(returned: Any, like: Array) -> Proposal:
     def rule(center: Array, update: Array, push: PushInfo) -> Any:
         return returned
 
-    return stage(as_combiner(rule), {"W": like}, {"W": like}, push())["W"]
+    return stage({"W": as_combiner(rule)}, {"W": like}, {"W": like}, push())["W"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_result_that_the_combiner_keeps_is_copied() -> None:
         return np.add(center, update, out=own)
 
     tensors = {"a": np.ones(2), "b": np.full(2, 5.0)}
-    staged = stage(as_combiner(rule), tensors, tensors, push())
+    staged = stage(dict.fromkeys(tensors, as_combiner(rule)), tensors, tensors, push())
     np.testing.assert_array_equal(staged["a"].center, [2, 2])
     np.testing.assert_array_equal(staged["b"].center, [10, 10])
 
@@ -88,7 +88,7 @@ def test_the_users_exception_is_the_cause() -> None:
 
     tensors = {"W": np.ones(2)}
     with pytest.raises(CombinerError, match="rule, parameter 'W': raised KeyError") as caught:
-        stage(as_combiner(rule), tensors, tensors, push())
+        stage(dict.fromkeys(tensors, as_combiner(rule)), tensors, tensors, push())
     cause = caught.value.__cause__
     assert isinstance(cause, KeyError)
     assert cause.__traceback__ is not None
@@ -100,6 +100,6 @@ def test_an_elementwise_rule_has_a_reply_of_its_own_and_scalars_work() -> None:
             center[:], update[:] = update.copy(), center.copy()
 
     centers, updates = {"s": np.array(1.0)}, {"s": np.array(2.0)}
-    staged = stage(Swap(), centers, updates, push())["s"]
+    staged = stage({"s": Swap()}, centers, updates, push())["s"]
     assert (staged.center.shape, staged.center, staged.reply) == ((), 2, 1)
     assert (centers["s"], updates["s"]) == (1, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.data.partitioners import Dirichlet, LabelPartitioner, RandomPartitioner, Shards
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.source import DataSource, as_source
 from tos_notebook.errors import DataError, ShapeMismatch
@@ -72,6 +72,38 @@ def test_a_repartition_is_a_function_of_its_arguments(
     other = source.repartition(4, RandomPartitioner(4), 2)
     layouts = [layout_of(layout, spark_context) for layout in (first, detour, other)]
     assert layouts[0] == layouts[1] != layouts[2]
+
+
+@pytest.mark.parametrize("partitioner", [Shards(3, 2, seed=4), Dirichlet(3, 0.5, seed=4)], ids=repr)
+def test_a_layout_by_label_is_that_of_arrays_with_the_same_rows(
+    spark_context: Any, partitioner: LabelPartitioner
+) -> None:
+    """However the RDD was cut, and with an empty partition in it."""
+    labels = np.random.default_rng(0).integers(10, size=1500)
+    rows = [(index, np.eye(10, dtype=np.float32)[label]) for index, label in enumerate(labels)]
+    rdd = spark_context.parallelize(range(4), 4).flatMap(
+        lambda part: (rows[:0], rows[:400], rows[400:410], rows[410:])[part]
+    )
+    laid = RddSource(rdd).repartition(3, partitioner, 0)
+    found = laid.tasks(spark_context).mapPartitions(
+        lambda blocks: [[number for block in blocks for number in block[0].tolist()]]
+    )
+    arrays = ArraySource((np.arange(1500), labels), 2).repartition(3, partitioner, 7)
+    assert found.collect() == [arrays.rows(p)[0].tolist() for p in range(3)]
+    laid.close()
+
+
+def test_labels_that_are_none_are_named_when_they_are_counted(spark_context: Any) -> None:
+    source = RddSource(spark_context.parallelize([(1, 0.0), (2, 0.5)], 2))
+    laid = source.repartition(2, Shards(2, 1), 0)
+    with pytest.raises(Exception, match=r"DataError: Expected class labels .* Got 0\.5"):
+        laid.tasks(spark_context)
+
+
+def test_records_without_a_label_are_refused_at_once(spark_context: Any) -> None:
+    source = RddSource(spark_context.parallelize([(1.0,)], 1))
+    with pytest.raises(DataError, match="records of 1 field, no label"):
+        source.repartition(2, Dirichlet(2, 1.0), 0)
 
 
 def test_more_partitions_than_records_leave_some_empty(spark_context: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import Watch, classifier, counter
+from tos_notebook.errors import ConfigError, DataError
 from tos_notebook.events import (
     CommandApplied,
     EpochFinished,
@@ -38,6 +39,25 @@ def test_keras_model_learns_real_digits_and_holds_the_trained_weights(
         found["accuracy"]
     )
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
+
+
+@pytest.mark.parametrize("slots", ["reset", "merge"])
+def test_adam_learns_whatever_becomes_of_its_slots(
+    train: Train, digits: Digits, slots: str
+) -> None:
+    import keras
+
+    x, y, x_test, y_test = digits
+    model = classifier()
+    model.compile(keras.optimizers.Adam(0.005), model.loss, metrics=["accuracy"])
+    run = train(model, batch_size=32, sync_interval=5, slots=slots).run((x, y), epochs=10)
+    assert run.evaluate(x_test, y_test)["accuracy"] > 0.9
+    traffic = run.history.sort_values(["partition", "epoch", "sequence"])
+    program = run.program
+    assert program.slots is not None
+    more = program.slots.nbytes if slots == "merge" else 0
+    first, second = traffic["bytes_up"].iloc[:2]
+    assert (first, second) == (program.layout.nbytes, program.layout.nbytes + more)
 
 
 def test_history_accounts_for_every_batch_of_every_epoch(train: Train, digits: Digits) -> None:
@@ -69,6 +89,48 @@ def test_rdd_with_uneven_and_empty_partitions_outnumbering_the_slots_is_used_up(
     total = run.parameters()["total"]
     assert total.tolist() == [3 * values.sum(), 3 * 101.0]
     assert run.history.groupby("epoch")["samples"].sum().tolist() == [101] * 3
+
+
+@pytest.mark.parametrize("kind", ["arrays", "rdd"])
+def test_a_partitioner_by_label_lays_the_rows_out_before_the_first_epoch_and_while_it_trains(
+    spark_context: Any, train: Train, digits: Digits, watch: Watch, kind: str
+) -> None:
+    x, y, *_ = digits
+    data = (x, y)
+    if kind == "rdd":
+        data = spark_context.parallelize(list(zip(x, y, strict=True)), 5)
+    first, second = tos.partitioners.Dirichlet(2, 0.3, seed=2), tos.partitioners.Shards(2, 3)
+    session = train(classifier(), batch_size=50)
+    run = session.start(data, epochs=20, partitioner=first, sinks=[watch])
+    run.repartition(2, second)
+    run.wait(60)
+    assert len(watch.of(Repartitioned)) == 1
+    sizes = run.history.groupby(["epoch", "partition"])["samples"].sum()
+    for epoch, partitioner in ((0, first), (19, second)):
+        ends, targets = partitioner.deal(np.bincount(y))
+        pieces = np.diff(ends, prepend=0)
+        assert sizes[epoch].tolist() == np.bincount(targets, pieces).tolist()
+    assert sizes[0].tolist() != sizes[19].tolist()
+
+
+def test_a_partitioner_that_does_not_fit_starts_nothing(train: Train, digits: Digits) -> None:
+    x, y, *_ = digits
+    session = train(classifier())
+    few = tos.partitioners.Shards(2000)
+    with pytest.raises(ConfigError, match="each of its 4000 shards, got 1437 rows"):
+        session.start((x, y), partitioner=few)
+    with pytest.raises(ConfigError, match="layout's 3 partitions, got 2000"):
+        session.start((x, y), partitions=3, partitioner=few)
+
+
+def test_labels_that_spark_finds_to_be_none_end_the_run(
+    spark_context: Any, train: Train, digits: Digits
+) -> None:
+    x, y, *_ = digits
+    rdd = spark_context.parallelize(list(zip(x, y + np.float32(0.5), strict=True)), 2)
+    run = train(classifier()).start(rdd, partitioner=tos.partitioners.Shards(2))
+    with pytest.raises(DataError, match="Expected class labels"):
+        run.wait(60)
 
 
 def test_longer_tuples_feed_several_inputs(spark_context: Any, train: Train) -> None:

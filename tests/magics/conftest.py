@@ -95,6 +95,8 @@ class FakeRun:
         self.error: TosError | None = None
         self.waiting: Callable[[], None] = lambda: None
         self.has_learning_rate = True
+        self.rules: tuple[Any, ...] = ()
+        self.waits_for: tuple[str, ...] = ()
         self._done = threading.Event()
 
     @property
@@ -106,11 +108,20 @@ class FakeRun:
         return SimpleNamespace(
             run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
             samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
+            waits_for=self.waits_for,
         )  # fmt: skip
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"sync_interval": 10, "learning_rate": 0.1, "combiner": "DynSGD", "batch_size": 100}
+        return {
+            "codec": "fp32",
+            "sync": "asp",
+            "sync_interval": 10,
+            "learning_rate": 0.1,
+            "combiner": "DynSGD",
+            "batch_size": 100,
+            "chaos": self.rules,
+        }
 
     def end(self, state: str = "finished", error: TosError | None = None) -> None:
         self.state, self.error = state, error
@@ -142,6 +153,10 @@ class FakeRun:
 
     def swap_combiner(self, combiner: Any) -> None:
         self.asked.append(combiner)
+
+    def chaos(self, *rules: Any) -> None:
+        self.asked.append(rules)
+        self.rules = rules
 
     def set(self, **values: float) -> None:
         self.asked.append(values)

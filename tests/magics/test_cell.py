@@ -47,9 +47,20 @@ def test_graph_with_the_names_left_to_us(cells: Cells, engine: Engine) -> None:
     output = cells(TRAIN + GRAPH)
     assert feeds(engine) == ["first:0", "second:0"]
     assert params(engine) == ["Variable", "Variable_1"]
-    assert "optimizer  Adam" in output
+    assert "optimizer  Adam (4 slot tensors, kept by each worker)\n" in output
     assert "loss       Mean:0" in output
     assert cells.space["sess"].graph is cells.space["w"].graph
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [("reset", "reset after each exchange"), ("merge", "merged between workers")],
+)
+def test_what_becomes_of_slots_is_said(
+    cells: Cells, engine: Engine, policy: str, text: str
+) -> None:
+    assert f"(4 slot tensors, {text})" in cells(f"{TRAIN} --slots {policy}{GRAPH}")
+    assert engine.sessions[0].options["slots"] == policy
 
 
 def test_graph_with_names_given(cells: Cells, engine: Engine) -> None:
@@ -118,7 +129,7 @@ def test_keras_model_of_the_cell(cells: Cells, engine: Engine) -> None:
     cells(KERAS.format("older"))
     output = cells(TRAIN + KERAS.format("newer"))
     assert "Captured a Keras model" in output
-    assert "optimizer  SGD, learning rate 0.01" in output
+    assert "optimizer  SGD, learning rate 0.01\n" in output
     assert program(engine)._model is cells.space["newer"]
 
 

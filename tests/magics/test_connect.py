@@ -20,6 +20,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
+        self.shipped: list[bool] = []
         self.warmed: list[Any] = []
         self.error: Exception | None = None
         self.release = threading.Event()
@@ -28,11 +29,13 @@ class Cluster:
 
     @staticmethod
     def new_context() -> Any:
-        return SimpleNamespace(master="local[2]", version="4.0.1", startTime=0, _jsc=object())
+        named = {"master": "local[2]", "appName": "notebook", "version": "4.0.1"}
+        return SimpleNamespace(**named, startTime=0, uiWebUrl=None, _jsc=object())
 
-    def connect(self, master: Any = None, *, config: Any, warm_up: bool) -> Any:
+    def connect(self, master: Any = None, *, config: Any, warm_up: bool, ship: bool) -> Any:
         assert not warm_up
         self.calls.append((master, config))
+        self.shipped.append(ship)
         return SimpleNamespace(sparkContext=self.context)
 
     def warm_up(self, sc: Any) -> None:
@@ -50,8 +53,8 @@ def cluster(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(magics, "_connection", connection)
     monkeypatch.setattr("tos_notebook.cluster.connect.connect", made.connect)
     monkeypatch.setattr("tos_notebook.cluster.environment.warm_up", made.warm_up)
-    monkeypatch.setattr("tos_notebook.cluster.executors.slots", lambda sc: 2)
-    monkeypatch.setattr("tos_notebook.cluster.executors.task_cores", lambda sc: 1)
+    monkeypatch.setattr("tos_notebook.cluster.summary.slots", lambda sc: 2)
+    monkeypatch.setattr("tos_notebook.cluster.summary.task_cores", lambda sc: 1)
     yield made
     if connection.warm_up is not None:
         connection.warm_up.join(10)
@@ -60,6 +63,12 @@ def cluster(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 def warmed(cells: Cells) -> None:
     cells.shell.magics_manager.registry["TosMagics"]._connection.warm_up.join(10)
+
+
+def test_this_package_is_sent_to_all_executors_when_asked(cells: Cells, cluster: Cluster) -> None:
+    cells("%tos_connect local[2] --no-warm-up")
+    cells("%tos_connect local[2] --no-warm-up --ship")
+    assert cluster.shipped == [False, True]
 
 
 def test_what_it_connects_to_is_shown_and_in_the_notebook(cells: Cells, cluster: Cluster) -> None:

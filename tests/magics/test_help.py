@@ -11,9 +11,8 @@ from IPython.core.completer import provisionalcompleter
 
 from tests.magics.conftest import Cells, Engine
 from tos_notebook import magics, session
-from tos_notebook.combiners.registry import COMBINERS
+from tos_notebook.combiners.registry import COMBINERS, describe
 from tos_notebook.magics.parsers import PARSERS
-from tos_notebook.widgets import RunModel
 
 LINE = "%tos_train --model program --data train"
 
@@ -41,6 +40,13 @@ def test_the_question_mark_shows_it(cells: Cells, monkeypatch: pytest.MonkeyPatc
     assert "--repartition-every N" in str(shown)
 
 
+def test_help_lists_the_combiners(cells: Cells) -> None:
+    text = " ".join(cells.shell.find_line_magic("tos_combiner").__doc__.split())
+    for row in describe():
+        for part in ("name", "rule", "state", "when", "source"):
+            assert row[part] in text
+
+
 def test_loading_the_extension_loads_nothing_heavy() -> None:
     code = "import tos_notebook.magics, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -49,7 +55,7 @@ def test_loading_the_extension_loads_nothing_heavy() -> None:
 
 
 def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
-    assert session.watchers == [RunModel]
+    assert len(session.watchers) == 1
     shell = cells.shell
     magics.load_ipython_extension(shell)
     found = [c for c in shell.configurables if type(c) is magics.TosMagics]
@@ -84,7 +90,10 @@ def test_combiners_are_completed(cells: Cells, prefix: str) -> None:
 def test_words_of_an_option_are_completed(cells: Cells) -> None:
     assert complete(cells, "%tos_train --if-running ") == {"ask", "attach", "replace", "stop"}
     assert complete(cells, "%tos_set l") == {"learning_rate="}
+    assert complete(cells, "%%tos_train --sync b") == {"bsp"}
+    assert complete(cells, "%%tos_train --codec s") == {"sign+ef"}
     assert complete(cells, "%tos_config ba") == {"batch_size="}
+    assert complete(cells, "%tos_chaos ") == {"slow", "pause", "kill", "off"}
 
 
 def test_variables_are_completed_by_kind(cells: Cells, engine: Engine) -> None:

@@ -111,7 +111,7 @@ def test_the_front_end_is_asked_what_to_do(kernel: Kernel, on_start: Callable[[s
 
 
 def test_arguments_are_completed(kernel: Kernel) -> None:
-    assert kernel.complete("%%tos_train --sync") == ["--sync-interval"]
+    assert kernel.complete("%%tos_train --sync") == ["--sync", "--sync-interval"]
     assert "easgd" in kernel.complete("%tos_combiner ")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.magics.conftest import Cells, Engine
+from tos_notebook.chaos import Kill, Pause, Slow
 from tos_notebook.errors import WorkerError
 
 LINE = "%tos_train --model program --data train"
@@ -32,6 +33,24 @@ def runs(cells: Cells, engine: Engine) -> list[Any]:
             {"learning_rate": 0.01, "sync_interval": 20},
             "learning_rate=0.01, sync_interval=20",
         ),
+        ("%tos_set sync=ssp:3", {"sync": "ssp:3"}, "sync=ssp:3, from"),
+        (
+            "%tos_chaos slow 5 --worker 1",
+            (Slow(5, worker=1),),
+            "CHAOS in run 2, from each worker's next milestone on: partition 1: 5 times slower.",
+        ),
+        (
+            "%tos_chaos pause 3 --executor 0 --every 10 --times 5",
+            (Pause(3, executor="0", every=10, times=5),),
+            "executor 0: stands still for 3 s",
+        ),
+        (
+            "%tos_chaos slow 1.5 --any 2 --seed 7 --for-seconds 120 --probability 0.5",
+            (Slow(1.5, any=2, seed=7, for_seconds=120.0, probability=0.5),),
+            "%tos_chaos off ends it",
+        ),
+        ("%tos_chaos kill --worker 1 --at 3", (Kill(worker=1, at=3),), "killed, at milestone 3"),
+        ("%tos_chaos off", (), "There is no chaos in run 2"),
     ],
 )
 def test_the_newest_run_is_steered(
@@ -57,7 +76,20 @@ def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
     output = cells("%tos_status")
     assert "Run 2 (run-2) is running: epoch 2 of 5, 3.0 s" in output
     assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
-    assert "sync interval 10, combiner 'DynSGD', learning rate 0.1" in output
+    assert "sync interval 10, sync asp, codec fp32, combiner 'DynSGD', learning rate 0.1" in output
+
+
+def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:
+    assert "CHAOS" not in cells("%tos_status")
+    cells("%tos_chaos slow 5 --worker 1")
+    assert "  CHAOS is on: partition 1: 5 times slower." in cells("%tos_status")
+    cells("%tos_chaos off")
+    assert "CHAOS" not in cells("%tos_status")
+
+
+def test_status_says_what_the_run_waits_for(cells: Cells, runs: list[Any]) -> None:
+    runs[1].waits_for = ("Nothing has come since 01:02:03: the run waits for a worker.",)
+    assert "  Nothing has come since 01:02:03: the run waits for a worker." in cells("%tos_status")
 
 
 def test_a_view_is_shown_of_the_run_that_is_named(
@@ -93,6 +125,15 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
         ("%tos_set learning_rate = 1", "expected name=value without spaces"),
         ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
         ("%tos_runs --all", "It has no options"),
+        ("%tos_chaos", "required: WHAT"),
+        ("%tos_chaos slwo 5", "Did you mean slow?"),
+        ("%tos_chaos slow", "expected a factor, got None"),
+        ("%tos_chaos slow much", "expected a number, got 'much'"),
+        ("%tos_chaos slow 0.5", "factor: expected 1 to 1000, got 0.5"),
+        ("%tos_chaos slow 5 --partition 1", "there is no option --partition"),
+        ("%tos_chaos kill --wroker 1", "Did you mean --worker?"),
+        ("%tos_chaos kill --worker 1 --any 2", "got worker and any"),
+        ("%tos_chaos off --worker 1", "expected nothing else, got worker"),
     ],
 )
 def test_mistakes_are_one_message(cells: Cells, runs: list[Any], line: str, text: str) -> None:

@@ -20,14 +20,15 @@ def interrupt() -> None:
 
 def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     output = cells(
-        f"{LINE} --epochs 3 --batch-size 20 --sync-interval 4 --combiner easgd -o mine "
-        "--repartition-every 2 --partitions 6 --seed 7 --no-shuffle --non-finite skip "
-        "--validation x,y"
+        f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
+        "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
+        "--patience 20 --non-finite skip --slots merge --validation x,y"
     )
     session = engine.sessions[0]
     assert session.program is cells.space["program"]
     assert session.options == {
-        "combiner": "easgd", "batch_size": 20, "sync_interval": 4, "non_finite": "skip",
+        "combiner": "easgd", "batch_size": 20, "codec": "int8", "sync": "ssp:2", "sync_interval": 4,
+        "non_finite": "skip", "slots": "merge",
     }  # fmt: skip
     assert session.data is cells.space["train"]
     validation = session.started.pop("validation")
@@ -37,12 +38,28 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert session.epochs == 3
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
+        "patience": 20.0,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
     assert engine.shown == engine.runs
     assert "10 in 2 tensors, 40 B" in output
     assert "x float32 (?, 4), y" in output
     assert "Training 3 epochs on train" in output
+
+
+@pytest.mark.parametrize(("sync", "combiner"), [("asp", "dynsgd"), ("bsp", "fedavg")])
+def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
+    cells: Cells, engine: Engine, sync: str, combiner: str
+) -> None:
+    assert f"sync {sync}, codec fp32, combiner {combiner}" in cells(f"{LINE} --sync {sync}")
+    assert engine.sessions[0].options["combiner"] == combiner
+
+
+def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
+    cells: Cells, engine: Engine
+) -> None:
+    assert "expected 'asp'" in cells.fails(f"{LINE} --sync spp:3")
+    assert not engine.sessions
 
 
 def test_the_prompt_comes_back_and_the_session_is_closed_when_the_run_has_ended(

@@ -19,6 +19,7 @@ from tos_notebook.combiners import (
     Downpour,
     DynSGD,
     FedAsync,
+    Part,
     PushInfo,
     as_combiner,
     get,
@@ -47,8 +48,8 @@ STRIPE = 64
 """Bytes: several stripes even in these small layouts."""
 
 
-def push(base: int = 0, worker: int = 0, workers: int = 2, **given: Any) -> Push:
-    return Push(worker, base, steps=5, samples=50, workers=workers, **given)
+def push(base: int = 0, worker: int = 0, workers: int = 2, steps: int = 5, **given: Any) -> Push:
+    return Push(worker, base, steps, samples=50, workers=workers, **given)
 
 
 def filled(layout: Layout, seed: int) -> Array:
@@ -92,13 +93,16 @@ def test_stripes_and_dtypes_make_no_difference_to_the_rule(name: str) -> None:
     """Three stale pushes through the store equal the rule on each whole tensor."""
     store, rule = mixed_store(name), get(name)
     expected = MIXED.tensors(filled(MIXED, 0))
+    rules = {name: rule.begin(tensor) for name, tensor in expected.items()}
     for seed, base in enumerate([0, 0, 1]):
         update = filled(MIXED, seed + 1)
         reply = MIXED.tensors(update.copy())
-        info = PushInfo(0, staleness=seed - base, steps=5, samples=50, workers=2, pushes=seed)
-        for tensor in expected:
-            rule.merge(expected[tensor], reply[tensor], info)
-        assert store.merge(update, push(base)) == Merge(seed + 1, seed - base)
+        info = PushInfo(0, staleness=seed - base, steps=1, samples=50, workers=1, pushes=seed)
+        parts = [Part(rules[name], expected[name], reply[name]) for name in rules]
+        rule.prepare(parts, info)
+        for part in parts:
+            part.rule.merge(part.center, part.update, info)
+        assert store.merge(update, push(base, workers=1, steps=1)) == Merge(seed + 1, seed - base)
         assert same(MIXED.tensors(update), reply)
     assert same(values(store), expected)
 

@@ -26,6 +26,7 @@ def milestone(time: float = 1.0, **changes: Any) -> MilestoneCommitted:
         "exchange": 0.1,
         "bytes_up": 8,
         "bytes_down": 16,
+        "workers": 2,
     }
     return MilestoneCommitted(time=time, **fields | changes)
 

@@ -127,6 +127,40 @@ def test_bars_of_the_staleness_hold_what_they_say(top: int) -> None:
     assert set(bars.text) == {""}
 
 
+def marks(record: History) -> dict[str, float]:
+    """Return where the staleness is marked, by what is said there."""
+    drawing = figure(record)
+    places = [shape.x0 for shape in drawing.layout.shapes]
+    said = [note.text for note in drawing.layout.annotations if note.text.startswith("mean ")]
+    return dict(zip(said, places, strict=True))
+
+
+def test_the_mean_staleness_is_marked_and_what_theory_predicts() -> None:
+    """Samples have two workers; the staleness of every third milestone is 0, 1, 2."""
+    found = marks(history(40))
+    assert list(found) == ["mean 0.97 measured", "mean 1.00 predicted, n − 1"]
+    assert list(found.values()) == pytest.approx([39 / 40, 1])
+
+
+def test_marks_far_to_the_right_are_named_to_their_left() -> None:
+    record = History()
+    for _ in range(20):
+        record(milestone(staleness=15, workers=16))
+    notes = [n for n in figure(record).layout.annotations if n.text.startswith("mean ")]
+    assert [note.xanchor for note in notes] == ["right", "right"]
+    near = [n for n in figure(history(40)).layout.annotations if n.text.startswith("mean 1")]
+    assert [note.xanchor for note in near] == ["left"]
+
+
+def test_the_gauges_of_theory_stand_below() -> None:
+    record = History()
+    for _ in range(20):
+        record(milestone(staleness=1, workers=4))
+    caption = figure(record).layout.annotations[-1].text
+    for said in ("n = 4 ", "staleness 1.00 (3.00)", "momentum 0.50 (0.75)", "rate 50% (22%)"):
+        assert said in caption
+
+
 def test_lines_differ_by_more_than_their_colour() -> None:
     drawing = figure(history(60, executors=LINES))
     dashes = [trace.line.dash for trace in drawing.data if trace.name.startswith("executor")]

@@ -29,6 +29,7 @@ COLUMNS = [
     "exchange",
     "bytes_up",
     "bytes_down",
+    "workers",
 ]
 FLOATS = {"time", "loss", "compute", "wait", "exchange"}
 TEXTS = {"executor", "host"}
@@ -182,3 +183,15 @@ def test_reading_while_writing_sees_whole_rows_only() -> None:
         assert record.workers()["milestones"].sum() >= len(frame)
     writer.join(10)
     assert len(record) == 3000
+
+
+def test_theory_stands_beside_what_was_measured() -> None:
+    found = history(milestone(staleness=2, workers=4), milestone(staleness=4, workers=4)).theory(
+        0.1
+    )
+    assert found.columns.tolist() == ["predicted", "measured", "meaning"]
+    assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [3, 3]
+    assert found.loc["implicit momentum", "predicted"] == 0.75
+    assert "stable curvature" in found.index
+    assert "stable curvature" not in history().theory().index
+    assert history().theory()[["predicted", "measured"]].isna().all(axis=None)

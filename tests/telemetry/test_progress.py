@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tests.telemetry.samples import milestone, started
-from tos_notebook.events import EpochFinished, Event, RunFinished
+from tos_notebook.events import EpochFinished, Event, RunFinished, Stalled
 from tos_notebook.telemetry.progress import PLAIN_INTERVAL, ProgressLine, describe
 from tos_notebook.telemetry.tally import Totals
 
@@ -49,6 +49,8 @@ def totals(**changes: float | None) -> Totals:
         "samples_per_second": 215_000.4,
         "loss": 0.2134,
         "staleness_mean": 1.0,
+        "recent_staleness": 1.0,
+        "recent_workers": 2.0,
         "elapsed": 1.0,
     }
     return Totals(**fields | changes)  # type: ignore[arg-type]
@@ -137,3 +139,16 @@ def test_close_ends_a_line_that_is_still_moving_and_only_that() -> None:
         line.close()
         assert stream.getvalue()[-1:] == expected
         assert stream.getvalue().count("\n") == len(expected)
+
+
+STALLED = Stalled(1.0, "worker", "The run waits for a worker.", "See Spark.", 0.0)
+
+
+def test_what_a_run_waits_for_is_said_at_once_on_a_line_of_its_own() -> None:
+    assert draw(io.StringIO(), started(0.0), STALLED).endswith(
+        "The run waits for a worker. See Spark.\n"
+    )
+    written = draw(Terminal(), started(0.0), STALLED, RunFinished(2.0, "stopped"))
+    first, second, *_ = screen(written)
+    assert first == "The run waits for a worker. See Spark."
+    assert second.endswith("stopped")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.telemetry.samples import joined, lost, milestone, started
 from tos_notebook.events import Event, RunFinished, WorkerFailed
-from tos_notebook.telemetry.tally import RECENT, Tally, WorkerTally
+from tos_notebook.telemetry.tally import RECENT, STEADY, Tally, WorkerTally
 
 
 def tally(*events: Event) -> Tally:
@@ -24,6 +24,8 @@ def test_nothing_known_yet() -> None:
     assert totals.elapsed == 0
     assert math.isnan(totals.loss)
     assert math.isnan(totals.staleness_mean)
+    assert math.isnan(totals.recent_staleness)
+    assert math.isnan(totals.recent_workers)
 
 
 def test_rate_is_from_first_to_last_milestone_without_the_first_ones_samples() -> None:
@@ -59,6 +61,13 @@ def test_epoch_is_the_latest_of_any_worker() -> None:
 def test_staleness_is_averaged_over_milestones() -> None:
     totals = tally(milestone(staleness=0), milestone(staleness=3)).totals()
     assert totals.staleness_mean == pytest.approx(1.5)
+
+
+def test_recent_means_forget_old_milestones() -> None:
+    late = milestone(staleness=3, workers=8)
+    totals = tally(*[milestone(staleness=90, workers=1)] * 5, *[late] * (STEADY - 1)).totals()
+    assert totals.recent_staleness == pytest.approx(3 + 87 / STEADY)
+    assert totals.recent_workers == pytest.approx(8 - 7 / STEADY)
 
 
 def test_workers_are_told_apart_by_executor_host_and_partition() -> None:

@@ -1,17 +1,27 @@
-"""The original's MNIST program; only its imports and the lines above them are ours."""
+"""The original's MNIST program; only its imports and the lines above and below it are ours.
+
+    python mission_program.py DATA BATCH_SIZE [DIRECTORY]
+
+The master is the one that the surroundings name, and the graph goes to a directory that may be
+on any file system.
+"""
 
 import sys
 
 import tensorflow.compat.v1 as tf
 
 import tos_notebook
+from tos_notebook.session import watchers
 from tos_notebook.tensorspark import mnist
 from tos_notebook.tensorspark import partitioner as par
 from tos_notebook.tensorspark import spark_session as sps
 
-sc = tos_notebook.connect("local[2]", warm_up=False).sparkContext
+sc = tos_notebook.connect(warm_up=False).sparkContext
 mnist.set_data_dir(sys.argv[1])
 num_partition, num_epoch, batch_size = 2, 2, int(sys.argv[2])
+sps.temporary_directory = sys.argv[3] if len(sys.argv) > 3 else None
+runs = []
+watchers.append(runs.append)
 
 # fmt: off
 image_rdd = mnist.extract_images(sc, mnist.train_image_path)
@@ -50,4 +60,5 @@ test_labels = mnist.extract_labels(sc, mnist.test_label_path, num_class=10, one_
 pairs = test_images.join(test_labels).mapPartitions(mnist.flatten_image_label).collect()
 hit = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1)), tf.float32))
 images, labels = zip(*pairs, strict=True)
+print("samples", *(int(run.history["samples"].sum()) for run in runs))
 print("accuracy", sess.run(hit, {x: images, y_: labels}), "of", len(pairs))

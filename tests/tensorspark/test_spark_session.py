@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import os
 import re
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.data.idx_files import write_stripes
 from tos_notebook.errors import ConfigError, TransportError
 
 ROOT = Path(__file__).parents[2]
@@ -33,27 +32,15 @@ def _run_program(data: Path, batch_size: int) -> tuple[float, int]:
         text=True,
         timeout=600,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_MASTER": "local[2]"},
     )
     found = re.search(r"accuracy ([\d.]+) of (\d+)", done.stdout)
     assert found, done.stdout + done.stderr[-4000:]
     return float(found[1]), int(found[2])
 
 
-def _write_idx(path: Path, values: np.ndarray) -> None:
-    header = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
-    path.write_bytes(gzip.compress(header + values.astype(np.uint8).tobytes()))
-
-
 def test_original_program_learns_generated_images(tmp_path: Path) -> None:
-    """Ten bright stripes, one for each class, over noise: any working training finds them."""
-    rng = np.random.default_rng(0)
-    for kind, count in (("train", 2000), ("t10k", 300)):
-        labels = rng.integers(0, 10, count)
-        images = rng.integers(0, 25, (count, 28, 28))
-        images[np.arange(count), labels * 2 + 3] += 150
-        _write_idx(tmp_path / f"{kind}-images-idx3-ubyte.gz", images)
-        _write_idx(tmp_path / f"{kind}-labels-idx1-ubyte.gz", labels)
+    write_stripes(tmp_path)
     accuracy, count = _run_program(tmp_path, batch_size=50)
     assert count == 300
     assert accuracy > 0.97

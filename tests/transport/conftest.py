@@ -1,4 +1,4 @@
-"""A handler that does what its requests say, and one interface to both transports."""
+"""A handler that does what its requests say, and one interface to all transports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tos_notebook.errors import RemoteProtocolError, ShapeMismatch
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.base import Buffer
 from tos_notebook.transport.client import ChannelConnection
+from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
-from tos_notebook.transport.tcp import TcpListener, connect_tcp
+from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.messages import (
     Answer,
     Directive,
@@ -79,10 +80,10 @@ class Transport:
         self.handlers: list[Handler] = []
         self.connections: list[ChannelConnection] = []
         self.listener: Any
-        if kind == "tcp":
-            self.listener = TcpListener(self._make, self.secret)
-        else:
+        if kind == "inproc":
             self.listener = InprocListener(self._make)
+        else:
+            self.listener = TcpListener(self._make, self.secret, tls=kind == "tls")
         self.listener.start()
 
     def _make(self, peer: str) -> Handler:
@@ -90,11 +91,11 @@ class Transport:
         return self.handlers[-1]
 
     def connect(self, **options: Any) -> ChannelConnection:
-        connection = (
-            connect_tcp(*self.listener.address, self.secret, **options)
-            if self.kind == "tcp"
-            else connect_inproc(self.listener, **options)
-        )
+        if self.kind == "inproc":
+            connection = connect_inproc(self.listener, **options)
+        else:
+            target = *self.listener.address, self.secret, self.listener.fingerprint
+            connection = connect_tcp(*target, **options)
         self.connections.append(connection)
         return connection
 
@@ -120,7 +121,7 @@ def nothing_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before
 
 
-@pytest.fixture(params=["inproc", "tcp"])
+@pytest.fixture(params=["inproc", "tcp", "tls"])
 def transport(request: pytest.FixtureRequest, nothing_left: None) -> Iterator[Transport]:
     made = Transport(request.param)
     yield made

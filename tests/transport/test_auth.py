@@ -30,9 +30,11 @@ def _advance(side: Handshake, received: bytes | None) -> tuple[bytes, int] | Exc
         return error
 
 
-def _meet(client: bytes, server: bytes) -> tuple[Exception | None, Exception | None]:
+def _meet(
+    client: bytes, server: bytes, sees: bytes = b"", shows: bytes = b""
+) -> tuple[Exception | None, Exception | None]:
     """Run both sides against each other; return how each of them ended."""
-    ours, theirs = client_handshake(client), server_handshake(server)
+    ours, theirs = client_handshake(client, sees), server_handshake(server, shows)
     hello, wait = next(ours)
     assert (b"", len(hello)) == next(theirs)
     challenge, proof_size = theirs.send(hello)
@@ -52,6 +54,14 @@ def test_two_sides_with_one_secret_let_each_other_in() -> None:
 
 def test_another_secret_is_an_authentication_error_on_both_sides() -> None:
     for error in _meet(SECRET, new_secret()):
+        assert isinstance(error, AuthenticationError)
+
+
+@pytest.mark.parametrize("sees", [b"", bytes(32)])
+def test_a_relay_with_a_certificate_of_its_own_is_refused_on_both_sides(sees: bytes) -> None:
+    """It can pass on what both prove, but both prove another certificate."""
+    assert _meet(SECRET, SECRET, b"\1" * 32, b"\1" * 32) == (None, None)
+    for error in _meet(SECRET, SECRET, sees, b"\1" * 32):
         assert isinstance(error, AuthenticationError)
 
 
@@ -119,16 +129,17 @@ def test_a_stranger_is_a_protocol_error_on_either_side(first: bytes) -> None:
     assert isinstance(_advance(client, answer), RemoteProtocolError)
 
 
-def test_roles_and_nonces_all_enter_the_proof() -> None:
+def test_roles_nonces_and_fingerprint_all_enter_the_proof() -> None:
     one, two = bytes(32), b"\1" * 32
     proofs = {
-        prove(secret, role, first, second)
+        prove(secret, role, first, second, fingerprint)
+        for fingerprint in (b"", one, two)
         for secret in (SECRET, new_secret())
         for role in (b"client", b"server")
         for first in (one, two)
         for second in (one, two)
     }
-    assert len(proofs) == 16
+    assert len(proofs) == 48
 
 
 def test_a_secret_does_not_show_itself() -> None:

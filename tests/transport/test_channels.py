@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
-from tos_notebook.transport import tcp
+from tos_notebook.transport import sockets
+from tos_notebook.transport.auth import client_handshake
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocChannel
 from tos_notebook.transport.tcp import TcpChannel
@@ -66,10 +67,10 @@ def test_a_handshake_has_one_deadline_however_its_bytes_drip(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     peer: Any = Dripping()
-    monkeypatch.setattr(tcp, "monotonic", peer.monotonic)
+    monkeypatch.setattr(sockets, "monotonic", peer.monotonic)
     channel = TcpChannel(peer, "peer", 1.0, patient=False)
-    with pytest.raises(ConnectTimeout, match=r"within 5\.0 s"):
-        channel.shake_hands(tcp.server_handshake(b"0123456789abcdef"), 5.0)
+    with pytest.raises(ConnectTimeout, match="in time"):
+        channel.shake_hands(client_handshake(b"0123456789abcdef"), 5.0)
     assert peer.now == 5.0
 
 

@@ -261,7 +261,7 @@ def test_a_closed_listener_takes_nobody(transport: Any) -> None:
     transport.listener.close(LIMIT)
     transport.listener.close(LIMIT)
     with pytest.raises(TransportError):
-        transport.connect(**({"timeout": 1.0} if transport.kind == "tcp" else {}))
+        transport.connect(**({"timeout": 1.0} if transport.kind != "inproc" else {}))
 
 
 def test_many_connections_have_a_handler_and_a_thread_each(transport: Any, aside: Aside) -> None:

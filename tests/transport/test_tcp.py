@@ -7,98 +7,28 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
+from tests.transport.peers import LIMIT, PARAMETERS, SECRET, Server, message, read, read_all
 from tos_notebook.errors import (
     AuthenticationError,
     ConnectionClosed,
     ConnectTimeout,
     TransportError,
 )
-from tos_notebook.transport.auth import client_handshake, new_secret
-from tos_notebook.transport.base import Address
-from tos_notebook.transport.tcp import TcpListener, connect_tcp
-from tos_notebook.wire.bodies import decode_body
+from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, MAGIC, VERSION, decode_header, encode_head
-from tos_notebook.wire.messages import Fetch, Goodbye, Push, Refused, Rows
-
-LIMIT = 10.0
-SECRET = new_secret()
+from tos_notebook.wire.messages import Fetch, Goodbye, Push, Refused
 
 
-class Server:
-    """A listener whose handlers count, and whose connections' ends can be waited for."""
-
-    def __init__(self, **options: Any) -> None:
-        self.made: list[str] = []
-        self.received: list[int] = []
-        self.ends: list[Exception | None] = []
-        self.ended = threading.Event()
-        self.listener = TcpListener(self._make, SECRET, **options)
-        self.listener.start()
-
-    def _make(self, peer: str) -> Server:
-        self.made.append(peer)
-        return self
-
-    def receive_into(self, message: Any, nbytes: int) -> memoryview | None:
-        self.received.append(nbytes)
-        return memoryview(bytearray(10)) if isinstance(message, Push) else None
-
-    def handle(self, message: Any, payload: memoryview | None) -> Any:
-        return Rows("uint8", [1]), b"x"
-
-    def closed(self, error: Exception | None) -> None:
-        self.ends.append(error)
-        self.ended.set()
-
-
-@pytest.fixture
-def server(nothing_left: None) -> Iterator[Server]:
-    made = Server(handshake_timeout=0.2, max_pending=2)
+@pytest.fixture(params=["tcp", "tls"])
+def server(request: pytest.FixtureRequest, nothing_left: None) -> Iterator[Server]:
+    made = Server(handshake_timeout=0.2, max_pending=2, tls=request.param == "tls")
     yield made
     made.listener.close(LIMIT)
-
-
-def _dial(address: Address) -> socket.socket:
-    return socket.create_connection(address, LIMIT)
-
-
-def _authenticated(address: Address) -> socket.socket:
-    sock = _dial(address)
-    side = client_handshake(SECRET)
-    outgoing, expected = next(side)
-    try:
-        while True:
-            sock.sendall(outgoing)
-            outgoing, expected = side.send(_read(sock, expected))
-    except StopIteration:
-        return sock
-
-
-def _read(sock: socket.socket, nbytes: int) -> bytes:
-    data = b""
-    while len(data) < nbytes and (part := sock.recv(nbytes - len(data))):
-        data += part
-    return data
-
-
-def _read_all(sock: socket.socket) -> bytes:
-    """Return what comes until the server closes, which it has to."""
-    data = b""
-    try:
-        while part := sock.recv(65_536):
-            data += part
-    except ConnectionResetError:
-        pass
-    return data
-
-
-def _message(data: bytes) -> Any:
-    header = decode_header(data)
-    return decode_body(header.kind, data[HEADER_SIZE : HEADER_SIZE + header.body])
 
 
 def test_a_port_is_known_before_the_listener_starts() -> None:
@@ -145,7 +75,7 @@ def test_another_secret_is_an_authentication_error_on_both_sides(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(AuthenticationError):
-        connect_tcp(*server.listener.address, new_secret())
+        connect_tcp(*server.listener.address, new_secret(), server.listener.fingerprint)
     server.listener.close(LIMIT)
     assert "was not let in: Expected the client to hold" in caplog.text
     assert not server.made
@@ -159,9 +89,9 @@ def test_a_server_with_another_secret_gets_no_proof() -> None:
         def impersonate() -> None:
             sock, _ = false.accept()
             with closing(sock):
-                _read(sock, 37)
+                read(sock, 37)
                 sock.sendall(b"TOSA" + bytes([VERSION]) + bytes(64))
-                proofs.append(_read(sock, 32))
+                proofs.append(read(sock, 32))
                 sock.sendall(b"\x01")
 
         thread = threading.Thread(target=impersonate)
@@ -174,50 +104,50 @@ def test_a_server_with_another_secret_gets_no_proof() -> None:
 
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 9, b"\0" * 4000])
 def test_garbage_costs_one_closed_connection(server: Server, garbage: bytes) -> None:
-    with closing(_dial(server.listener.address)) as sock:
+    with closing(server.dial()) as sock:
         sock.sendall(garbage)
-        assert _read_all(sock) == b""
+        assert read_all(sock) == b""
     assert len(_exchange(server)) > HEADER_SIZE
     assert len(server.made) == 1
 
 
 def test_clients_that_dawdle_are_closed_and_others_let_in(server: Server) -> None:
     """More of them than may be pending: the next client waits its turn and no longer."""
-    slow = [_dial(server.listener.address) for _ in range(4)]
+    slow = [server.dial() for _ in range(4)]
     for sock in slow:
         sock.sendall(b"T")
     assert len(_exchange(server)) > HEADER_SIZE
     for sock in slow:
-        assert _read_all(sock) == b""
+        assert read_all(sock) == b""
         sock.close()
     assert len(server.made) == 1
 
 
 def test_a_client_that_leaves_during_the_handshake_is_forgotten(server: Server) -> None:
     for _ in range(5):
-        _dial(server.listener.address).close()
+        server.dial().close()
     assert len(_exchange(server)) > HEADER_SIZE
     assert len(server.made) == 1
 
 
 def _exchange(server: Server) -> bytes:
-    with closing(_authenticated(server.listener.address)) as sock:
+    with closing(server.authenticated()) as sock:
         head = encode_head(Fetch(1), 1, 0)
         sock.sendall(head)
-        return _read(sock, HEADER_SIZE + 1)
+        return read(sock, HEADER_SIZE + 1)
 
 
 def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
     push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
-    with closing(_authenticated(server.listener.address)) as sock:
+    with closing(server.authenticated()) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in encode_head(push, 7, 10) + b"0123456789":
             sock.send(bytes([byte]))
-        header = decode_header(_read(sock, HEADER_SIZE))
-        assert (header.sequence, header.payload) == (7, 1)
-        _read(sock, header.body + header.payload)
+        header = decode_header(read(sock, HEADER_SIZE))
+        assert (header.sequence, header.payload) == (7, len(PARAMETERS))
+        read(sock, header.body + header.payload)
         sock.sendall(encode_head(Goodbye(), 0, 0))
-        assert _read_all(sock) == b""
+        assert read_all(sock) == b""
     assert server.ended.wait(LIMIT)
     assert server.ends == [None]
 
@@ -236,9 +166,9 @@ def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
 def test_a_frame_outside_the_rules_is_refused_and_ends_it(
     server: Server, head: bytes, text: str
 ) -> None:
-    with closing(_authenticated(server.listener.address)) as sock:
+    with closing(server.authenticated()) as sock:
         sock.sendall(head)
-        answer = _message(_read_all(sock))
+        answer = message(read_all(sock))
     assert isinstance(answer, Refused)
     assert text in answer.text
     assert server.ended.wait(LIMIT)
@@ -247,10 +177,10 @@ def test_a_frame_outside_the_rules_is_refused_and_ends_it(
 
 def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) -> None:
     push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
-    with closing(_authenticated(server.listener.address)) as sock:
+    with closing(server.authenticated()) as sock:
         sock.sendall(encode_head(push, 1, 2**63))
-        sock.shutdown(socket.SHUT_WR)
-        answer = _message(_read_all(sock))
+        socket.socket.shutdown(sock, socket.SHUT_WR)
+        answer = message(read_all(sock))
     assert isinstance(answer, Refused)
     assert f"expected 10 bytes of payload, got {2**63}" in answer.text
     assert server.received == [2**63]
@@ -260,7 +190,7 @@ def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) 
 def test_a_connection_cut_within_a_frame_is_a_lost_worker(server: Server, sent: int) -> None:
     push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     frame = encode_head(push, 1, 10) + bytes(10)
-    with closing(_authenticated(server.listener.address)) as sock:
+    with closing(server.authenticated()) as sock:
         sock.sendall(frame[:sent])
     assert server.ended.wait(LIMIT)
     (error,) = server.ends
@@ -269,7 +199,7 @@ def test_a_connection_cut_within_a_frame_is_a_lost_worker(server: Server, sent: 
 
 def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> None:
     impatient = Server(timeout=0.05)
-    with closing(_authenticated(impatient.listener.address)) as sock:
+    with closing(impatient.authenticated()) as sock:
         sock.sendall(encode_head(Fetch(1), 1, 0)[:10])
         assert impatient.ended.wait(LIMIT)
     (error,) = impatient.ends
@@ -280,20 +210,20 @@ def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> 
 def test_a_worker_that_computes_for_long_is_not(nothing_left: None) -> None:
     """Between two requests the timeout does not count: it passes several times here."""
     impatient = Server(timeout=0.01)
-    with closing(_authenticated(impatient.listener.address)) as sock:
+    with closing(impatient.authenticated()) as sock:
         assert not impatient.ended.wait(0.1)
         sock.sendall(encode_head(Fetch(1), 1, 0))
-        assert len(_read(sock, HEADER_SIZE)) == HEADER_SIZE
+        assert len(read(sock, HEADER_SIZE)) == HEADER_SIZE
     impatient.listener.close(LIMIT)
 
 
 def test_closing_the_listener_ends_handshakes_under_way(nothing_left: None) -> None:
     patient = Server(handshake_timeout=LIMIT)
-    with closing(_dial(patient.listener.address)) as sock:
+    with closing(patient.dial()) as sock:
         sock.sendall(b"T")
-        with closing(_authenticated(patient.listener.address)):
+        with closing(patient.authenticated()):
             patient.listener.close(LIMIT)
-        assert _read_all(sock) == b""
+        assert read_all(sock) == b""
 
 
 def test_ipv6_is_an_address_like_others() -> None:

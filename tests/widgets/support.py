@@ -20,9 +20,16 @@ FACTS = {
     "program": "<KerasProgram>",
     "combiners": ["dynsgd", "easgd"],
     "combiner": "dynsgd",
+    "sync": "asp",
+    "syncs": ["asp", "bsp"],
+    "codec": "fp32",
+    "codecs": ["fp32", "int8"],
+    "model_bytes": 128,
     "sync_interval": 10,
     "batch_size": 100,
     "learning_rate": None,
+    "chaos": [],
+    "chaos_log": [],
 }
 
 
@@ -33,18 +40,28 @@ class FakeRun:
         self.sinks = sinks
         self.run_id, self.number = "run-1", 1
         self.has_learning_rate = True
+        self.chaos_log: tuple[Any, ...] = ()
         self.master = "local[2]"
-        self.program = SimpleNamespace(summary="keras, 10 parameters in 2 tensors, fed x, y")
+        self.program = SimpleNamespace(
+            summary="keras, 10 parameters in 2 tensors, fed x, y",
+            layout=SimpleNamespace(nbytes=128),
+        )
         self.active = True
         self.state = "running"
         self.settings = {
             "sync_interval": 10,
             "learning_rate": None,
             "combiner": get("dynsgd"),
+            "sync": "asp",
+            "codec": "fp32",
             "batch_size": 100,
+            "chaos": (),
         }
         self.told: list[tuple[Any, ...]] = []
         self.stopping: Callable[[], object] = lambda: None
+
+    def add_sink(self, sink: Callable[[Any], object]) -> None:
+        self.sinks += (sink,)
 
     def pause(self) -> None:
         if self.state == "paused":
@@ -65,6 +82,9 @@ class FakeRun:
 
     def swap_combiner(self, combiner: Any) -> None:
         self.told.append(("swap combiner", get(combiner).name))
+
+    def chaos(self, *rules: Any) -> None:
+        self.told.append(("chaos", *rules))
 
     def set(self, **settings: Any) -> None:
         self.told.append(("set", settings))

@@ -14,6 +14,8 @@ from tos_notebook.events import (
     PartitionFinished,
     Repartitioned,
     RunFinished,
+    Stalled,
+    StallEnded,
     StateChanged,
     UpdateSkipped,
     ValidationFailed,
@@ -57,6 +59,16 @@ def test_the_rate_is_that_of_late_and_the_end_is_foreseen_from_it() -> None:
         totals = state(model, n / 2)["totals"]
     assert totals["samples_per_second"] == pytest.approx(200, rel=0.1)
     assert totals["eta"] == pytest.approx(8000 / 200, rel=0.1)
+
+
+def test_what_theory_needs_is_told() -> None:
+    model = running()
+    unknown = state(model)["totals"]
+    assert (unknown["recent_workers"], unknown["recent_staleness"]) == (None, None)
+    for staleness in (1, 2):
+        model(milestone(1.0, staleness=staleness, workers=3))
+    totals = state(model)["totals"]
+    assert (totals["recent_workers"], totals["recent_staleness"]) == (3, 1.5)
 
 
 def test_a_paused_run_foresees_no_end() -> None:
@@ -154,6 +166,17 @@ def test_a_command_is_asked_and_later_in_force_in_one_entry() -> None:
     ]
 
 
+def test_the_log_warns_of_chaos_while_other_commands_are_no_warning() -> None:
+    model = running()
+    model(CommandAccepted(1.0, "set", "x"))
+    model(CommandAccepted(2.0, "chaos", "partition 1: 5 times slower"))
+    model(CommandAccepted(3.0, "chaos", "off"))
+    assert [(e["time"], e["level"], e["text"]) for e in state(model)["log"]] == [
+        (2.0, "warning", "chaos on purpose: partition 1: 5 times slower"),
+        (3.0, "info", "chaos on purpose: off"),
+    ]
+
+
 def test_equal_commands_at_one_time_are_two_entries() -> None:
     model = running()
     for _ in range(2):
@@ -241,3 +264,17 @@ def test_after_the_end_time_stands_still() -> None:
     assert early == late
     assert early["run"]["elapsed"] == 2.0
     assert early["workers"][0]["age"] == 1.0
+
+
+def test_what_the_run_waits_for_is_shown_until_it_comes_and_stays_in_the_log() -> None:
+    model = running()
+    assert state(model)["run"]["waits"] == []
+    model(Stalled(60.0, "worker", "The run waits for a worker.", "See Spark.", 0.0))
+    model(Stalled(61.0, "silent 1.7", "It waits for partition 1.", "See its log.", 1.0))
+    assert state(model)["run"]["waits"] == [
+        "The run waits for a worker. See Spark.",
+        "It waits for partition 1. See its log.",
+    ]
+    model(StallEnded(70.0, "worker"))
+    assert state(model)["run"]["waits"] == ["It waits for partition 1. See its log."]
+    assert [entry["level"] for entry in state(model)["log"]] == ["warning", "warning", "info"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
+from tos_notebook.chaos import Kill, Slow
 from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
 from tos_notebook.widgets import Result, RunModel
 from tos_notebook.widgets.svg import POINTS, chart
@@ -52,9 +53,23 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     page = html(model)
     texts = [text.text for text in svg(page).iter(f"{SVG}text")]
     assert {"training", "validation", "samples"} <= set(texts)
-    assert page.count("<tr>") == 1 + 2 + 13
+    assert page.count("<tr>") == 1 + 2 + 15
     for text in ("finished", "dynsgd", "10 batches of 100", "loss 0.25, accuracy 0.875"):
         assert text in page
+
+
+def test_it_says_that_something_went_wrong_on_purpose() -> None:
+    model = trained()
+    run = FakeRun(model)
+    run.chaos_log = (Slow(5, worker=1), Kill(worker=0))
+    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    assert "Chaos on purpose" in page
+    assert "partition 1: 5 times slower; partition 0: killed, once" in page
+
+
+def test_it_says_how_much_less_has_travelled_than_without_a_codec() -> None:
+    assert "10.7 times less than as they are" in html(trained(bytes_up=8, bytes_down=16))
+    assert "less than" not in html(trained(bytes_up=128, bytes_down=128))
 
 
 def test_the_same_stands_in_plain_text() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.telemetry.samples import started
 from tests.widgets.support import FACTS, FakeRun
+from tos_notebook.chaos import Kill, Slow
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
@@ -21,17 +22,12 @@ class Desk:
         self.run = FakeRun()
         self.model = RunModel()
         self.model(started())
-        self.hellos = 0
-        self.steering = Steering(RunFacts(self.run), self.model, self._hello)  # type: ignore[arg-type]
-
-    def _hello(self) -> None:
-        self.hellos += 1
+        self.steering = Steering(RunFacts(self.run), self.model)  # type: ignore[arg-type]
 
     def ask(self, command: Any, arguments: Any = None) -> tuple[bool, str]:
         answer = self.steering(
             {"type": "command", "id": 3, "command": command, "arguments": arguments}
         )
-        assert answer is not None
         assert (answer["type"], answer["id"]) == ("answer", 3)
         return answer["ok"], answer["text"]
 
@@ -56,6 +52,15 @@ def desk() -> Desk:
         ("repartition", {"partitions": 4}, ("repartition", 4), "at the end of the epoch"),
         ("swap combiner", {"combiner": "easgd"}, ("swap combiner", "easgd"), MILESTONE),
         ("set", {"learning_rate": 0.1}, ("set", {"learning_rate": 0.1}), MILESTONE),
+        ("set", {"sync": "bsp"}, ("set", {"sync": "bsp"}), MILESTONE),
+        (
+            "chaos",
+            {"what": "slow", "amount": 5, "worker": 1, "for_seconds": 60},
+            ("chaos", Slow(5, worker=1, for_seconds=60)),
+            MILESTONE,
+        ),
+        ("chaos", {"what": "kill", "executor": "0"}, ("chaos", Kill(executor="0")), MILESTONE),
+        ("chaos", {"what": "off"}, ("chaos",), MILESTONE),
         (
             "set",
             {"learning_rate": 0.1, "sync_interval": 20},
@@ -83,6 +88,10 @@ def test_a_command_reaches_the_run_and_is_answered(
         ("repartition", {}),
         ("repartition", [4]),
         ("swap combiner", {"combiner": "easgd", "more": 1}),
+        ("chaos", {}),
+        ("chaos", {"what": "explode"}),
+        ("chaos", {"what": "slow", "worker": 1}),
+        ("chaos", {"what": "kill", "times": 100}),
     ],
 )
 def test_what_is_no_command_is_refused_and_does_nothing(
@@ -137,22 +146,17 @@ def test_a_stop_is_answered_before_it_is_done(desk: Desk) -> None:
     assert desk.refused == [("stop", "did not end")]
 
 
+def test_chaos_is_a_fact_while_it_is_on_and_in_no_run_that_is_over(desk: Desk) -> None:
+    facts = RunFacts(desk.run)  # type: ignore[arg-type]
+    assert (facts()["chaos"], facts()["chaos_log"]) == ([], [])
+    desk.run.settings["chaos"] = desk.run.chaos_log = (Slow(5, worker=1),)
+    assert facts()["chaos"] == facts()["chaos_log"] == ["partition 1: 5 times slower"]
+    del desk.run
+    assert (facts()["chaos"], facts()["chaos_log"]) == ([], ["partition 1: 5 times slower"])
+
+
 def test_a_run_that_nobody_holds_is_over(desk: Desk) -> None:
     del desk.run
     ok, text = desk.ask("pause")
     assert not ok
     assert "over" in text
-
-
-def test_hello_wants_a_snapshot_and_no_answer(desk: Desk) -> None:
-    assert desk.steering({"type": "hello", "view": "x"}) is None
-    assert desk.hellos == 1
-
-
-@pytest.mark.parametrize("content", [None, 3, [], {}, {"type": "bye"}, {"type": ["hello"]}])
-def test_what_is_no_message_is_passed_over(
-    desk: Desk, content: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert desk.steering(content) is None
-    assert "Expected hello or a command" in caplog.text
-    assert (desk.hellos, desk.run.told) == (0, [])

@@ -16,7 +16,7 @@ from tos_notebook.errors import ConfigError
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.widgets import RunModel, RunView
 from tos_notebook.widgets.comms import STATIC, RunControl, RunStream
-from tos_notebook.widgets.run_view import WIDGET
+from tos_notebook.widgets.run_view import RUN, WIDGET
 
 
 class ByHand:
@@ -106,6 +106,26 @@ def test_a_command_is_answered_on_the_control_channel_alone(stage: Stage) -> Non
     assert stage.run.told == [("pause",)]
     assert [answer["ok"] for answer in control.messages] == [True]
     assert stream.messages == []
+
+
+@pytest.mark.parametrize("content", [None, 3, [], {}, {"type": "bye"}, {"type": ["hello"]}])
+def test_what_is_no_message_is_passed_over(
+    stage: Stage, content: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    view, stream, control = stage.view()
+    view._receive(view._control, content, [])
+    assert "Expected hello or a command" in caplog.text
+    assert (stage.run.told, stream.messages, control.messages) == ([], [], [])
+
+
+def test_a_live_view_names_its_run_for_front_ends_with_a_plug_in(stage: Stage) -> None:
+    view, _, _ = stage.view()
+    # A plug-in could not show what it is not told of.
+    assert RUN not in view._repr_mimebundle_()
+    stage.model.announced = True
+    assert view._repr_mimebundle_()[RUN] == {"run": "run-1", "number": 1}
+    stage.end()
+    assert RUN not in view._repr_mimebundle_()
 
 
 def test_a_cell_shows_it_live_and_in_the_end_still(

@@ -45,6 +45,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     Settings: SETTINGS,
     Settings | None: st.none() | SETTINGS,
     tuple[float, ...]: st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
+    int | None: st.none() | st.integers(min_value=0, max_value=1 << 40),
     list[int]: st.lists(st.integers(min_value=0), max_size=4),
     list[str]: st.lists(st.text(), max_size=4),
     Directive: st.sampled_from(Directive),

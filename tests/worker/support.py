@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.numpy_program import Counting, NumpyProgram
+from tos_notebook.codecs.pair import PLAIN, CodecPair
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import Columns
@@ -20,12 +21,14 @@ from tos_notebook.events import Event
 from tos_notebook.params import Array
 from tos_notebook.ps.store import Store
 from tos_notebook.server import ParameterServer, WorkerHandler
+from tos_notebook.settings import Settings
+from tos_notebook.sync import ASP, SyncMode
 from tos_notebook.training import Training
 from tos_notebook.transport import shared
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
+from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
-from tos_notebook.transport.tcp import connect_tcp
 from tos_notebook.wire.messages import Finish, Join, Push
 from tos_notebook.worker.loop import Plan, Worker
 
@@ -91,6 +94,8 @@ def counting_training(
     rows: int = 100,
     program: NumpyProgram | None = None,
     columns: tuple[Array, ...] | None = None,
+    sync: SyncMode = ASP,
+    codec: CodecPair = PLAIN,
     **options: Any,
 ) -> tuple[Training, list[Event]]:
     """Return a run of the counting program that waits for its workers, and its events."""
@@ -105,8 +110,7 @@ def counting_training(
     training = Training(
         "run",
         Store(layout, layout.allocate(), combiner),
-        combiner,
-        sync_interval,
+        Settings(combiner, sync_interval, sync, codec=codec),
         **(settings | options),
     )
     source = ArraySource(columns or (numbers(rows),), partitions)
@@ -157,13 +161,15 @@ class Served:
         shuffle: bool = False,
         columns: int = 0,
         seed: int = 0,
+        slots: str = "keep",
         connection: Any = None,
+        folder: Path | None = None,
     ) -> None:
         """Train one partition, from `Join` to the end, in this thread."""
         connection = connection or self.connect()
-        plan = Plan("run", seed, shuffle, batch_size, columns)
+        plan = Plan("run", seed, shuffle, batch_size, columns, slots)
         try:
-            Worker(connection, program, plan, join(partition, task)).run(blocks)
+            Worker(connection, program, plan, join(partition, task), folder=folder).run(blocks)
         finally:
             connection.close()
 

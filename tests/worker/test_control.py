@@ -11,7 +11,7 @@ import pytest
 
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import LIMIT, Aside, center, counting_training, numbers, of
-from tos_notebook import training as training_module
+from tos_notebook import answers as answers_module
 from tos_notebook.combiners import EASGD
 from tos_notebook.control import Command, RunEvent
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerLost
@@ -65,7 +65,7 @@ def _applied(events: list[Event], command: str) -> int:
 @pytest.fixture
 def long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a poll last longer than a test may: only a wake-up ends it in time."""
-    monkeypatch.setattr(training_module, "LONG_POLL", 3 * LIMIT)
+    monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
 
 
 @pytest.mark.usefixtures("long_poll")

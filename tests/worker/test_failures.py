@@ -23,10 +23,10 @@ from tos_notebook.errors import (
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.params import Array
-from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed
+from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.worker import failure
 from tos_notebook.worker.failure import describe
-from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.loop import Plan, Worker, fetch
 
 USERS_CODE = """
 import json
@@ -282,9 +282,12 @@ class Scripted:
     abort = close
 
 
-def _joined(shared: bool, directive: Directive = Directive.GO) -> Joined:
-    settings = {"sync_interval": 1, "learning_rate": None, "pushes": "delta"}
-    return Joined(0, 0, 0, 0, 0, settings, 0, directive, shared)
+def _joined(directive: Directive = Directive.WAIT) -> Joined:
+    settings = {"sync_interval": 1, "learning_rate": None, "pushes": "delta", "codec": "fp32"}
+    return Joined(0, 0, 0, 0, settings, 0, directive, shared=False)
+
+
+GO = Proceed(Directive.GO, 0, None, version=0)
 
 
 def _run(connection: Scripted) -> None:
@@ -294,12 +297,13 @@ def _run(connection: Scripted) -> None:
 @pytest.mark.parametrize(
     "answers",
     [
-        [(Proceed(Directive.GO, 0, None), None)],
-        [(_joined(shared=False), None)],
-        [(_joined(shared=True), memoryview(bytes(16)))],
-        [(_joined(shared=False), memoryview(bytes(16))), (_joined(shared=False), None)],
+        [(GO, None)],
+        [(_joined(Directive.GO), None)],
+        [(_joined(), None), (_joined(), None)],
+        [(_joined(), None), (GO, None)],
+        [(_joined(), None), (GO, memoryview(bytes(16))), (_joined(), None)],
     ],
-    ids=["no Joined", "no parameters", "parameters twice", "no Reply"],
+    ids=["no Joined", "no time to load", "no Proceed", "no parameters", "no Reply"],
 )
 def test_an_answer_out_of_place_is_an_error_that_the_server_need_not_hear(answers: Any) -> None:
     connection = Scripted(*answers)
@@ -310,7 +314,7 @@ def test_an_answer_out_of_place_is_an_error_that_the_server_need_not_hear(answer
 
 @pytest.mark.parametrize("directive", [Directive.STOP, Directive.LEAVE])
 def test_a_worker_that_may_not_begin_does_not_read_its_data(directive: Directive) -> None:
-    connection = Scripted((_joined(False, directive), memoryview(bytes(16))))
+    connection = Scripted((_joined(directive), None))
 
     def unread() -> Iterator[Any]:
         raise AssertionError("read")
@@ -318,3 +322,32 @@ def test_a_worker_that_may_not_begin_does_not_read_its_data(directive: Directive
 
     Worker(connection, Counting(), Plan("run", 0, False, 1, 0), join()).run(unread())
     assert not any(isinstance(message, Finish) for message in connection.heard)
+
+
+class Telling:
+    """A connection whose server answers everything with one column."""
+
+    def __init__(self, rows: Rows, payload: bytes) -> None:
+        self._answer = rows, memoryview(payload)
+
+    def request(self, message: Any, *_: Any, **__: Any) -> Any:
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "nbytes"),
+    [
+        ("<f4", [3], 8),
+        ("<f4", [2], 7),
+        ("<f3", [1], 3),
+        (",", [1], 4),
+        ("|O8", [1], 8),
+        ("", [1], 8),
+    ],
+)
+def test_a_column_that_is_none_is_the_servers_fault(
+    dtype: str, shape: list[int], nbytes: int
+) -> None:
+    connection: Any = Telling(Rows(dtype, shape), bytes(nbytes))
+    with pytest.raises(RemoteProtocolError, match="Column 5"):
+        fetch(connection, 5)

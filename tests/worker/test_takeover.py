@@ -10,9 +10,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.numpy_program import Counting
-from tests.worker.support import LIMIT, Aside, Frail, center, counting_training, numbers, of
-from tos_notebook.errors import LocalProtocolError, TransportError
-from tos_notebook.events import EpochFinished, MilestoneCommitted, WorkerJoined, WorkerLost
+from tests.worker.support import (
+    LIMIT,
+    Aside,
+    Frail,
+    center,
+    counting_training,
+    join,
+    numbers,
+    of,
+    until,
+)
+from tos_notebook.control import Command
+from tos_notebook.errors import LocalProtocolError, SessionClosed, TransportError
+from tos_notebook.events import (
+    CommandApplied,
+    EpochFinished,
+    MilestoneCommitted,
+    WorkerJoined,
+    WorkerLost,
+)
 
 ROWS, EPOCHS, BATCH, INTERVAL = 11, 2, 2, 2
 PUSHES = EPOCHS * 3
@@ -107,6 +124,25 @@ def test_a_zombie_s_push_is_refused_and_changes_nothing(serve: Any, kind: str) -
     (lost,) = of(WorkerLost, events)
     assert (lost.executor, lost.reason) == ("executor-0", "a later attempt has taken its place")
     assert not training.failures
+
+
+@pytest.mark.parametrize("kind", ["inproc", "tcp"])
+def test_a_zombie_that_waits_fails_and_does_not_pass_for_done(serve: Any, kind: str) -> None:
+    """A task that returns makes Spark kill the attempt that has taken over, e.g. a speculative one.
+
+    What was left of the partition would never be trained.
+    """
+    training, events = _training()
+    served = serve(training, kind)
+    training.command(Command.PAUSE, "")
+    first = Aside(lambda: served.work(Counting(), **WORK))
+    until(lambda: bool(of(CommandApplied, events)))
+    training.join(join(task=1), False)
+    with pytest.raises(SessionClosed, match="later attempt"):
+        first.result()
+    training.command(Command.RESUME, "")
+    served.work(Counting(), task=2, **WORK)
+    assert center(training) == EXACT
 
 
 def test_an_attempt_at_a_partition_that_is_done_has_nothing_to_do(serve: Any) -> None:

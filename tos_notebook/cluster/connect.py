@@ -18,6 +18,7 @@ from tos_notebook.errors import ClusterUnreachable, ConnectError
 
 from . import environment, jvm
 from .environment import ship_package, warm_up
+from .executors import active_context
 from .failures import java_errors, reason
 from .java import check_java
 
@@ -39,6 +40,10 @@ DEFAULTS = {
     # Hadoop would wait 15 minutes for a YARN that is not there.
     "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "20000",
     "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "2000",
+    # On YARN and Kubernetes Spark ends an application that has lost twice as many executors as it
+    # has, however long ago: a night's run loses more. What cannot start at all ends it still.
+    "spark.executor.maxNumFailures": "100",
+    "spark.executor.failuresValidityInterval": "1h",
 }
 """Settings of a Spark that we start, where neither the user nor spark-defaults.conf has any."""
 
@@ -67,6 +72,7 @@ def connect(
     app_name: str = "tos_notebook",
     config: Mapping[str, str] | None = None,
     warm_up: bool = True,
+    ship: bool = False,
 ) -> SparkSession:
     """Connect to Spark: adopt a running one, or start one.
 
@@ -82,14 +88,20 @@ def connect(
     config : mapping of str, optional
         Spark settings. They cannot change those of a Spark that runs.
     warm_up : bool
-        Import TensorFlow on the workers now, and check their packages.
+        Import TensorFlow on the workers now, and check their packages, and that they reach this
+        process. Workers that lack this package are sent it.
+    ship : bool
+        Send this package to all workers, so that they run the driver's code whatever they have
+        installed. Of a Spark that runs, Python workers that have imported theirs go on with it.
 
     Raises
     ------
     JavaMissing
         No Java 17 or later to start Spark with.
     ClusterUnreachable
-        The master does not answer, or no executor runs a task.
+        The master does not answer, no executor runs a task, or executors do not reach this
+        process: ``spark.tos.server.host`` and ``spark.tos.server.port`` in `config` say where
+        they find it.
     WorkerEnvironment
         The workers' Python lacks packages.
     ConnectError
@@ -99,6 +111,8 @@ def connect(
     settings = dict(config or {})
     adopted = _adopt(master, settings)
     sc = _start(master, app_name, settings) if adopted is None else adopted
+    if ship:
+        environment.ship_package(sc)
     if warm_up:
         try:
             environment.warm_up(sc)
@@ -113,18 +127,12 @@ def connect(
 def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     """Return the context that runs already, checked; None to start one."""
     named = master is None or isinstance(master, str)
-    sc = _active_context() if named else _context_of(master)
+    sc = active_context() if named else _context_of(master)
     if sc is not None:
         _check_running(sc)
         _check_master(sc, master if named else None)
         _check_settings(sc, settings)
     return sc
-
-
-def _active_context() -> SparkContext | None:
-    # Whoever has a context has imported pyspark; importing it here could find another one.
-    pyspark = sys.modules.get("pyspark")
-    return None if pyspark is None else pyspark.SparkContext._active_spark_context
 
 
 def _context_of(given: Any) -> SparkContext:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tos_notebook._version import __version__
 from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 
-from .executors import slots, task_cores
+from .executors import contact_host, contact_port, is_local, slots, task_cores
 from .failures import java_errors, java_text, reason
+from .probe import make_probe
+from .reach import Beacon
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,24 +29,41 @@ _ARCHIVE = "tos_notebook.zip"
 REQUIRED = ("numpy", "tensorflow")
 """What a worker must be able to import, in the driver's versions."""
 
+ADVICE = (
+    "Install the driver's versions there, ship a packed environment (spark.archives), or set "
+    "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship=True (--ship), "
+    "other pure Python with --py-files."
+)
+
 WARM_UP_TIMEOUT = 180.0
 """Seconds. TensorFlow imports in 4-10 s; the rest is for a cluster that has to make room."""
 
 
-def warm_up(sc: SparkContext, timeout: float = WARM_UP_TIMEOUT) -> list[dict[str, Any]]:
-    """Import TensorFlow on every slot, and check what the workers have.
+def warm_up(
+    sc: SparkContext,
+    timeout: float = WARM_UP_TIMEOUT,
+    *,
+    server: tuple[str, int] | None = None,
+) -> list[dict[str, Any]]:
+    """Import TensorFlow on every slot, and check what the workers have, and whom they reach.
+
+    Workers that lack this package are sent it.
 
     Parameters
     ----------
     sc : SparkContext
     timeout : float
         Seconds for the whole of it.
+    server : (str, int), optional
+        Host and port by which executors will be told to reach this process, 0 for any free port;
+        by default what `contact_host` and `contact_port` say.
 
     Returns
     -------
     list of dict
-        For each slot: ``host``, ``pid``, ``python`` (version) and ``packages``, which maps
-        names to versions. A worker that served two slots comes twice.
+        For each slot: ``host``, ``pid``, ``python`` (version), ``packages``, which maps
+        names to versions, and ``unreached``, which is empty. A worker that served two slots
+        comes twice.
 
     Raises
     ------
@@ -51,16 +71,30 @@ def warm_up(sc: SparkContext, timeout: float = WARM_UP_TIMEOUT) -> list[dict[str
         A worker has another Python, or misses a package, or has another version of it than
         the driver. One message for each host.
     ClusterUnreachable
-        No executor ran the tasks in time.
+        No executor ran the tasks in time, or executors do not reach this process.
     ConnectError
         The job failed for another reason.
     """
-    found = _probe_all(sc, timeout)
-    if any(PACKAGE in report["missing"] for report in found):
-        ship_package(sc)
-        found = _probe_all(sc, timeout)
-    check_reports(found, driver_packages())
+    with _beacon(sc, server) as beacon:
+        found = _probe_all(sc, timeout, beacon)
+        if any(PACKAGE in report["missing"] for report in found):
+            ship_package(sc)
+            found = _probe_all(sc, timeout, beacon)
+    check_reports(found, {PACKAGE: __version__, **driver_packages()})
     return found
+
+
+def _beacon(
+    sc: SparkContext, server: tuple[str, int] | None
+) -> AbstractContextManager[Beacon | None]:
+    """Listen where the server will, unless executors are in this process's JVM."""
+    if is_local(sc):
+        return nullcontext()
+    try:
+        return Beacon(*(server or (contact_host(sc), contact_port(sc))))
+    except (OSError, OverflowError):
+        # Taken, by a session that trains already; else the server will say what is wrong.
+        return nullcontext()
 
 
 def ship_package(sc: SparkContext) -> None:
@@ -97,26 +131,31 @@ def check_reports(reports: Sequence[dict[str, Any]], wanted: dict[str, str]) -> 
     Parameters
     ----------
     reports : sequence of dict
-        As `warm_up` returns, with ``missing``, which maps names to the import's error.
+        As `warm_up` returns, with ``missing``, which maps names to the import's error, and
+        ``unreached``, which says how the driver was not reached.
     wanted : dict of str
         The driver's versions by package; an empty version is not compared.
 
     Raises
     ------
-    WorkerEnvironment
+    WorkerEnvironment, ClusterUnreachable
         With one line for each host.
     """
-    lines: dict[str, str] = {}
+    lacking: dict[str, dict[str, None]] = {}
+    lost: dict[str, dict[str, None]] = {}
     for report in reports:
-        wrong = list(_differences(report, wanted))
-        if wrong:
-            lines[report["host"]] = f"Host {report['host']}: {'; '.join(wrong)}."
+        host = report["host"]
+        lacking.setdefault(host, {}).update(dict.fromkeys(_differences(report, wanted)))
+        lost.setdefault(host, {}).update(dict.fromkeys(_unreached(report)))
+    lines = [
+        f"Host {host}: {'; '.join([*lacking[host], *lost[host]])}."
+        for host in lacking
+        if lacking[host] or lost[host]
+    ]
+    if any(lacking.values()):
+        raise WorkerEnvironment("\n".join([*lines, ADVICE]))
     if lines:
-        raise WorkerEnvironment(
-            "\n".join(lines.values()) + "\nInstall the driver's versions there, ship a packed "
-            "environment (spark.archives), or set PYSPARK_PYTHON to a Python that has them; "
-            "what is pure Python can go with --py-files."
-        )
+        raise ClusterUnreachable("\n".join(lines))
 
 
 def _differences(report: dict[str, Any], wanted: dict[str, str]) -> Iterator[str]:
@@ -128,14 +167,22 @@ def _differences(report: dict[str, Any], wanted: dict[str, str]) -> Iterator[str
             yield f"{name} is {found}, but the driver has {expected}"
 
 
+def _unreached(report: dict[str, Any]) -> Iterator[str]:
+    if report["unreached"]:
+        yield (
+            f"it does not reach the driver at {report['unreached']}; set server_host "
+            "(spark.tos.server.host) to an address of the driver that it reaches"
+        )
+
+
 def _release(text: str) -> str:
     """Return the digits of a version: packages and their metadata spell the rest differently."""
     return text[: len(text) - len(text.lstrip("0123456789."))].rstrip(".")
 
 
-def _probe_all(sc: SparkContext, timeout: float) -> list[dict[str, Any]]:
+def _probe_all(sc: SparkContext, timeout: float, beacon: Beacon | None) -> list[dict[str, Any]]:
     count = slots(sc)
-    probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc))
+    probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc), beacon)
     with _job_group(sc, timeout) as expired:
         try:
             return sc.parallelize(range(count), count).mapPartitions(probe).collect()
@@ -187,59 +234,3 @@ def _job_error(sc: SparkContext, error: BaseException) -> ConnectError:
     return ConnectError(
         f"The workers failed to warm up: {said[-1].strip() if said else reason(error)}"
     )
-
-
-def make_probe(names: Sequence[str], cores: int) -> Callable[[Iterable[Any]], Any]:
-    """Return a function for `mapPartitions` that reports on the worker it runs in.
-
-    A closure, because those are pickled by value: it must run where this package is missing.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Packages to import.
-    cores : int
-        Threads TensorFlow may use.
-    """
-
-    def probe(_: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        import importlib
-        import os
-        import platform
-        import socket
-        import sys
-
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        packages, missing = {}, {}
-        # TensorFlow's greeting, which no setting silences, would end in a notebook's cell.
-        stderr, quiet = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 2)
-        try:
-            try:
-                # It leaves out what TensorFlow would load on its own account.
-                runner = importlib.import_module("tos_notebook.program.runner")
-            except Exception:
-                # Named below, one by one.
-                runner = None
-            for name in names:
-                try:
-                    packages[name] = str(getattr(importlib.import_module(name), "__version__", ""))
-                except Exception as error:
-                    missing[name] = f"{type(error).__name__}: {error}"
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            os.close(quiet)
-        configure = getattr(runner, "configure_threads", None)
-        if configure is not None:
-            configure(cores)
-        yield {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            "packages": packages,
-            "missing": missing,
-        }
-
-    return probe

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from tos_notebook.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -14,10 +17,27 @@ DRIVER = "driver"
 
 UNKNOWN = "?"
 
+SERVER_HOST, SERVER_PORT = "spark.tos.server.host", "spark.tos.server.port"
+"""Where executors are to find the parameter server; for ``spark-defaults.conf`` or ``config``."""
+
+HIGHEST_PORT = 65_535
+
 RECENT_TASKS = 1000
 """Tasks of a stage, newest first, among which a running one is looked up."""
 
-_LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(\s*,\s*\d+)?\s*\])?")
+_LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(\s*,\s*(?P<failures>\d+))?\s*\])?")
+
+
+def active_context() -> SparkContext | None:
+    """Return this process's Spark, whoever started it; None if there is none."""
+    # Whoever has a context has imported pyspark; importing it here could find another one.
+    pyspark = sys.modules.get("pyspark")
+    return None if pyspark is None else pyspark.SparkContext._active_spark_context
+
+
+def is_running(sc: object) -> bool:
+    """Whether a Spark context was not stopped from Python."""
+    return getattr(sc, "_jsc", None) is not None
 
 
 def is_local(sc: SparkContext) -> bool:
@@ -28,6 +48,15 @@ def is_local(sc: SparkContext) -> bool:
 def task_cores(sc: SparkContext) -> int:
     """Return how many cores a task may use, ``spark.task.cpus``."""
     return int(_setting(sc, "spark.task.cpus", "1"))
+
+
+def task_attempts(sc: SparkContext) -> int:
+    """Return how often Spark runs a task before it gives up the job."""
+    local = _LOCAL.fullmatch(sc.master)
+    if local is None:
+        return int(_setting(sc, "spark.task.maxFailures", "4"))
+    # Spark heeds the setting on clusters only.
+    return int(local["failures"] or 1)
 
 
 def slots(sc: SparkContext) -> int:
@@ -43,6 +72,11 @@ def slots(sc: SparkContext) -> int:
     if count == "*":
         count = sc._jvm.java.lang.Runtime.getRuntime().availableProcessors()
     return max(1, int(count) // task_cores(sc))
+
+
+def registered(sc: SparkContext) -> int:
+    """Return how many executors a cluster has given; Spark counts the driver among them."""
+    return sum(1 for executor in _executors(sc) if executor.id() != DRIVER)
 
 
 def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
@@ -61,18 +95,62 @@ def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
         ``("?", "?")`` if Spark's status store does not have the task (yet, or any more).
     """
     if is_local(sc):
-        return DRIVER, contact_host(sc)
+        return DRIVER, "127.0.0.1"
     for task in _running_tasks(sc):
         if task.taskId() == task_attempt_id:
             return task.executorId(), task.host()
     return UNKNOWN, UNKNOWN
 
 
+def where_to_look(sc: SparkContext, executor: str | None) -> str:
+    """Return a sentence that says where to look if an executor, or Spark as a whole, is silent.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    executor : str or None
+        An executor's id; None for Spark as a whole.
+    """
+    ui = sc.uiWebUrl
+    if executor is None:
+        found = 1 if is_local(sc) else registered(sc)
+        busy = sum(1 for _ in _running_tasks(sc))
+        page = f" See {ui}." if ui else " See Spark's master or resource manager."
+        return (
+            f"Spark has {found} executor{'' if found == 1 else 's'} with "
+            f"{slots(sc) if found else 0} slots, and {busy} tasks run.{page}"
+        )
+    if executor == DRIVER:
+        return "See this process's standard error, and what the worker's process does."
+    for known in _executors(sc):
+        if known.id() == executor:
+            logs = known.executorLogs()
+            if logs.contains("stderr"):
+                return f"See its standard error: {logs.apply('stderr')}"
+    return f"See the executor's log{f' by {ui}/executors/' if ui else ''}; it may be gone."
+
+
 def contact_host(sc: SparkContext) -> str:
-    """Return the address at which executors reach the driver's process."""
-    if is_local(sc):
-        return "127.0.0.1"
-    return _setting(sc, "spark.driver.host", "127.0.0.1")
+    """Return the address at which executors reach the driver's process.
+
+    ``spark.tos.server.host``, else the one that Spark uses itself.
+    """
+    own = "127.0.0.1" if is_local(sc) else _setting(sc, "spark.driver.host", "127.0.0.1")
+    return _setting(sc, SERVER_HOST, own)
+
+
+def contact_port(sc: SparkContext) -> int:
+    """Return the port that the parameter server is to take, ``spark.tos.server.port``; 0 for any.
+
+    Raises
+    ------
+    ConfigError
+        The setting is no port.
+    """
+    value = _setting(sc, SERVER_PORT, "0")
+    if not value.isdecimal() or int(value) > HIGHEST_PORT:
+        raise ConfigError(f"{SERVER_PORT}: expected a port, 0 to {HIGHEST_PORT}, got {value!r}.")
+    return int(value)
 
 
 def _setting(sc: SparkContext, key: str, default: str) -> str:

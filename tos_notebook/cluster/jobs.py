@@ -29,14 +29,19 @@ _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", 
 
 
 def run_job(
-    sc: SparkContext, rdd: RDD[Any], task: Callable[..., Any], group: str, description: str
+    sc: SparkContext,
+    make: Callable[[], RDD[Any]],
+    task: Callable[..., Any],
+    group: str,
+    description: str,
 ) -> None:
     """Run a task over every partition of an RDD and wait for the end.
 
     Parameters
     ----------
     sc : SparkContext
-    rdd : RDD
+    make : callable
+        Returns the RDD. Jobs that it runs for that are of the group too.
     task : callable
         A function of (partition number, iterator).
     group : str
@@ -50,7 +55,7 @@ def run_job(
         The job failed or was cancelled; `job_error` says why.
     """
     sc.setJobGroup(group, description, interruptOnCancel=True)
-    rdd.mapPartitionsWithIndex(task).count()
+    make().mapPartitionsWithIndex(task).count()
 
 
 def cancel(sc: SparkContext, group: str) -> None:

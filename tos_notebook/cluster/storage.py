@@ -106,6 +106,40 @@ class Storage:
             self._fs.copyToLocalFile(False, source, self._local(local), True)
             return local.read_bytes()
 
+    def head(self, name: str, nbytes: int) -> bytes:
+        """Return a file's first bytes; all of them if there are fewer.
+
+        Raises
+        ------
+        CheckpointError
+            There is no such file, or the file system refused.
+        """
+        source = self._file(name)
+        with self._failing("read", name):
+            file = self._fs.open(source)
+            try:
+                return bytes(file.readNBytes(nbytes))
+            finally:
+                file.close()
+
+    def inside(self, name: str) -> Storage:
+        """Return the directory of this name in this one."""
+        self._file(name)
+        return Storage(self._sc, f"{self.uri.rstrip('/')}/{name}")
+
+    def folders(self) -> list[str]:
+        """Return the names of the directories in this one, sorted."""
+        with self._failing("list", "directories"):
+            if not self._fs.exists(self._root):
+                return []
+            statuses = self._fs.listStatus(self._root)
+            return sorted(s.getPath().getName() for s in statuses if s.isDirectory())
+
+    def size(self) -> int:
+        """Return the bytes of all files in this directory."""
+        with self._failing("measure", "files"):
+            return int(self._fs.getContentSummary(self._root).getLength())
+
     def exists(self, name: str) -> bool:
         """Tell whether there is a file of this name."""
         with self._failing("look for", name):
@@ -219,6 +253,16 @@ def fetch(name: str) -> Path:
             f"The published file {name!r} is not on this executor; expected it at {path}."
         )
     return path
+
+
+def executor_folder() -> Path:
+    """Return a folder of this executor's host that Spark removes with the application.
+
+    In ``local`` mode it is the driver's own.
+    """
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory())
 
 
 def temporary_directory(sc: SparkContext) -> str:

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from .base import Combiner, Pushes, PushInfo, TensorCombiner
+from .adaptive import FedAdam, FedYogi
+from .averaging import BMUF, AveragingCombiner, DelayedNesterov, DiLoCo, FedAvg, FedBuff, SlowMo
+from .base import Combiner, Part, Pushes, PushInfo, StatefulCombiner, TensorCombiner
+from .clip import Clip
+from .gaps import DCASGD, GapAware
 from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
 from .registry import COMBINERS, as_combiner, describe, get
+from .robust import Median, MultiKrum, RobustCombiner, TrimmedMean
 from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
 
 __all__ = [
     "ADAG",
+    "BMUF",
     "COMBINERS",
+    "DCASGD",
     "EASGD",
+    "AveragingCombiner",
+    "Clip",
     "Combiner",
+    "DelayedNesterov",
     "DeltaWeightCombiner",
+    "DiLoCo",
     "Downpour",
     "DynSGD",
+    "FedAdam",
     "FedAsync",
+    "FedAvg",
+    "FedBuff",
+    "FedYogi",
+    "GapAware",
     "MeanWeightCombiner",
+    "Median",
+    "MultiKrum",
+    "Part",
     "PushInfo",
     "Pushes",
+    "RobustCombiner",
+    "SlowMo",
+    "StatefulCombiner",
     "TensorCombiner",
+    "TrimmedMean",
     "UpdateMeanWeightCombiner",
     "as_combiner",
     "describe",

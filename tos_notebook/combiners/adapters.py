@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy.typing as npt
 
+from ..checkpoint.values import Keeps, put_back
 from ..errors import CombinerError
 from ..params import Array
 from .base import Combiner, PushInfo, TensorCombiner
@@ -34,6 +35,19 @@ class ComputeCombiner(TensorCombiner):
         """Ask the wrapped object; see `TensorCombiner.compute`."""
         value: npt.ArrayLike = self.target.compute(origin_weight, new_weight, worker_id, name)
         return value
+
+    def dump(self) -> Mapping[str, Any]:
+        """Return what the object dumps, or all its attributes; see `Combiner.dump`."""
+        if isinstance(self.target, Keeps):
+            return self.target.dump()
+        return dict(getattr(self.target, "__dict__", {}))
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give the object its state back; see `Combiner.restore`."""
+        if isinstance(self.target, Keeps):
+            self.target.restore(state)
+        else:
+            put_back(self.target, state)
 
 
 class FunctionCombiner(Combiner):

@@ -7,6 +7,10 @@ Integers are computed in float64 and rounded to the nearest, ties to even.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,6 +83,63 @@ def attract(center: Array, weights: Array, alpha: float) -> None:
     weights += center
     center[...] = moved
     weights -= center
+
+
+def wide_dtype(dtype: np.dtype[np.generic]) -> np.dtype[Any]:
+    """Return the dtype that parameters of `dtype` are computed in."""
+    if dtype.kind != "f":
+        return np.dtype(np.float64)
+    return np.promote_types(dtype, np.float32)
+
+
+def widen(values: Array) -> Array:
+    """Return `values` in the dtype they are computed in: the same array if it is theirs."""
+    return values.astype(wide_dtype(values.dtype), copy=False)
+
+
+def widen_delta(delta: Array) -> Array:
+    """Return a change in the dtype it is computed in; that of an unsigned integer is signed."""
+    return widen(delta.view(f"i{delta.itemsize}") if delta.dtype.kind == "u" else delta)
+
+
+def move(center: Array, step: Array) -> None:
+    """Do ``center += step``, for a step in the dtype that the centre is computed in."""
+    if center.dtype.kind == "f":
+        np.add(center, step, out=center, casting="same_kind")
+    else:
+        center += narrow(step, center.dtype)
+
+
+def narrow(delta: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a change in its parameter's own dtype: the inverse of `widen_delta`."""
+    if dtype.kind == "f":
+        return delta.astype(dtype, copy=False)
+    return np.asarray(round_to(delta, np.dtype(f"i{dtype.itemsize}")).astype(dtype))
+
+
+def pieces(size: int, length: int = 1 << 15) -> Iterator[slice]:
+    """Cut `size` elements into slices whose intermediate results stay in a core's cache."""
+    return (slice(start, start + length) for start in range(0, size, length))
+
+
+def global_norm(arrays: Sequence[Array]) -> float:
+    """Return the L2 norm of all elements together, however large they are."""
+    largest = max((float(np.abs(array).max(initial=0)) for array in arrays), default=0.0)
+    if not largest:
+        return 0.0
+    total = 0.0
+    for flat in (array.reshape(-1) for array in arrays):
+        for piece in pieces(flat.size):
+            scaled = flat[piece].astype(np.float64)
+            scaled /= largest
+            total += sum_of_squares(scaled)
+    return largest * math.sqrt(total)
+
+
+def sum_of_squares(values: Array) -> float:
+    """Return the sum of squares, in place. BLAS' own would start threads for it."""
+    values *= values
+    return float(values.sum())
 
 
 def round_to(values: npt.NDArray[np.float64], dtype: np.dtype[np.generic]) -> Array:

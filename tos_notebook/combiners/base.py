@@ -2,20 +2,25 @@
 
 The server knows no algorithm. It hands a combiner the centre, what the worker pushed and
 a :class:`PushInfo`; the combiner changes the centre and says what the worker goes on with.
+
+A combiner itself holds parameters only. State (momentum, a buffer, what each worker adopted)
+lives in what :meth:`Combiner.begin` returns for each slice of the centre, which the store
+keeps. Every run, and every swap to a combiner, therefore begins with empty state, whatever the
+same combiner did before.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy.typing as npt
 
-from ..errors import ConfigError
+from ..checkpoint.values import put_back
 from ..params import Array
 
 Pushes = Literal["delta", "weights"]
@@ -39,32 +44,109 @@ class PushInfo:
     pushes: int
     """Pushes committed before this one."""
 
+    @property
+    def base(self) -> int:
+        """The version that the worker pulled."""
+        return self.pushes - self.staleness
+
+
+class Part(NamedTuple):
+    """A slice of the centre, the same slice of a push, and the rule that merges the two."""
+
+    rule: Combiner
+    """What `Combiner.begin` returned for this slice."""
+    center: Array
+    update: Array
+
 
 class Combiner(ABC):
     """An elementwise rule: element i of the result depends on element i of the inputs alone.
 
-    A subclass needs `merge`; the class attributes say how the server may call it.
+    A subclass needs `merge`; the class attributes say how the server may call it. A rule that
+    remembers something between pushes is a `StatefulCombiner`.
     """
 
     name: str = ""
     """Short name; the class's own by default."""
     pushes: Pushes = "delta"
     """What workers must push for this rule."""
-    striped: ClassVar[bool] = False
-    """True promises that `merge` never fails and may be called from several threads: the
-    store then merges in place, stripe by stripe. Otherwise it merges into a copy, checks
-    the result, and commits it at once."""
+    striped: bool = False
+    """True promises that `merge` never fails and may be called from several threads, for one
+    slice from one at a time: the store then merges in place, stripe by stripe. Otherwise it
+    merges into a copy, checks the result, and commits it at once."""
+    fixed_point: bool = True
+    """Whether an unchanged push (Δ = 0, or w = c) that meets empty state leaves the centre as
+    it is. False for a rule that moves by itself, such as one with weight decay."""
+    keeps_own: bool = False
+    """Whether a worker goes on with what `merge` left in `update`, and not with the centre: after
+    it had to wait, it is then not given the centre as that is by now."""
+    compares: bool = False
+    """Whether the rule compares whole updates with each other, so that a codec which sends but a
+    few of their values would mislead it."""
+    one_step: bool = False
+    """Whether workers must exchange after every step."""
     rule: ClassVar[str] = ""
     """The formula, in the notation of the documentation."""
     source: ClassVar[str] = ""
     """Where the formula was published."""
     when: ClassVar[str] = ""
     """When to choose it."""
+    state: ClassVar[str] = "none"
+    """What it keeps between pushes."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+
+    def begin(self, like: Array) -> Combiner:
+        """Return the rule for one slice of the centre, with empty state; itself if it has none.
+
+        Parameters
+        ----------
+        like : ndarray
+            The slice, a flat one in a store, for its shape and dtype; its values may be
+            changing meanwhile.
+        """
+        return self
+
+    def fork(self) -> Combiner:
+        """Return a copy with a copy of the state; itself if it has none."""
+        return self
+
+    def dump(self) -> Mapping[str, Any]:
+        """Return the state by name, for a checkpoint; nothing if there is none.
+
+        Returns
+        -------
+        mapping of str
+            Numbers, text, arrays, None, and lists, tuples, sets, dicts, deques and counters of
+            them; or objects with `dump` and `restore` of their own.
+        """
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `dump` returned; called on what `begin` returned for the same slice."""
+        put_back(self, state)
+
+    def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:  # noqa: B027
+        """Look at a whole push before any of it is merged.
+
+        For what needs all parameters at once (a norm), may refuse the push, or may fail for
+        want of memory. Overridden, it is called while no merge is under way.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+            All slices. The updates may be changed; centre and state must mean the same to
+            the next push as before, because this one may yet be refused.
+        push : PushInfo
+
+        Raises
+        ------
+        CombinerError
+            The rule does not apply to this push; nothing is merged.
+        """
 
     @abstractmethod
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
@@ -99,6 +181,59 @@ class Combiner(ABC):
         parameters = inspect.signature(type(self)).parameters
         given = (f"{p}={getattr(self, p)!r}" for p in parameters if hasattr(self, p))
         return f"{type(self).__name__}({', '.join(given)})"
+
+
+class StatefulCombiner(Combiner):
+    """A rule that remembers something between pushes, separately for each slice.
+
+    A subclass needs `reset` and `merge`. It keeps state in attributes that `reset` sets, and is
+    used through `begin` only::
+
+        class Momentum(StatefulCombiner):
+            def reset(self, like):
+                self.velocity = np.zeros_like(like)
+
+            def merge(self, center, update, push):
+                self.velocity *= 0.9
+                self.velocity += update
+                center += self.velocity
+                update[...] = center
+
+        rule = Momentum().begin(center)
+        rule.merge(center, update, push)
+
+    What `reset` sets goes into checkpoints by itself, if it is made of arrays, numbers, text, and
+    lists and dicts of them; else `dump` and `restore` must be overridden.
+
+    Every slice sees the same pushes in the same order. If the rule is not `striped`, a push
+    is merged into copies of centre and state, and a refused one leaves both.
+    """
+
+    if not TYPE_CHECKING:  # else every attribute would be known to be there
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}. State is set in reset(like); "
+                "merge by what begin(center) returns, not by the combiner itself."
+            )
+
+    @abstractmethod
+    def reset(self, like: Array) -> None:
+        """Set the empty state for a slice of the shape and dtype of `like`."""
+
+    def begin(self, like: Array) -> Self:
+        """Return a rule of the same parameters with empty state; see `Combiner.begin`."""
+        rule = copy.copy(self)
+        rule.reset(like)
+        return rule
+
+    def fork(self) -> Self:
+        """Return a copy of rule and state; see `Combiner.fork`."""
+        return copy.deepcopy(self)
+
+    def dump(self) -> Mapping[str, Any]:
+        """Return all attributes but the parameters; see `Combiner.dump`."""
+        return _attributes(self)
 
 
 class TensorCombiner(Combiner):
@@ -140,32 +275,27 @@ class TensorCombiner(Combiner):
         value = self.compute(center.copy(), update.copy(), push.worker, name)
         return value, value
 
+    def dump(self) -> Mapping[str, Any]:
+        """Return all attributes but the parameters; see `Combiner.dump`."""
+        return _attributes(self)
+
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Merge one tensor without a name, in place; see `Combiner.merge`."""
         center[...] = self.propose("", center, update, push)[0]
         update[...] = center
 
 
-def require_fraction(owner: str, name: str, value: float) -> float:
-    """Return `value` if it is a number in (0, 1]; raise ConfigError otherwise."""
-    if not _is_real(value) or not 0 < value <= 1:
-        raise ConfigError(f"{owner}: expected 0 < {name} <= 1, got {value!r}.")
-    return value
+def _attributes(rule: Combiner) -> dict[str, Any]:
+    """Return what a rule has besides its parameters."""
+    parameters = inspect.signature(type(rule)).parameters
+    return {
+        name: value
+        for name, value in vars(rule).items()
+        # A parameter that is a combiner has become that one's rule for the slice.
+        if name not in parameters or isinstance(value, Combiner)
+    }
 
 
-def require_non_negative(owner: str, name: str, value: float) -> float:
-    """Return `value` if it is a finite number of at least 0; raise ConfigError otherwise."""
-    if not _is_real(value) or not 0 <= value < math.inf:
-        raise ConfigError(f"{owner}: expected a finite {name} >= 0, got {value!r}.")
-    return value
-
-
-def require_count(owner: str, name: str, value: int) -> int:
-    """Return `value` if it is a whole number of at least 1; raise ConfigError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ConfigError(f"{owner}: expected a whole number {name} >= 1, got {value!r}.")
-    return value
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def prepares(combiner: Combiner) -> bool:
+    """Return whether a combiner has a `prepare` of its own."""
+    return type(combiner).prepare is not Combiner.prepare

@@ -13,7 +13,8 @@ import numpy as np
 from ..errors import ConfigError
 from ..params import Array
 from .arithmetic import blend
-from .base import Combiner, Pushes, PushInfo, require_count
+from .base import Combiner, Pushes, PushInfo
+from .parameters import require_count
 from .rules import Downpour
 
 SOURCE = "TensorOnSpark 2016"

@@ -8,16 +8,38 @@ from typing import Any, get_args
 
 from ..errors import CombinerError, ConfigError
 from .adapters import ComputeCombiner, FunctionCombiner
+from .adaptive import FedAdam, FedYogi
+from .averaging import BMUF, DelayedNesterov, DiLoCo, FedAvg, FedBuff, SlowMo
 from .base import Combiner, Pushes
+from .clip import Clip
+from .gaps import DCASGD, GapAware
 from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
+from .robust import Median, MultiKrum, TrimmedMean
 from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
 
 ORIGINALS = (MeanWeightCombiner, UpdateMeanWeightCombiner, DeltaWeightCombiner)
 
+STATELESS = (Downpour, DynSGD, ADAG, EASGD, FedAsync)
+
+OUTER = (FedAvg, FedBuff, DiLoCo, SlowMo, BMUF, DelayedNesterov, FedAdam, FedYogi)
+
 COMBINERS: dict[str, type[Combiner]] = {
-    rule.name: rule for rule in (Downpour, DynSGD, ADAG, EASGD, FedAsync, *ORIGINALS)
+    rule.name: rule
+    for rule in (
+        *STATELESS,
+        GapAware,
+        *OUTER,
+        Median,
+        TrimmedMean,
+        MultiKrum,
+        DCASGD,
+        *ORIGINALS,
+    )
 }
 """Every built-in combiner, by name."""
+
+MADE: dict[str, type[Combiner]] = {**COMBINERS, Clip.name: Clip}
+"""Those that a checkpoint can name."""
 
 
 def get(name: str, **params: Any) -> Combiner:
@@ -56,7 +78,8 @@ def describe() -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        With keys ``name``, ``rule``, ``pushes``, ``defaults`` (dict), ``source``, ``when``.
+        With keys ``name``, ``rule``, ``pushes``, ``defaults`` (dict), ``state``, ``source``,
+        ``when``.
     """
     return [
         {
@@ -64,6 +87,7 @@ def describe() -> list[dict[str, Any]]:
             "rule": rule.rule,
             "pushes": rule.pushes,
             "defaults": {p.name: p.default for p in inspect.signature(rule).parameters.values()},
+            "state": rule.state,
             "source": rule.source,
             "when": rule.when,
         }

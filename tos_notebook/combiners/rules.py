@@ -10,7 +10,8 @@ from abc import abstractmethod
 
 from ..params import Array
 from .arithmetic import add_delta, attract, blend
-from .base import Combiner, Pushes, PushInfo, require_fraction, require_non_negative
+from .base import Combiner, Pushes, PushInfo
+from .parameters import require_fraction, require_non_negative
 
 
 class _DividedDelta(Combiner):
@@ -93,6 +94,7 @@ class EASGD(Combiner):
     name = "easgd"
     pushes: Pushes = "weights"
     striped = True
+    keeps_own = True
     rule = "e = α (w - c); c += e; the worker adopts w - e"
     source = "Zhang, Choromanska, LeCun 2015, arXiv:1412.6651"
     when = "Workers should explore: their parameters may stay apart, loosely bound to c."

@@ -20,16 +20,22 @@ class Proposal:
 
     center: Array
     reply: Array
+    rule: Combiner
+    """The rule, with the state that it has after the push."""
 
 
 def stage(
-    combiner: Combiner, centers: Mapping[str, Array], updates: Mapping[str, Array], push: PushInfo
+    rules: Mapping[str, Combiner],
+    centers: Mapping[str, Array],
+    updates: Mapping[str, Array],
+    push: PushInfo,
 ) -> dict[str, Proposal]:
     """Return what a combiner makes of a push, without changing anything.
 
     Parameters
     ----------
-    combiner : Combiner
+    rules : mapping of name to Combiner
+        What `Combiner.begin` returned for each parameter.
     centers, updates : mapping of name to ndarray
         The server's parameters and the push, in the parameters' shapes and dtypes.
     push : PushInfo
@@ -48,7 +54,7 @@ def stage(
         It returned NaN or infinity, or a value too large for the dtype.
     """
     return {
-        name: _propose(combiner, name, center, updates[name], push)
+        name: _propose(rules[name], name, center, updates[name], push)
         for name, center in centers.items()
     }
 
@@ -58,18 +64,18 @@ def count_non_finite(array: Array) -> int:
     return array.size - int(np.count_nonzero(np.isfinite(array)))
 
 
-def _propose(
-    combiner: Combiner, name: str, center: Array, update: Array, push: PushInfo
-) -> Proposal:
-    label = f"Combiner {combiner.name}, parameter {name!r}"
+def _propose(rule: Combiner, name: str, center: Array, update: Array, push: PushInfo) -> Proposal:
+    label = f"Combiner {rule.name}, parameter {name!r}"
     try:
-        new, reply = combiner.propose(name, center, update, push)
+        rule = rule.fork()
+        new, reply = rule.propose(name, center, update, push)
     except Exception as error:
         raise CombinerError(
             f"{label}: raised {type(error).__name__}: {error}. The push was not merged."
         ) from error
     checked = _checked(label, new, center)
-    return Proposal(checked, checked if reply is new else _checked(label, reply, center))
+    reply = checked if reply is new else _checked(label, reply, center)
+    return Proposal(checked, reply, rule)
 
 
 def _checked(label: str, value: npt.ArrayLike, like: Array) -> Array:

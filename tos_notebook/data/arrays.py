@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
 from .blocks import NUMERIC, Columns, describe
-from .partitioners import Partitioner, checked_assignment
+from .labels import Deal, check_partitioner, count_labels, labels_of
+from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
 
 
 class ArraySource:
@@ -47,22 +48,37 @@ class ArraySource:
         self.partitions = partitions
         self.samples: int | None = len(self._arrays[0])
 
-    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> ArraySource:
+    @property
+    def arrays(self) -> Columns:
+        """The rows, in their own order, whatever the layout."""
+        return self._arrays
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> ArraySource:
         """Return a new layout of the same arrays; see `DataSource.repartition`."""
+        check_partitioner(partitioner, partitions, self.columns)
         layout = ArraySource(self._arrays, partitions)
         # What partitions a partitioner hashes with are those of the first layout, whatever
         # came in between: the new layout depends on the arguments alone.
         layout._bounds = self._bounds
-        targets = np.concatenate(
+        targets = self._targets(partitions, partitioner, epoch)
+        counts = np.bincount(targets, minlength=partitions)
+        order = np.argsort(targets, kind="stable")
+        layout._indices = np.split(order, np.cumsum(counts)[:-1])
+        return layout
+
+    def _targets(
+        self, partitions: int, partitioner: AnyPartitioner, epoch: int
+    ) -> npt.NDArray[np.integer[Any]]:
+        if isinstance(partitioner, LabelPartitioner):
+            # The order of the rows is all that counts, not where the first layout cut them.
+            deal = Deal.by(partitioner, [count_labels([self._arrays])], partitions)
+            return deal.assign(labels_of(self._arrays), 0)
+        return np.concatenate(
             [
                 checked_assignment(partitioner, end - start, epoch, source, partitions)
                 for source, (start, end) in enumerate(itertools.pairwise(self._bounds))
             ]
         )
-        counts = np.bincount(targets, minlength=partitions)
-        order = np.argsort(targets, kind="stable")
-        layout._indices = np.split(order, np.cumsum(counts)[:-1])
-        return layout
 
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` empty partitions: the driver serves the rows."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pyspark import RDD, StorageLevel
 
 from tos_notebook.errors import DataError
@@ -21,10 +23,17 @@ from .blocks import (
     describe,
     stack_records,
 )
-from .partitioners import Partitioner, checked_assignment
+from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
+from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
 
 Decoder = Callable[..., Iterator[Columns]]
 """`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
+
+Layout = Callable[[], RDD[Columns]]
+"""Makes the RDD of a layout's blocks."""
+
+Assign = Callable[[Columns, int], npt.NDArray[np.integer[Any]]]
+"""Returns the targets of a source partition's rows."""
 
 
 def is_rdd(data: Any) -> bool:
@@ -68,27 +77,33 @@ class RddSource:
         source._start(_Base(rdd, check_blocks))
         return source
 
-    def _start(self, base: _Base, layout: RDD[Columns] | None = None) -> None:
+    def _start(
+        self, base: _Base, partitions: int | None = None, layout: Layout | None = None
+    ) -> None:
         self._base = base
-        self._layout = base.blocks if layout is None else layout
+        self._layout = cache(layout or (lambda: base.blocks))
         self._closed = False
         self.columns = base.columns
-        self.partitions: int = self._layout.getNumPartitions()
+        self.partitions: int = partitions or base.blocks.getNumPartitions()
         self.samples: int | None = None
         base.users += 1
 
-    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> RddSource:
+    def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> RddSource:
         """Return a new layout of the same records; see `DataSource.repartition`.
 
-        Lazy: the first job over `tasks` shuffles.
+        Lazy: where the partitioner goes by labels, `tasks` counts them in a job of its own; the
+        first job over what `tasks` returns shuffles.
         """
-        layout = RddSource.__new__(RddSource)
-        layout._start(self._base, self._base.shuffled(partitions, partitioner, epoch))
-        return layout
+        check_partitioner(partitioner, partitions, self.columns)
+        self._base.persist()
+        source = RddSource.__new__(RddSource)
+        layout = partial(self._base.shuffled, partitions, partitioner, epoch)
+        source._start(self._base, partitions, layout)
+        return source
 
     def tasks(self, sc: Any) -> RDD[Columns]:
         """Return the RDD of this layout's blocks."""
-        return self._layout
+        return self._layout()
 
     def rows(self, partition: int) -> None:
         """Return None: an RDD's rows reach the workers through Spark."""
@@ -114,13 +129,30 @@ class _Base:
         self.blocks: RDD[Columns] = rdd.mapPartitionsWithIndex(_decoder(decode, self.columns))
         self.users = 0
         self._persisted = False
+        self._counts: list[Counts] | None = None
 
-    def shuffled(self, partitions: int, partitioner: Partitioner, epoch: int) -> RDD[Columns]:
+    def persist(self) -> None:
         if not self._persisted:
             self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
-        split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, partitioner, epoch))
+
+    def shuffled(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> RDD[Columns]:
+        assign = self._assigner(partitions, partitioner, epoch)
+        split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, assign))
         return split.partitionBy(partitions, int).mapPartitions(_merge)
+
+    def _assigner(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> Assign:
+        if isinstance(partitioner, LabelPartitioner):
+            deal = Deal.by(partitioner, self._count(), partitions)
+            return lambda columns, source: deal.assign(labels_of(columns), source)
+        return lambda columns, source: checked_assignment(
+            partitioner, len(columns[0]), epoch, source, partitions
+        )
+
+    def _count(self) -> list[Counts]:
+        if self._counts is None:
+            self._counts = self.blocks.mapPartitions(_counted).collect()
+        return self._counts
 
     def release(self) -> None:
         self.users -= 1
@@ -140,12 +172,16 @@ Piece = tuple[int, tuple[int, int, Columns]]
 """Target partition; source partition, number within it, rows."""
 
 
-def _splitter(partitions: int, partitioner: Partitioner, epoch: int) -> Callable[..., Any]:
+def _counted(blocks: Iterable[Columns]) -> Iterator[Counts]:
+    yield count_labels(blocks)
+
+
+def _splitter(partitions: int, assign: Assign) -> Callable[..., Any]:
     def run(source: int, blocks: Iterable[Columns]) -> Iterator[Piece]:
         columns = concatenate(list(blocks))
         if not columns:
             return
-        targets = checked_assignment(partitioner, len(columns[0]), epoch, source, partitions)
+        targets = assign(columns, source)
         order = np.argsort(targets, kind="stable")
         ends = np.cumsum(np.bincount(targets, minlength=partitions))
         number = itertools.count()

@@ -8,7 +8,7 @@ from tos_notebook.errors import DataError
 
 from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
-from .partitioners import Partitioner
+from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
 
 
@@ -30,7 +30,7 @@ class DataSource(Protocol):
     partitions: int
     samples: int | None
 
-    def repartition(self, partitions: int, partitioner: Partitioner, epoch: int) -> DataSource:
+    def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> DataSource:
         """Return a new layout of the same data.
 
         A pure function of the data's first layout and the arguments, so that lineage does not
@@ -41,15 +41,19 @@ class DataSource(Protocol):
         ----------
         partitions : int
             Number of new partitions.
-        partitioner : Partitioner
-            Assigns the rows of each of the *first* layout's partitions.
+        partitioner : Partitioner or LabelPartitioner
+            Assigns the rows of each of the *first* layout's partitions; or deals out all rows of
+            the first layout, sorted by label. The label is the last column.
         epoch : int
             The epoch the layout is for.
 
         Raises
         ------
         ConfigError
-            The partitioner names a partition out of range (for an RDD: within the job).
+            The partitioner is for another number of partitions, or names one out of range, or
+            there are too few rows for it (for an RDD the latter two within the job).
+        DataError
+            It goes by labels and there are none (for an RDD: their values, within the job).
         """
 
     def tasks(self, sc: Any) -> Any:

@@ -7,15 +7,17 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 
+from ..config import PATIENCE
 from ..errors import ConfigError
+from ..worker.slots import POLICIES
 from . import steer
 from .completion import matcher
 from .connect import Connection
 from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
-from .text import did_you_mean, say
-from .train import Trainer
+from .text import combiners, did_you_mean, say
+from .train import Trainer, is_noninteractive
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -23,7 +25,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def documented(method: Method) -> Method:
     """Put usage and options, from the parser, behind the first line of a magic's docstring."""
     summary, _, rest = (method.__doc__ or "").partition("\n")
-    parts = [summary, PARSERS[method.__name__].help(), dedent(rest).strip()]
+    more = combiners() if method.__name__ == "tos_combiner" else ""
+    parts = [summary, PARSERS[method.__name__].help(), dedent(rest).strip(), more]
     method.__doc__ = "\n\n".join(part for part in parts if part)
     return method
 
@@ -37,14 +40,23 @@ class TosMagics(Magics):
     epochs = Int(1, min=1, help="passes over the data").tag(config=True)
     batch_size = Int(100, min=1, help="rows of one batch").tag(config=True)
     sync_interval = Int(10, min=1, help="batches between two exchanges").tag(config=True)
-    combiner = Unicode("dynsgd", help="how the server merges").tag(config=True)
+    sync = Unicode("asp", help="who waits for whom: asp, ssp:3 or bsp").tag(config=True)
+    codec = Unicode("fp32", help="how updates and replies travel, such as int8").tag(config=True)
+    combiner = Unicode(
+        None, allow_none=True, help="how the server merges; by default dynsgd, with bsp fedavg"
+    ).tag(config=True)
     repartition_every = Int(
         None, allow_none=True, min=1, help="epochs between two repartitions"
     ).tag(config=True)
     partitions = Int(None, allow_none=True, min=1, help="for arrays: partitions").tag(config=True)
     seed = Int(0, min=0, help="of orders and repartitions").tag(config=True)
+    patience = Float(PATIENCE, help="seconds without news until a run says why").tag(config=True)
     shuffle = Bool(True, help="whether each epoch has a new order").tag(config=True)
     non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
+    slots = Enum(POLICIES, "keep", help="what becomes of optimizer slots").tag(config=True)
+    checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
+    checkpoint_every = Unicode("30s", help="how often: a time, or milestones").tag(config=True)
+    keep = Int(3, min=1, help="checkpoints to keep").tag(config=True)
     on_interrupt = Enum(ON_INTERRUPT, "leave", help="what interrupting --wait does").tag(
         config=True
     )
@@ -100,6 +112,7 @@ class TosMagics(Magics):
 
             %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
             %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
+            %tos_train --data x,y --epochs 50 --checkpoint hdfs:///runs --checkpoint-every 5min
         """
         options = PARSERS["tos_train"].parse(line)
         for name in self.trait_names(config=True):
@@ -154,14 +167,23 @@ class TosMagics(Magics):
     @line_magic
     @documented
     def tos_resume(self, line: str) -> None:
-        """Go on after %tos_pause.
+        """Go on after %tos_pause; or, with a URI, with a saved run from its last checkpoint.
+
+        %tos_runs lists the saved runs of a directory.
 
         Examples
         --------
         ::
 
             %tos_resume
+            %tos_resume hdfs:///runs/run-20261122-010203-1
+            %tos_resume hdfs:///runs/run-20261122-010203-1 --data train --model model -o run
         """
+        options = PARSERS["tos_resume"].parse(line)
+        if options.uri is not None:
+            self._trainer.resume(options)
+            return
+        steer.require_uri(options)
         self._steer("tos_resume", line)
 
     @line_magic
@@ -215,13 +237,35 @@ class TosMagics(Magics):
         ::
 
             %tos_set learning_rate=0.01 sync_interval=20
+            %tos_set sync=ssp:3 codec=int8
         """
         self._steer("tos_set", line)
 
     @line_magic
     @documented
+    def tos_chaos(self, line: str) -> None:
+        """Slow, pause or kill a worker on purpose, to see what the training makes of it.
+
+        It ends with the run at the latest. Each time replaces what was in force before. A slowed or
+        paused worker sleeps, 60 s in one milestone at most. Spark tries a killed task again, where
+        its master allows that: local[2,4], or a cluster.
+
+        Examples
+        --------
+        ::
+
+            %tos_chaos slow 5 --worker 1
+            %tos_chaos slow 3 --any 2 --seed 7 --for-seconds 120
+            %tos_chaos pause 3 --executor 0 --every 10 --times 5
+            %tos_chaos kill --worker 1 --at 3
+            %tos_chaos off
+        """
+        self._steer("tos_chaos", line)
+
+    @line_magic
+    @documented
     def tos_runs(self, line: str) -> Any:
-        """Return the runs of this notebook as a table, oldest first.
+        """Return the runs of this notebook as a table, oldest first; or those saved in a directory.
 
         Examples
         --------
@@ -229,9 +273,12 @@ class TosMagics(Magics):
 
             %tos_runs
             table = %tos_runs
+            %tos_runs hdfs:///runs
         """
-        PARSERS["tos_runs"].parse(line)
-        return steer.runs_table()
+        uri = PARSERS["tos_runs"].parse(line).uri
+        if uri is None:
+            return steer.runs_table()
+        return steer.saved_runs(uri, self._connection.ensure(self.shell.user_ns))
 
     @line_magic
     @documented
@@ -281,11 +328,11 @@ def load_ipython_extension(ip: Any) -> None:
     ----------
     ip : InteractiveShell
     """
-    from .. import session
-    from ..widgets import RunModel
+    from ..lab.targets import serve
 
     unload_ipython_extension(ip)
-    session.watchers.append(RunModel)
+    # Programs that execute notebooks would wonder aloud at a comm that they do not know.
+    serve(ip, announce=not is_noninteractive())
     magics = TosMagics(ip)
     ip.register_magics(magics)
     ip.Completer.custom_matchers.append(magics.matcher)
@@ -302,10 +349,9 @@ def unload_ipython_extension(ip: Any) -> None:
     magics = registry.pop(TosMagics.__name__, None)
     if magics is None:
         return
-    from .. import session
-    from ..widgets import RunModel
+    from ..lab.targets import leave
 
-    session.watchers.remove(RunModel)
+    leave(ip)
     ip.Completer.custom_matchers.remove(magics.matcher)
     ip.configurables.remove(magics)
     for kind, names in TosMagics.magics.items():

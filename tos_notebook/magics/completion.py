@@ -9,6 +9,8 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
+from ..chaos.words import WORDS
+from ..sync import EXAMPLES
 from . import find
 from .options import Parser
 from .parsers import PARSERS
@@ -75,6 +77,14 @@ def _of_kind(
         from ..combiners.registry import COMBINERS
 
         return [*COMBINERS, *_variables(namespace, is_combiner)]
+    if kind == "sync":
+        return list(EXAMPLES)
+    if kind == "chaos":
+        return list(WORDS)
+    if kind == "codec":
+        from ..codecs.registry import names
+
+        return names()
     if kind in ("setting", "default"):
         return [f"{name}=" for name in (SETTINGS if kind == "setting" else defaults)]
     if kind == "run":

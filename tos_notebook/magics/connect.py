@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import threading
 import time
 from argparse import Namespace
 from typing import Any
 
-from .._version import __version__
+from ..cluster.executors import is_running
 from ..errors import TosError
 from ..stderr import quiet_stderr
 from .text import counted, say
@@ -90,7 +89,7 @@ class Connection:
         began = time.time()
         master = options.master or _existing(namespace)
         with quiet_stderr():
-            spark = connect(master, config=dict(options.conf), warm_up=False)
+            spark = connect(master, config=dict(options.conf), warm_up=False, ship=options.ship)
         sc = spark.sparkContext
         if sc is self._sc:
             first = f"Connected to {sc.master} already: re-using it"
@@ -108,7 +107,7 @@ class Connection:
         existing = _existing(namespace)
         if existing is not None:
             return existing
-        return self.connect(namespace, Namespace(master=None, conf=[], warm_up=False))
+        return self.connect(namespace, Namespace(master=None, conf=[], warm_up=False, ship=False))
 
     def raise_once(self) -> None:
         """Raise what went wrong in warming up, the first time it is asked."""
@@ -136,30 +135,15 @@ def _existing(namespace: dict[str, Any]) -> Any:
     return None
 
 
-def is_running(sc: Any) -> bool:
-    """Whether a Spark context was not stopped from Python."""
-    return getattr(sc, "_jsc", None) is not None
-
-
 def _facts(sc: Any) -> tuple[str, str]:
     """Return what people want to know of a Spark: its size, and versions."""
-    from ..cluster.environment import driver_packages
-    from ..cluster.executors import is_local, slots, task_cores
+    from ..cluster.summary import summary
 
-    tasks = slots(sc)
-    cores = counted(tasks * task_cores(sc), "core")
-    size = f"{counted(1, 'executor')} in this process's JVM"
-    if not is_local(sc):
-        # Spark counts the driver among them.
-        registered = sc._jsc.sc().statusStore().executorList(True).size() - 1
-        size = counted(registered, "executor") if registered > 0 else "no executor yet"
-    versions = {
-        "Spark": sc.version,
-        "TensorFlow": driver_packages()["tensorflow"] or "missing",
-        "Python": platform.python_version(),
-        "tos_notebook": __version__,
-    }
+    found = summary(sc)
+    size = counted(found.executors, "executor") if found.executors else "no executor yet"
+    where = " in this process's JVM" if found.local else ""
+    versions = (f"{name} {version or 'missing'}" for name, version in found.versions.items())
     return (
-        f"  {size}, {cores}, {counted(tasks, 'task')} at once",
-        "  " + ", ".join(f"{name} {version}" for name, version in versions.items()),
+        f"  {size}{where}, {counted(found.cores, 'core')}, {counted(found.tasks, 'task')} at once",
+        "  " + ", ".join(versions),
     )

@@ -153,6 +153,14 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}.") from None
 
 
+def number(text: str) -> float:
+    """Return a number, for argparse."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}.") from None
+
+
 def pair(text: str) -> tuple[str, str]:
     """Return name and value of ``name=value``, for argparse."""
     name, equals, value = text.partition("=")

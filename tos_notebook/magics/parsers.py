@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .options import Parser, identifier, pair, whole
+from ..worker.slots import POLICIES
+from .options import Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
@@ -15,6 +16,7 @@ NAME: dict[str, Any] = {"metavar": "NAME"}
 NAMES: dict[str, Any] = {"metavar": "NAMES"}
 COUNT: dict[str, Any] = {"metavar": "N", "type": whole}
 PAIR: dict[str, Any] = {"metavar": "NAME=VALUE", "type": pair}
+NUMBER: dict[str, Any] = {"metavar": "X", "type": number}
 COMBINER: dict[str, Any] = {
     "kind": "combiner",
     "help": "how the server merges: a built-in's name, or a variable that holds a combiner",
@@ -46,16 +48,41 @@ def _add_training(parser: Parser) -> None:
     parser.add("--epochs", **COUNT, help="passes over the data")
     parser.add("--batch-size", **COUNT, help="rows of one batch")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
+    text = (
+        "who waits for whom: asp (nobody), ssp:3 (who is more than 3 milestones ahead of the "
+        "slowest active worker) or bsp (all for all, at every milestone)"
+    )
+    parser.add("--sync", kind="sync", metavar="MODE", help=text)
+    text = (
+        "how updates and replies travel: fp32 (as they are), bf16, fp16, int8, int4, sign+ef, "
+        "topk:0.01+ef or powersgd:4+ef; two with a slash between for updates and for replies"
+    )
+    parser.add("--codec", kind="codec", metavar="NAME", help=text)
     parser.add("--combiner", **COMBINER)
     text = "epochs between two random repartitions of the data"
     parser.add("--repartition-every", **COUNT, help=text)
     text = "for arrays: partitions; as many as Spark runs tasks at once by default"
     parser.add("--partitions", **COUNT, help=text)
     parser.add("--seed", **COUNT, help="of the order of rows and of repartitions")
+    text = "seconds without news after which the run says what it waits for"
+    parser.add("--patience", metavar="SECONDS", type=number, help=text)
     text = "whether each epoch takes a partition's rows in a new order"
     parser.add("--shuffle", action=argparse.BooleanOptionalAction, help=text)
     text = "what an update with NaN or infinity does: end the run, or be left out"
     parser.add("--non-finite", choices=NON_FINITE, help=text)
+    text = (
+        "what becomes of a worker's optimizer slots (Adam's m and v) when it adopts the server's "
+        "parameters: keep them, reset them, or merge them with the other workers'"
+    )
+    parser.add("--slots", choices=POLICIES, help=text)
+    text = (
+        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
+        "on from there. Nowhere by default"
+    )
+    parser.add("--checkpoint", metavar="URI", help=text)
+    text = "how often, with --checkpoint: 30s, 5min, 2h, or a number of milestones"
+    parser.add("--checkpoint-every", metavar="TIME", help=text)
+    parser.add("--keep", **COUNT, help="checkpoints to keep")
 
 
 def _add_program(parser: Parser) -> None:
@@ -91,8 +118,50 @@ def _connect() -> Parser:
     parser.add("master", nargs="?", help=text)
     text = "settings of a Spark that is started; put the master before them"
     parser.add("--conf", nargs="+", action="extend", default=[], **PAIR, help=text)
+    text = (
+        "send this package to all executors; without it, it is sent where it is missing, and "
+        "another version there is an error"
+    )
+    parser.add("--ship", action="store_true", help=text)
     text = "do not import TensorFlow on the executors now"
     return parser.add("--no-warm-up", dest="warm_up", action="store_false", help=text)
+
+
+def _resume() -> Parser:
+    parser = _steering("tos_resume")
+    text = "a saved run's folder, to go on from its last checkpoint; without it, %%tos_pause ends"
+    parser.add("uri", nargs="?", metavar="URI", help=text)
+    text = "with a URI: the run's training data, if they were no arrays"
+    parser.add("--data", kind="data", **NAME, help=text)
+    text = "with a URI: data that are evaluated after each epoch"
+    parser.add("--validation", kind="data", **NAME, help=text)
+    text = "with a URI: the run's model, made anew, or a captured program: it gets the weights"
+    parser.add("--model", kind="model", **NAME, help=text)
+    text = "with a URI: the run's combiner, if it is your own"
+    parser.add("--combiner", **COMBINER | {"help": text})
+    parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
+    text = "with a URI: variable for the run; run by default"
+    return parser.add("-o", "--output", type=identifier, **NAME, help=text)
+
+
+def _chaos() -> Parser:
+    parser = _steering("tos_chaos")
+    text = "slow, pause or kill; off ends what is in force"
+    parser.add("what", kind="chaos", metavar="WHAT", help=text)
+    text = "how many times slower, or seconds to pause"
+    parser.add("amount", nargs="?", metavar="AMOUNT", type=number, help=text)
+    text = "whom: a partition's number; without a choice one worker, drawn by the seed"
+    parser.add("--worker", **COUNT, help=text)
+    parser.add("--executor", metavar="ID", help="whom: all workers of one of Spark's executors")
+    parser.add("--any", **COUNT, help="whom: so many workers, drawn by the seed")
+    text = "when: this milestone only, counted from 1 for each worker, from its next one on"
+    parser.add("--at", **COUNT, help=text)
+    parser.add("--every", **COUNT, help="when: every N-th milestone")
+    parser.add("--probability", **NUMBER, help="when: drawn for each milestone")
+    text = "how often each of them; once for pause and kill by default"
+    parser.add("--times", **COUNT, help=text)
+    parser.add("--for-seconds", **NUMBER, help="how long at most; until the run's end by default")
+    return parser.add("--seed", **COUNT, help="of what is drawn; 0 by default")
 
 
 def _steering(name: str) -> Parser:
@@ -101,15 +170,18 @@ def _steering(name: str) -> Parser:
 
 
 def _all() -> dict[str, Parser]:
-    plain = ("tos_status", "tos_view", "tos_pause", "tos_resume", "tos_stop")
+    plain = ("tos_status", "tos_view", "tos_pause", "tos_stop")
     parsers = {name: _steering(name) for name in plain}
-    parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_runs": Parser("%tos_runs")}
+    parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
+    text = "a directory of saved runs; this notebook's runs by default"
+    parsers["tos_runs"] = Parser("%tos_runs").add("uri", nargs="?", metavar="URI", help=text)
     text = "of the next epochs"
     parsers["tos_repartition"] = _steering("tos_repartition").add("partitions", **COUNT, help=text)
     parsers["tos_combiner"] = _steering("tos_combiner").add("combiner", **COMBINER)
-    text = "learning_rate=... or sync_interval=..., or both"
+    text = "learning_rate=..., sync_interval=..., sync=... or codec=..., or several of them"
     setting = _steering("tos_set")
     parsers["tos_set"] = setting.add("settings", kind="setting", nargs="+", **PAIR, help=text)
+    parsers["tos_chaos"] = _chaos()
     text = "new defaults; without any, they are all shown"
     config = Parser("%tos_config")
     parsers["tos_config"] = config.add("settings", kind="default", nargs="*", **PAIR, help=text)

@@ -19,6 +19,13 @@ FETCHES = ("train_step", "train_op")
 LOSSES = ("loss", "cross_entropy", "cost")
 GRAPH_OPTIONS = ("fetch", "feeds", "loss", "metrics", "params", "learning_rate", "feed_dict")
 
+SLOTS = {
+    "keep": "kept by each worker",
+    "reset": "reset after each exchange",
+    "merge": "merged between workers",
+}
+"""What becomes of the optimizer's slots."""
+
 _APPLY = re.compile(r"(?:Resource|Sparse)*Apply(\w+)")
 
 
@@ -37,8 +44,14 @@ class Captured:
     loss: str = ""
     optimizer: str = ""
 
-    def lines(self) -> Iterator[str]:
-        """Yield what was captured, for people."""
+    def lines(self, slots: str) -> Iterator[str]:
+        """Yield what was captured, for people.
+
+        Parameters
+        ----------
+        slots : {"keep", "reset", "merge"}
+            What becomes of the optimizer's.
+        """
         layout = self.program.layout
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model"}
         yield f"Captured {kinds.get(self.program.kind, self.program.kind)}"
@@ -47,9 +60,13 @@ class Captured:
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
             f"{in_bytes(_size(layout))}",
             "loss": self.loss,
-            "optimizer": self.optimizer,
+            "optimizer": " ".join(filter(None, [self.optimizer, self._slots(slots)])),
         }
         yield from (f"  {name:<11}{text}" for name, text in facts.items() if text)
+
+    def _slots(self, policy: str) -> str:
+        slots = self.program.slots
+        return "" if slots is None else f"({counted(len(slots), 'slot tensor')}, {SLOTS[policy]})"
 
 
 def captured(names: Names, options: Namespace) -> Captured:

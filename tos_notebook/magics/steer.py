@@ -6,6 +6,10 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.error import UsageError
+
+from ..chaos.rules import describe
+from ..chaos.words import as_rules
 from ..errors import ConfigError, TosError
 from .find import combiner
 from .text import counted, did_you_mean, say
@@ -13,7 +17,12 @@ from .text import counted, did_you_mean, say
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS: Mapping[str, type] = {"learning_rate": float, "sync_interval": int}
+SETTINGS: Mapping[str, type] = {
+    "learning_rate": float,
+    "sync_interval": int,
+    "sync": str,
+    "codec": str,
+}
 """What ``%tos_set`` sets, and of which type it is."""
 
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "elapsed")
@@ -90,6 +99,20 @@ def change(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     say(f"Asked run {run.number} for {asked}, from each worker's next milestone on.")
 
 
+def chaos(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Let something go wrong on purpose, or end it."""
+    given = {name: value for name, value in vars(options).items() if name != "run"}
+    rules = as_rules(**given)
+    run.chaos(*rules)
+    if not rules:
+        say(f"There is no chaos in run {run.number}, from each worker's next milestone on.")
+        return
+    say(
+        f"CHAOS in run {run.number}, from each worker's next milestone on: {describe(rules)}.",
+        "%tos_chaos off ends it, and so does the run's end.",
+    )
+
+
 def _setting(name: str, text: str) -> Any:
     kind = SETTINGS.get(name)
     if kind is None:
@@ -113,8 +136,13 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
         f"{now.samples_per_second:,.0f} samples/s{loss}",
         f"  batch size {settings['batch_size']}, sync interval {settings['sync_interval']}, "
-        f"combiner {settings['combiner']!r}" + ("" if rate is None else f", learning rate {rate}"),
+        f"sync {settings['sync']}, codec {settings['codec']}, combiner {settings['combiner']!r}"
+        + ("" if rate is None else f", learning rate {rate}"),
     )
+    if settings["chaos"]:
+        say(f"  CHAOS is on: {describe(settings['chaos'])}. %tos_chaos off ends it.")
+    for waited in now.waits_for:
+        say(f"  {waited}")
     error = failure(run)
     if error is not None:
         say(f"  {type(error).__name__}: {error}")
@@ -151,6 +179,33 @@ def runs_table() -> pd.DataFrame | None:
     return pd.DataFrame(rows, columns=list(COLUMNS), index=numbers)
 
 
+def saved_runs(uri: str, spark: Any) -> Any:
+    """Return the runs that are saved in a directory; None, and say so, if there is none."""
+    from .. import saved
+
+    found = saved.runs(uri, spark=spark)
+    if not found:
+        say(f"There is no saved run in {uri}. %%tos_train --checkpoint {uri} saves one.")
+        return None
+    return found
+
+
+def require_uri(options: Namespace) -> None:
+    """Refuse what only goes with a saved run.
+
+    Raises
+    ------
+    UsageError
+        There is some of it, and no URI.
+    """
+    given = [n for n, value in vars(options).items() if n not in ("run", "uri") and value]
+    if given:
+        raise UsageError(
+            f"%tos_resume: --{given[0]} goes with a saved run: %tos_resume URI --{given[0]} ... "
+            "Without a URI it ends a pause. %tos_runs URI lists what is saved."
+        )
+
+
 ACTIONS: Mapping[str, Callable[[Any, Mapping[str, Any], Namespace], None]] = {
     "tos_status": status,
     "tos_view": view,
@@ -160,5 +215,6 @@ ACTIONS: Mapping[str, Callable[[Any, Mapping[str, Any], Namespace], None]] = {
     "tos_repartition": repartition,
     "tos_combiner": swap_combiner,
     "tos_set": change,
+    "tos_chaos": chaos,
 }
 """What the magics do with a run, by their names."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import sys
+import textwrap
 from collections.abc import Iterable
+
+from ..combiners.registry import describe
 
 
 def say(*lines: str) -> None:
@@ -32,3 +35,20 @@ def in_bytes(count: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return such as ``1 epoch`` or ``1,200 epochs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def combiners() -> str:
+    """Return what there is to choose from: when, the rule, its state and its source."""
+    lines = [
+        "Combiners",
+        "---------",
+        "c: the server's parameters, w: the worker's, b: what it adopted last, Δ = w - b, τ: its",
+        "staleness, H: its steps, n: workers. A new combiner begins with empty state.",
+        "",
+    ]
+    for row in describe():
+        given = ", ".join(f"{name}={value!r}" for name, value in row["defaults"].items())
+        lines.append(f"{row['name']}({given})")
+        text = f"{row['when']} {row['rule']}. State: {row['state']}. {row['source']}."
+        lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)

@@ -14,17 +14,20 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.display import display
 
 from ..errors import InvalidTransition, TosError
+from ..lab.cell import cell_id
+from ..settings import default_combiner
 from ..stderr import quiet_stderr
+from ..sync import as_sync
 from . import find
 from .cell import run_cell
 from .find import Names
 from .program import Captured, captured
 from .text import counted, say
 
-SESSION = ("batch_size", "sync_interval", "non_finite")
+SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "slots")
 """Options that `TrainingSession` takes under their own names."""
 
-START = ("shuffle", "seed", "repartition_every", "partitions")
+START = ("shuffle", "seed", "repartition_every", "partitions", "patience")
 """Options that `TrainingSession.start` takes under their own names."""
 
 PATIENCE = 10.0
@@ -95,9 +98,8 @@ class Trainer:
 
         A cell may hold several lines, but only one body.
         """
-        header = getattr(self._shell, "parent_header", None) or {}
-        cell_id = header.get("metadata", {}).get("cellId")
-        return cell_id if cell_id and cell is not None else (cell_id, line, cell)
+        named = cell_id(self._shell)
+        return named if named and cell is not None else (named, line, cell)
 
     def _names(self, line: str, cell: str | None) -> Names:
         space = self._shell.user_ns
@@ -112,8 +114,13 @@ class Trainer:
         wanted = {name: getattr(options, name) for name in START} | _data(names, options)
         spark = self._connection.ensure(self._shell.user_ns)
         settings = {name: getattr(options, name) for name in SESSION}
+        if options.combiner is None:
+            options.combiner = default_combiner(as_sync(options.sync))
         settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
-        say(*made.lines(), _plan(options))
+        if options.checkpoint:
+            settings["directory"] = options.checkpoint
+            wanted |= {"checkpoint_every": _every(options.checkpoint_every), "keep": options.keep}
+        say(*made.lines(options.slots), _plan(options))
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         session = TrainingSession(spark, made.program, **settings)
         try:
@@ -122,6 +129,38 @@ class Trainer:
             session.close()
             raise
         return self._keep(run, session, options)
+
+    def resume(self, options: Namespace) -> None:
+        """Go on with a saved run, and show it.
+
+        Raises
+        ------
+        UsageError
+            A run of this notebook is named, too.
+        """
+        from .. import saved, widgets
+
+        if options.run is not None:
+            raise UsageError(
+                "%tos_resume: expected a saved run's URI, or --run for one of this notebook that "
+                f"is paused; got both, {options.uri} and {options.run}."
+            )
+        space = self._shell.user_ns
+        names, given = Names(space), {}
+        for option in ("data", "validation"):
+            if getattr(options, option):
+                given[option] = find.data(names, f"--{option}", getattr(options, option))
+        if options.model:
+            given["program"] = names.get("--model", options.model)
+        if options.combiner:
+            given["combiner"] = find.combiner(space, options.combiner)
+        with quiet_stderr():
+            spark = self._connection.ensure(space)
+            run = saved.resume(options.uri, spark=spark, epochs=options.epochs, **given)
+        space[options.output or "run"] = run
+        say(f"Run {run.number} goes on with {run.run_id}, from its last checkpoint.")
+        if not is_noninteractive():
+            widgets.view(run).show()
 
     def _keep(self, run: Any, session: Any, options: Namespace) -> Launched:
         """Bind the run, and close its session when it has ended."""
@@ -167,6 +206,11 @@ def _show(launched: Launched, options: Namespace) -> None:
         view.wait(PATIENCE)
 
 
+def _every(text: str) -> str | int:
+    """Return what `as_every` takes: a bare number is one of milestones."""
+    return int(text) if text.isdecimal() else text
+
+
 def _data(names: Names, options: Namespace) -> dict[str, Any]:
     """Return training and validation data, under the names that a session takes."""
     found = {"data": find.data(names, "--data", options.data)}
@@ -179,7 +223,7 @@ def _plan(options: Namespace) -> str:
     text = (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
         f"batch size {options.batch_size}, sync interval {options.sync_interval}, "
-        f"combiner {options.combiner}"
+        f"sync {options.sync}, codec {options.codec}, combiner {options.combiner}"
     )
     return f"{text}, validation on {options.validation}" if options.validation else text
 

@@ -25,11 +25,14 @@ class Program(ABC):
     kind : str
     feeds : tuple of FeedSpec
     layout : Layout
+    slots : Layout or None
+        The optimizer's state for the parameters, which stays with each worker.
     """
 
     kind: str
     feeds: tuple[FeedSpec, ...]
     layout: Layout
+    slots: Layout | None = None
 
     def __init__(self) -> None:
         self._exported: dict[tuple[ColumnType, ...], Path] = {}
@@ -92,7 +95,11 @@ class Program(ABC):
         layout = self.layout
         tensors = "tensor" if len(layout) == 1 else "tensors"
         feeds = ", ".join(feed.name for feed in self.feeds)
-        return f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}, fed {feeds}"
+        slots = "" if self.slots is None else f", {len(self.slots)} optimizer slots"
+        return (
+            f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}{slots}, "
+            f"fed {feeds}"
+        )
 
     def __repr__(self) -> str:
         feeds = ", ".join(f.name for f in self.feeds)

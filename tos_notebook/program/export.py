@@ -60,6 +60,10 @@ class Step:
     reset_metrics : callable
         Called before the first batch of each training call.
     learning_rate : tf.Variable, optional
+    slots : sequence of tf.Variable, optional
+        The optimizer's, in the order of the specification's.
+    restart : callable
+        Puts the counters that belong to the slots back to where they are now.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class Step:
         metrics: Callable[[], Mapping[str, tf.Tensor]] = dict,
         reset_metrics: Callable[[], None] = lambda: None,
         learning_rate: tf.Variable | None = None,
+        slots: Sequence[tf.Variable] = (),
+        restart: Callable[[], None] = lambda: None,
     ) -> None:
         self.parameters = tuple(parameters)
         self.function = function
@@ -79,6 +85,8 @@ class Step:
         self.metrics = metrics
         self.reset_metrics = reset_metrics
         self.learning_rate = learning_rate
+        self.slots = tuple(slots)
+        self.restart = restart
         self.copies = _kept_batches(function.graph)
 
 
@@ -249,7 +257,10 @@ def export(
     module = tf.Module()
     module.train = train
     module.parameters = list(step.parameters)
-    module.local = _without(step.parameters, [*step.local, *concrete.graph.variables])
+    module.slots = list(step.slots)
+    known = [*step.parameters, *step.slots]
+    module.local = _without(known, [*step.local, *concrete.graph.variables])
+    module.restart = tf.function(step.restart, input_signature=[], autograph=False)
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate
     _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from ..params import Array
+from ..params import Array, Layout
 from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, refuse_driver_bound, trace
@@ -19,6 +19,7 @@ from .frames import collect, graphs, named_operations
 from .rebuild import SCOPE, ancestors, as_function, cut_out
 from .refs import REFERENCES
 from .spec import FeedSpec, ProgramSpec
+from .updates import VARIABLES, powers_of, slots_of
 
 v1 = tf.compat.v1
 
@@ -82,7 +83,9 @@ class GraphProgram(Program):
         self._rate = self._learning_rate(learning_rate)
         self._params = self._parameters(params)
         self.feeds = tuple(_feed_spec(f) for f in self._feeds)
-        self.layout = layout_of([_plain(v.name) for v in self._params], self._params)
+        self.layout = _layout(self._params)
+        self._slots = slots_of(self._needed, self._params, self._variables())
+        self.slots = _layout(self._slots) if self._slots else None
         self._refuse_unfed()
 
     def _element(self, value: Any, role: str) -> Any:
@@ -195,7 +198,9 @@ class GraphProgram(Program):
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         names = tuple(self._outputs)
-        spec = ProgramSpec(self.kind, self.feeds, self.layout, names, self.has_learning_rate)
+        spec = ProgramSpec(
+            self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.slots
+        )
         values = self._values()
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
@@ -220,18 +225,25 @@ class GraphProgram(Program):
             fixed = [tf.constant(v) for v in self._constants.values()]
             return dict(zip(self._outputs, function(*fed, *fixed), strict=True))
 
+        def restart() -> None:
+            for name in powers:
+                variables[name].assign(values[name])
+
+        powers = powers_of(self._needed)
         params = [variables.pop(v.op.name) for v in self._params]
         return Step(
             params,
             trace(apply, columns),
             local=list(variables.values()),
             learning_rate=None if self._rate is None else variables[self._rate.op.name],
+            slots=[variables[v.op.name] for v in self._slots],
+            restart=restart,
         )
 
     def _values(self) -> dict[str, Array]:
         """Return the session's value of every variable that a step or a worker needs."""
         known = {v.op.name: v for v in self._variables()}
-        used = [op.name for op in self._needed if op.type in ("VarHandleOp", *REFERENCES)]
+        used = [op.name for op in self._needed if op.type in VARIABLES]
         for name in used:
             if name not in known:
                 raise UnsupportedProgram(
@@ -281,9 +293,9 @@ class GraphProgram(Program):
         return {name: total / rows for name, total in totals.items()}
 
 
-def _plain(name: str) -> str:
-    """Return a variable's name without the output number."""
-    return name.split(":")[0]
+def _layout(variables: Sequence[Any]) -> Layout:
+    # Without the output number.
+    return layout_of([v.name.split(":")[0] for v in variables], variables)
 
 
 def _shape(tensor: Any) -> tuple[int | None, ...] | None:

@@ -18,6 +18,7 @@ from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
+from .optimizers import Counters, optimizers_of, slots_of
 from .rebuild import ancestors
 from .spec import FeedSpec, ProgramSpec
 
@@ -56,6 +57,9 @@ class KerasProgram(Program):
                 model.optimizer.build(model.trainable_variables)
         self._weights = [w for w in model.weights if w.trainable or _is_number(w)]
         self.layout = _layout(self._weights)
+        self._optimizers = optimizers_of(model)
+        self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
+        self.slots = _layout(self._slots) if self._slots else None
         self._inputs = _inputs(model)
         self._outputs = getattr(_functional(model), "_outputs_struct", None)
         self._features = len(keras.tree.flatten(self._inputs))
@@ -70,7 +74,9 @@ class KerasProgram(Program):
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly():
-            function = trace(self._apply, specs)
+            counters = Counters(self._optimizers)
+            with counters.apart():
+                function = trace(self._apply, specs)
             step = Step(
                 [w.value for w in self._weights],
                 function,
@@ -78,9 +84,14 @@ class KerasProgram(Program):
                 metrics=lambda: _only(running, self._model.get_metrics_result()),
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
+                local=counters.variables,
+                slots=[slot.value for slot in self._slots],
+                restart=counters.restart,
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
-            spec = ProgramSpec(self.kind, self.feeds, self.layout, outputs, rate is not None)
+            spec = ProgramSpec(
+                self.kind, self.feeds, self.layout, outputs, rate is not None, self.slots
+            )
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
             export(step, spec, specs, collect(operations, layers), target)

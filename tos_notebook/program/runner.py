@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .lean import without_keras
 from .quiet import quiet
-from .spec import Trained, read_spec
+from .spec import Buffer, Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with without_keras():
@@ -101,8 +101,12 @@ class TensorFlowRunner:
             with eagerly(), tf.device("CPU:0"), quiet("absl"):
                 self._module: Any = tf.saved_model.load(folder)
                 self._initial = [v.numpy() for v in self._module.local]
+                self._initial_slots = [tf.constant(v.numpy()) for v in self._module.slots]
         self._function = self._module.train.concrete_functions[0]
         self._sizes: dict[int, tf.Tensor] = {}
+
+    def load(self) -> None:
+        """See `Runner.load`: a program that is there is loaded."""
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
@@ -145,5 +149,34 @@ class TensorFlowRunner:
     def reset(self) -> None:
         """See `Runner.reset`."""
         with eagerly():
-            for variable, value in zip(self._module.local, self._initial, strict=True):
-                variable.assign(value)
+            _assign(self._module.local, self._initial)
+            _assign(self._module.slots, self._initial_slots)
+
+    def read_slots(self, out: Buffer) -> None:
+        """See `Runner.read_slots`."""
+        with eagerly():
+            for view, slot in zip(self._views(out), self._module.slots, strict=True):
+                # Not numpy(), which copies once more.
+                np.copyto(view, np.asarray(slot.read_value()))
+
+    def write_slots(self, vector: Buffer) -> None:
+        """See `Runner.write_slots`."""
+        with eagerly():
+            _assign(self._module.slots, self._views(vector))
+
+    def _views(self, vector: Buffer) -> list[Array]:
+        slots = self.spec.slots
+        return [] if slots is None else list(slots.tensors(vector).values())
+
+    def reset_slots(self) -> None:
+        """See `Runner.reset_slots`."""
+        with eagerly():
+            _assign(self._module.slots, self._initial_slots)
+            self._module.restart()
+
+
+def _assign(variables: Iterable[tf.Variable], values: Iterable[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        # A variable takes over the memory it is assigned: that of a copy, or of a tensor, which
+        # TensorFlow copies at the first update.
+        variable.assign(tf.constant(value), read_value=False)

@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import RemoteProtocolError
 from ..params import Array, Layout
+
+Buffer = npt.NDArray[np.uint8]
 
 SPEC_FILE = "spec.json"
 """Name of the specification inside a program's archive."""
@@ -50,6 +55,9 @@ class ProgramSpec:
         Names of the values of a training call; the first is the loss if there is one.
     learning_rate : bool
         Whether the learning rate is a variable that can be set while training.
+    slots : Layout, optional
+        The optimizer's state for the parameters, local to each worker; None for an optimizer that
+        has none, such as plain SGD.
     """
 
     kind: str
@@ -57,6 +65,7 @@ class ProgramSpec:
     layout: Layout
     outputs: tuple[str, ...]
     learning_rate: bool
+    slots: Layout | None = None
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
@@ -67,6 +76,7 @@ class ProgramSpec:
                 "layout": self.layout.to_json(),
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
+                "slots": None if self.slots is None else self.slots.to_json(),
             }
         ).encode()
 
@@ -91,6 +101,7 @@ class ProgramSpec:
                 Layout.from_json(value["layout"]),
                 tuple(value["outputs"]),
                 bool(value["learning_rate"]),
+                None if value["slots"] is None else Layout.from_json(value["slots"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
@@ -132,6 +143,10 @@ class Runner(Protocol):
 
     spec: ProgramSpec
 
+    def load(self) -> None:
+        """Get ready to train, which may take seconds; `train` does so itself where need be."""
+        ...
+
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """Adopt parameters and train on rows, batch by batch, in their order.
 
@@ -158,6 +173,33 @@ class Runner(Protocol):
 
     def reset(self) -> None:
         """Put everything local (optimizer slots, counters) back to its captured value."""
+        ...
+
+    def read_slots(self, out: Buffer) -> None:
+        """Copy the optimizer slots to where `spec.slots` has them.
+
+        Parameters
+        ----------
+        out : ndarray, shape (spec.slots.nbytes,), uint8
+        """
+        ...
+
+    def write_slots(self, vector: Buffer) -> None:
+        """Set the optimizer slots.
+
+        Parameters
+        ----------
+        vector : ndarray, shape (spec.slots.nbytes,), uint8
+            Only read; the caller's again once the call returns.
+        """
+        ...
+
+    def reset_slots(self) -> None:
+        """Put the optimizer slots back to their captured values.
+
+        So are counters by which an optimizer corrects for slots that have begun at 0. A schedule
+        of the learning rate goes on, and so does all else that is local: metrics, random seeds.
+        """
         ...
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:

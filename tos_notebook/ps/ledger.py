@@ -193,19 +193,35 @@ class Ledger:
         """Return whether all of `partitions` partitions are used up in an epoch."""
         return self._finished[epoch] >= partitions
 
+    def is_finished(self, epoch: int, partition: int) -> bool:
+        """Return whether a partition is used up in an epoch."""
+        return self._record(epoch, partition).finished
+
     def committed(self, epoch: int, partition: int) -> Position:
         """Return what is committed of a partition in an epoch."""
         record = self._record(epoch, partition)
         return Position(epoch, record.steps, record.sequence)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the committed pushes as plain JSON values.
+    def open_epoch(self, first: int) -> int:
+        """Return the first epoch from `first` on that some partition has not finished."""
+        epoch, partitions = first, self.partitions or 0
+        while partitions and self.epoch_done(epoch, partitions):
+            epoch += 1
+        return epoch
+
+    def latest_epoch(self) -> int:
+        """Return the latest epoch of which anything is committed or finished; -1 if none is."""
+        return max((epoch for epoch, _ in self._records), default=-1)
+
+    def to_json(self, first: int = 0) -> dict[str, Any]:
+        """Return the committed pushes, from an epoch on, as plain JSON values.
 
         Without the owners: task ids mean nothing in the Spark context of a resumed run.
         """
         records = [
             [epoch, partition, r.steps, r.sequence, r.last, r.finished]
             for (epoch, partition), r in sorted(self._records.items())
+            if epoch >= first
         ]
         return {"partitions": self.partitions, "records": records}
 

@@ -7,6 +7,10 @@ reply and every `Store.read` therefore is the centre of exactly one version.
 
 Users' own rules get the model to themselves: they merge into copies, all results are
 checked, and only then is anything committed.
+
+A rule's state lies here beside the centre, cut in the same pieces: the state of a stripe is
+guarded by the stripe's lock. It begins empty with the store, which lives for one run, and
+with every `Store.swap`.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..combiners.base import Combiner, Pushes, PushInfo
+from ..checkpoint.values import decode, encode
+from ..combiners.base import Combiner, Part, Pushes, PushInfo, prepares
 from ..combiners.staging import count_non_finite, stage
 from ..errors import (
+    CheckpointError,
     CombinerError,
     LocalProtocolError,
     NonFiniteUpdate,
@@ -64,6 +70,17 @@ class Merge(NamedTuple):
     """Versions committed between the worker's pull and the push."""
 
 
+class Copied(NamedTuple):
+    """A store as of one version."""
+
+    center: Buffer
+    version: int
+    state: dict[str, Any]
+    """Of the combiner's rules, as `checkpoint.values` encodes it."""
+    arrays: list[Array]
+    """Those of the state."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Stripe:
     center: Array
@@ -76,11 +93,21 @@ class _Stripe:
         return vectors[self.segment][self.span]
 
 
-class Store:
-    """The centre parameters, their version and the combiner.
+class _Bound(NamedTuple):
+    """A combiner, and its rules with their state."""
 
-    Holds the parameters once. While a user's own combiner merges, its results exist
-    besides: once more, or twice if it is an elementwise one.
+    combiner: Combiner
+    stripes: list[Combiner]
+    """One for each stripe, if the combiner is striped."""
+    tensors: dict[str, Combiner]
+    """One for each parameter, if it is not."""
+
+
+class Store:
+    """The centre parameters, their version, the combiner and its state.
+
+    Holds the parameters once, and what the combiner keeps of them. While a user's own combiner
+    merges, its results exist besides: once more, or twice if it is an elementwise one.
 
     Parameters
     ----------
@@ -93,6 +120,11 @@ class Store:
         work around each costs more than a better use of the cache saves.
     patience : float
         Seconds to wait for other pushes before giving up.
+
+    Attributes
+    ----------
+    stripe_bytes : int
+        A combiner's state is cut as the centre is: to restore it takes the same length.
     """
 
     def __init__(
@@ -104,14 +136,15 @@ class Store:
         patience: float = 300.0,
     ) -> None:
         self.layout = layout
-        self._combiner = combiner
-        self._by_pushes = {combiner.pushes: combiner}
+        self.stripe_bytes = stripe_bytes
         self._patience = patience
         self._version = 0
         self._gate = threading.Lock()
         self._center = layout.allocate()
         self._tensors = layout.tensors(self._center)
         self._stripes = tuple(_cut(layout.vectors(self._center), stripe_bytes))
+        self._bound = self._bind(combiner)
+        self._by_pushes = {combiner.pushes: self._bound}
         self.load(initial)
 
     @property
@@ -122,7 +155,7 @@ class Store:
     @property
     def combiner(self) -> Combiner:
         """The combiner that the next push meets."""
-        return self._combiner
+        return self._bound.combiner
 
     def merge(self, update: Buffer, push: Push) -> Merge:
         """Merge one push. On return `update` holds what the worker adopts.
@@ -139,8 +172,8 @@ class Store:
             The worker found NaN or infinity in its update; names the first parameter that has
             any, and how many values.
         CombinerError
-            The combiner raised or returned nonsense. Centre and version are unchanged,
-            unless the combiner had promised with `striped` never to fail.
+            The combiner raised or returned nonsense. Centre, version and the combiner's state
+            are unchanged, unless the combiner had promised with `striped` never to fail.
         RemoteProtocolError
             The base version lies in the future.
         LocalProtocolError
@@ -152,13 +185,11 @@ class Store:
         if not push.finite:
             self._refuse_non_finite(update)
         with self._enter() as chain:
-            combiner, info = self._ticket(push)
-            if combiner.striped:
-                self._version += 1
-                self._merge_striped(chain, combiner, vectors, info)
+            bound, info = self._ticket(push)
+            if bound.combiner.striped:
+                self._merge_striped(chain, bound, vectors, info)
             else:
-                self._merge_whole(combiner, update, info)
-                self._version += 1
+                self._merge_whole(bound, update, info)
         return Merge(info.pushes + 1, info.staleness)
 
     def _refuse_non_finite(self, update: Buffer) -> None:
@@ -196,6 +227,69 @@ class Store:
                 stripe.of(vectors)[...] = stripe.center
         return buffer, version
 
+    def snapshot(self, entered: Callable[[], object] = lambda: None) -> Copied:
+        """Copy the centre and the combiner's state, as of one version.
+
+        Pushes that come meanwhile follow stripe by stripe, as behind another push.
+
+        Parameters
+        ----------
+        entered : callable
+            Called once no push that comes later can be in the copy.
+
+        Raises
+        ------
+        CheckpointError
+            The combiner keeps something that cannot be saved.
+        """
+        buffer = self.layout.allocate()
+        buffer[...] = 0
+        vectors, arrays = self._vectors(buffer), list[Array]()
+        with self._enter() as chain:
+            entered()
+            version, bound = self._version, self._bound
+            where = f"Combiner {bound.combiner.name}"
+            # Before the first stripe: a rule for whole parameters is free as long as the gate is.
+            tensors = [[n, encode(rule, arrays, where)] for n, rule in bound.tensors.items()]
+            stripes = []
+            for number, stripe in enumerate(self._stripes):
+                chain.advance(stripe.lock)
+                stripe.of(vectors)[...] = stripe.center
+                if bound.stripes:
+                    stripes.append(encode(bound.stripes[number], arrays, where))
+        return Copied(buffer, version, {"stripes": stripes, "tensors": tensors}, arrays)
+
+    def restore(self, copied: Copied) -> None:
+        """Go on from what `snapshot` returned, with a combiner of the same parameters.
+
+        To be called before the first push.
+
+        Raises
+        ------
+        CheckpointError
+            It is of other parameters, or of another combiner.
+        """
+        try:
+            self._restore(copied)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            name = self.combiner.name
+            raise CheckpointError(
+                f"Expected the state of combiner {name} over parameters of {self.layout.nbytes} "
+                f"bytes; got that of another combiner or other parameters: {error}."
+            ) from None
+
+    def _restore(self, copied: Copied) -> None:
+        bound, state = self._bound, copied.state
+        rules = list(zip(bound.stripes, state["stripes"], strict=True))
+        tensors = dict(state["tensors"])
+        if copied.center.shape != (self.layout.nbytes,) or tensors.keys() != bound.tensors.keys():
+            raise ValueError(f"{copied.center.nbytes} bytes, {len(tensors)} tensors of their own")
+        rules += [(bound.tensors[name], saved) for name, saved in tensors.items()]
+        for rule, saved in rules:
+            rule.restore(decode(saved, copied.arrays).state)
+        self.load(copied.center)
+        self._version = int(copied.version)
+
     @property
     def center(self) -> Buffer:
         """The parameters themselves, not a copy: for when nobody pushes any more."""
@@ -212,55 +306,104 @@ class Store:
     def swap(self, combiner: Combiner) -> None:
         """Use another combiner from the next push on.
 
-        Merges under way end with the old one, and so does a later push that says it was
-        made for it, if the two ask for different `pushes`.
+        A new combiner begins with empty state, even one that was in use before. Merges under
+        way end with the old one, and so does a later push that says it was made for it, if the
+        two ask for different `pushes`.
+
+        Raises
+        ------
+        CombinerError
+            The combiner could not begin; nothing was changed.
         """
+        bound = self._bind(combiner)
         with self._enter():
-            self._combiner = combiner
-            self._by_pushes[combiner.pushes] = combiner
+            self._bound = self._by_pushes[combiner.pushes] = bound
+
+    def _bind(self, combiner: Combiner) -> _Bound:
+        try:
+            if combiner.striped:
+                return _Bound(combiner, [combiner.begin(s.center) for s in self._stripes], {})
+            rules = {name: combiner.begin(t.reshape(-1)) for name, t in self._tensors.items()}
+            return _Bound(combiner, [], rules)
+        except Exception as error:
+            raise CombinerError(
+                f"Combiner {combiner.name} could not begin: {type(error).__name__}: {error}."
+            ) from error
 
     def _enter(self) -> _Chain:
-        return _Chain(self._gate, self._patience, lambda: self._combiner.name)
+        return _Chain(self._gate, self._patience, lambda: self.combiner.name)
 
-    def _ticket(self, push: Push) -> tuple[Combiner, PushInfo]:
+    def _ticket(self, push: Push) -> tuple[_Bound, PushInfo]:
         staleness = self._version - push.base_version
         if staleness < 0:
             raise RemoteProtocolError(
                 f"Worker {push.worker}: expected a base version of at most {self._version}, "
                 f"got {push.base_version}."
             )
-        combiner = self._by_pushes.get(push.pushes or self._combiner.pushes)
-        if combiner is None:
+        bound = self._by_pushes.get(push.pushes or self.combiner.pushes)
+        if bound is None:
             raise RemoteProtocolError(
                 f"Worker {push.worker} pushed {push.pushes!r}; expected "
-                f"{self._combiner.pushes!r} for combiner {self._combiner.name}."
+                f"{self.combiner.pushes!r} for combiner {self.combiner.name}."
             )
         info = PushInfo(
             push.worker, staleness, push.steps, push.samples, push.workers, self._version
         )
-        return combiner, info
+        return bound, info
 
     def _merge_striped(
-        self, chain: _Chain, combiner: Combiner, vectors: Sequence[Array], info: PushInfo
+        self, chain: _Chain, bound: _Bound, vectors: Sequence[Array], info: PushInfo
     ) -> None:
+        parts = [
+            Part(rule, stripe.center, stripe.of(vectors))
+            for rule, stripe in zip(bound.stripes, self._stripes, strict=True)
+        ]
+        self._prepare(bound.combiner, parts, info)
+        self._version += 1
         try:
-            for stripe in self._stripes:
+            for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
                 chain.advance(stripe.lock)
-                combiner.merge(stripe.center, stripe.of(vectors), info)
+                rule.merge(center, update, info)
         except Exception as error:
             raise CombinerError(
-                f"Combiner {combiner.name} raised {type(error).__name__}: {error}. It promised "
-                "with striped=True not to; a part of the push may have been merged."
+                f"Combiner {bound.combiner.name} raised {type(error).__name__}: {error}. It "
+                "promised with striped=True not to; a part of the push may have been merged."
             ) from error
 
-    def _merge_whole(self, combiner: Combiner, update: Buffer, info: PushInfo) -> None:
-        for stripe in self._stripes:  # the gate is held: wait for the pushes ahead to end
-            _take(stripe.lock, self._patience, lambda: combiner.name)
-            stripe.lock.release()
+    def _merge_whole(self, bound: _Bound, update: Buffer, info: PushInfo) -> None:
+        self._drain(bound.combiner)
         updates = self.layout.tensors(update)
-        for name, proposal in stage(combiner, self._tensors, updates, info).items():
+        rules = bound.tensors
+        parts = [
+            Part(rules[name], self._tensors[name].reshape(-1), updates[name].reshape(-1))
+            for name in rules
+        ]
+        self._prepare(bound.combiner, parts, info)
+        for name, proposal in stage(rules, self._tensors, updates, info).items():
             self._tensors[name][...] = proposal.center
             updates[name][...] = proposal.reply
+            rules[name] = proposal.rule
+        self._version += 1
+
+    def _prepare(self, combiner: Combiner, parts: Sequence[Part], info: PushInfo) -> None:
+        if not prepares(combiner):
+            return
+        self._drain(combiner)
+        try:
+            combiner.prepare(parts, info)
+        except CombinerError:
+            raise
+        except Exception as error:
+            raise CombinerError(
+                f"Combiner {combiner.name}: raised {type(error).__name__}: {error} in prepare. "
+                "The push was not merged."
+            ) from error
+
+    def _drain(self, combiner: Combiner) -> None:
+        """Wait for the pushes ahead to end; the gate, which is held, lets no other in."""
+        for stripe in self._stripes:
+            _take(stripe.lock, self._patience, lambda: combiner.name)
+            stripe.lock.release()
 
     def _vectors(self, buffer: Buffer) -> list[Array]:
         if buffer.dtype != np.uint8 or buffer.shape != (self.layout.nbytes,):

@@ -61,6 +61,11 @@ class EventBus:
         """All sinks, in the order in which they hear."""
         return self._sinks
 
+    @property
+    def delivers(self) -> bool:
+        """Whether it is one of the sinks that asks."""
+        return threading.current_thread() is self._thread
+
     def add(self, sink: Sink) -> None:
         """Deliver to one more sink, from the next event on."""
         self._sinks += (sink,)

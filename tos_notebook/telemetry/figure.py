@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..events import Validated
+from ..theory import gauges, mean_staleness
 from .history import History
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         Loss over samples (each milestone thin, smoothed thick, validation with markers); samples
         per second over time; milestones of each executor over time, or of each partition if
         there is but one executor; how many milestones had which staleness. Time counts from
-        the beginning of the first milestone.
+        the beginning of the first milestone. The staleness has its mean marked, and the mean that
+        theory predicts of so many workers; below stand the gauges of `tos_notebook.theory`.
     """
     from plotly.subplots import make_subplots
 
@@ -67,6 +69,7 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         _draw_throughput(drawing, frame)
         _draw_milestones(drawing, frame)
         _draw_staleness(drawing, frame)
+        _draw_theory(drawing, frame)
     if evaluations:
         _draw_validation(drawing, evaluations)
     _label(drawing)
@@ -89,7 +92,7 @@ def _label(drawing: go.Figure) -> None:
     drawing.update_layout(
         template="plotly_white",
         height=640,
-        margin={"t": 50, "b": 40},
+        margin={"t": 50, "b": 85},
         legend=_corner(x=0.45, y=1.0, xanchor="right"),  # of the loss, which falls
         legend2=_corner(x=0.01, y=0.42, xanchor="left"),  # of the milestones, which rise
     )
@@ -167,8 +170,7 @@ def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:
     import plotly.graph_objects as go
 
     staleness = frame["staleness"].to_numpy(np.int64)
-    # A worker that joins late has one huge value, which would squeeze all others together.
-    limit = max(MANY, int(np.percentile(staleness, 99)))
+    limit = _limit(staleness)
     width = limit // INTERVALS + 1
     counts = np.bincount(np.minimum(staleness, limit + 1) // width)
     values = np.arange(len(counts)) * width + (width - 1) / 2
@@ -185,6 +187,54 @@ def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:
         showlegend=False,
     )
     drawing.add_trace(bars, row=2, col=2)
+
+
+def _limit(staleness: npt.NDArray[np.int64]) -> int:
+    """Return up to where staleness is told apart."""
+    # A worker that joins late has one huge value, which would squeeze all others together.
+    return max(MANY, int(np.percentile(staleness, 99)))
+
+
+def _draw_theory(drawing: go.Figure, frame: pd.DataFrame) -> None:
+    staleness = frame["staleness"].to_numpy(np.int64)
+    workers, measured = frame["workers"].mean(), staleness.mean()
+    predicted = mean_staleness(workers)
+    shown = min(staleness.max(), _limit(staleness))
+    # Text that begins far to the right would leave the panel.
+    side = "left" if max(measured, predicted) > shown / 2 else "right"
+    # One above the other: they are to be close.
+    marks = ((measured, "measured", "solid", 0), (predicted, "predicted, n − 1", "dash", -16))
+    for at, word, dash, shift in marks:
+        drawing.add_vline(
+            at,
+            line={"color": COLORS[1], "dash": dash, "width": 2},
+            annotation={"text": f"mean {at:.2f} {word}", "yshift": shift, "showarrow": False},
+            annotation_position=f"top {side}",
+            row=2,
+            col=2,
+        )
+    drawing.add_annotation(
+        text=_caption(workers, measured),
+        showarrow=False,
+        font={"size": 11},
+        x=0.5,
+        xref="paper",
+        y=0,
+        yref="paper",
+        yanchor="top",
+        yshift=-48,
+    )
+
+
+def _caption(workers: float, staleness: float) -> str:
+    """Return theory beside measurement in one line."""
+    stale, momentum, rate = gauges(workers, staleness)
+    return (
+        f"By the measured staleness (by theory for n = {workers:.3g} workers): "
+        f"{stale.name} {stale.measured:.2f} ({stale.predicted:.2f}),<br>"
+        f"{momentum.name} {momentum.measured:.2f} ({momentum.predicted:.2f}), "
+        f"largest {rate.name} {rate.measured:.0%} ({rate.predicted:.0%}) of one worker's"
+    )
 
 
 def line(name: str, x: Vector, y: Vector, style: dict[str, Any]) -> go.Scatter:

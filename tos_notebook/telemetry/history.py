@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
+from dataclasses import asdict
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..events import Event, MilestoneCommitted, Validated
+from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _AFTER_METRICS: dict[str, Kind] = {
     "exchange": "d",
     "bytes_up": "q",
     "bytes_down": "q",
+    "workers": "q",
 }
 _FIELDS = _BEFORE_METRICS | _AFTER_METRICS
 
@@ -91,9 +94,9 @@ class History:
         pandas.DataFrame
             One row per milestone. Columns: time (s since 1970), epoch, partition, executor, host,
             attempt, sequence, steps, samples, loss, one float64 column per metric, staleness and
-            version (versions), compute, wait and exchange (s), bytes_up and bytes_down. A metric
-            that a milestone did not have is NaN; one named as another column gets the suffix
-            ``_metric``.
+            version (versions), compute, wait and exchange (s), bytes_up and bytes_down, workers
+            (how many trained then). A metric that a milestone did not have is NaN; one named as
+            another column gets the suffix ``_metric``.
         """
         import pandas as pd
 
@@ -138,6 +141,25 @@ class History:
             rows = [_worker_row(key, worker) for key, worker in self._tally.workers.items()]
         table = pd.DataFrame(rows, columns=list(_WORKER_DTYPES)).astype(_WORKER_DTYPES)
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
+
+    def theory(self, rate: float | None = None) -> pd.DataFrame:
+        """Return what theory predicts of late beside what was measured; see `theory.gauges`.
+
+        Parameters
+        ----------
+        rate : float, optional
+            The learning rate.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per gauge, by name. Columns: predicted, measured, meaning.
+        """
+        import pandas as pd
+
+        totals = self.totals()
+        found = gauges(totals.recent_workers, totals.recent_staleness, rate)
+        return pd.DataFrame(map(asdict, found)).set_index("name")
 
     def totals(self) -> Totals:
         """Return the run's sums as they stand."""

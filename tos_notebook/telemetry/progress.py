@@ -6,7 +6,7 @@ import math
 import shutil
 from typing import TextIO
 
-from ..events import EpochFinished, Event, RunFinished
+from ..events import EpochFinished, Event, RunFinished, Stalled
 from .tally import Tally, Totals
 
 PLAIN_INTERVAL = 5.0
@@ -39,6 +39,8 @@ class ProgressLine:
         self._tally(event)
         if isinstance(event, RunFinished):
             self._finish(event)
+        elif isinstance(event, Stalled):
+            self._tell(f"{event.message} {event.look}")
         elif self._is_due(event):
             self._drawn_at = event.time
             self._draw(describe(self._tally.totals()))
@@ -62,6 +64,12 @@ class ProgressLine:
         self._draw(f"{describe(self._tally.totals())}  {event.outcome}{reason}", whole=True)
         if self._moving:
             self._end_line()
+
+    def _tell(self, text: str) -> None:
+        """Say something on a line of its own, above a moving one."""
+        self._stream.write(("\r" + text.ljust(self._width) if self._moving else text) + "\n")
+        self._stream.flush()
+        self._width = 0
 
     def _draw(self, line: str, whole: bool = False) -> None:
         if not self._moving:

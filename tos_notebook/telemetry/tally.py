@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..events import (
     Event,
     MilestoneCommitted,
+    RunResumed,
     RunStarted,
     WorkerFailed,
     WorkerJoined,
@@ -17,6 +19,9 @@ from ..events import (
 
 RECENT = 20
 """Milestones over which the loss shown is averaged."""
+
+STEADY = 200
+"""Milestones over which the recent staleness is averaged, which varies more than the loss."""
 
 WorkerKey = tuple[str, str, int]
 """Executor, host and partition."""
@@ -38,13 +43,17 @@ class Totals:
     samples_total: int | None
     """To be trained over all epochs; None where the size of the data is unknown."""
     samples_per_second: float
-    """From the first to the last milestone, the first one's samples left out."""
+    """From the first to the last milestone since start or resume, the first one's left out."""
     loss: float
     """Mean per sample over the last `RECENT` milestones."""
     staleness_mean: float
     """Versions, mean over all milestones."""
+    recent_staleness: float
+    """Versions, mean over the last `STEADY` milestones."""
+    recent_workers: float
+    """How many trained at once, mean over the same milestones."""
     elapsed: float
-    """Seconds from the run's start to its latest event."""
+    """Seconds from the run's start to its latest event, without those before a resume."""
 
 
 @dataclass(slots=True)
@@ -110,8 +119,12 @@ class Tally:
         self._samples = 0
         self._staleness = 0
         self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._steady: deque[tuple[int, int]] = deque(maxlen=STEADY)
         self._first: MilestoneCommitted | None = None
+        self._before = 0
         self._last_milestone = 0.0
+        # Seconds between a death of the run's process and its resume.
+        self._away = 0.0
         self._started: float | None = None
         self._latest = 0.0
 
@@ -119,11 +132,15 @@ class Tally:
         """Take one event into account."""
         if self._started is None:
             self._started = event.time
+        if isinstance(event, RunResumed):
+            self._away += max(0.0, event.time - self._latest)
         self._latest = max(self._latest, event.time)
         if isinstance(event, MilestoneCommitted):
             self._milestone(event)
         elif isinstance(event, RunStarted):
             self._start(event)
+        elif isinstance(event, RunResumed):
+            self._resume(event)
         elif isinstance(event, WorkerJoined):
             self._worker(event).join(event.epoch)
         elif isinstance(event, WorkerLost | WorkerFailed):
@@ -131,6 +148,7 @@ class Tally:
 
     def totals(self) -> Totals:
         """Return the sums as they stand."""
+        recent_staleness, recent_workers = self._steady_means()
         return Totals(
             epoch=self._epoch,
             epochs=self._epochs,
@@ -140,13 +158,21 @@ class Tally:
             samples_per_second=self._rate(),
             loss=self._recent_loss(),
             staleness_mean=self._staleness / self._milestones if self._milestones else math.nan,
-            elapsed=0.0 if self._started is None else self._latest - self._started,
+            recent_staleness=recent_staleness,
+            recent_workers=recent_workers,
+            elapsed=0.0 if self._started is None else self._latest - self._started - self._away,
         )
 
     def _start(self, event: RunStarted) -> None:
         self._started = event.time
         self._epochs = event.epochs
         self._samples_total = None if event.samples is None else event.samples * event.epochs
+
+    def _resume(self, event: RunResumed) -> None:
+        self._epochs = event.epochs
+        self._samples_total = None if event.samples is None else event.samples * event.epochs
+        # The rate is that of this process, not of the time in which there was none.
+        self._first, self._before = None, self._samples
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._first is None:
@@ -157,6 +183,7 @@ class Tally:
         self._samples += event.samples
         self._staleness += event.staleness
         self._recent.append((event.samples, event.loss))
+        self._steady.append((event.staleness, event.workers))
         self._worker(event).milestone(event)
 
     def _worker(
@@ -170,10 +197,17 @@ class Tally:
     def _rate(self) -> float:
         if self._first is None or self._last_milestone <= self._first.time:
             return 0.0
-        return (self._samples - self._first.samples) / (self._last_milestone - self._first.time)
+        samples = self._samples - self._before - self._first.samples
+        return samples / (self._last_milestone - self._first.time)
 
     def _recent_loss(self) -> float:
         samples = sum(count for count, _ in self._recent)
         if not samples:
             return math.nan
         return math.fsum(count * loss for count, loss in self._recent) / samples
+
+    def _steady_means(self) -> tuple[float, float]:
+        if not self._steady:
+            return math.nan, math.nan
+        staleness, workers = zip(*self._steady, strict=True)
+        return fmean(staleness), fmean(workers)

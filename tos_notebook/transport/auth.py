@@ -3,13 +3,16 @@
 ::
 
     client -> server   magic "TOSA", version u8, client nonce (32)
-    server -> client   magic "TOSA", version u8, server nonce (32), HMAC(secret, "server" + nonces)
-    client -> server   HMAC(secret, "client" + nonces)
+    server -> client   magic "TOSA", version u8, server nonce (32), HMAC(secret, "server" + all)
+    client -> server   HMAC(secret, "client" + all)
     server -> client   1 if let in, 0 if not
 
+    all = both nonces, and within TLS the fingerprint of the server's certificate
+
 Every message has a fixed size, so a peer that is not let in makes nobody allocate. The
-role in each HMAC makes it worthless when sent back to where it came from. A handshake is a
-generator without sockets: it yields what to send and how many bytes it expects then.
+role in each HMAC makes it worthless when sent back to where it came from, and the fingerprint
+when passed on by somebody in between, whose certificate is another. A handshake is a generator
+without sockets: it yields what to send and how many bytes it expects then.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ def check_secret(secret: bytes) -> None:
         )
 
 
-def prove(secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes) -> bytes:
+def prove(
+    secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes, fingerprint: bytes = b""
+) -> bytes:
     """Return the HMAC by which `role` (``b"client"`` or ``b"server"``) shows the secret.
 
     Parameters
@@ -78,12 +83,21 @@ def prove(secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes) 
         Who proves.
     client_nonce, server_nonce : bytes
         32 bytes each.
+    fingerprint : bytes
+        Of the server's certificate, 32 bytes; empty without TLS.
     """
-    return hmac.digest(secret, role + client_nonce + server_nonce, "sha256")
+    return hmac.digest(secret, role + client_nonce + server_nonce + fingerprint, "sha256")
 
 
-def client_handshake(secret: bytes) -> Handshake:
+def client_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
     """Prove the secret to a server that proves it too.
+
+    Parameters
+    ----------
+    secret : bytes
+        The session's secret.
+    fingerprint : bytes
+        Of the certificate that the server has shown; empty without TLS.
 
     Raises
     ------
@@ -98,17 +112,25 @@ def client_handshake(secret: bytes) -> Handshake:
     answer = yield _HELLO.pack(MAGIC, VERSION, nonce), _CHALLENGE.size
     magic, version, server_nonce, proof = _CHALLENGE.unpack(answer)
     _check_greeting(magic, version)
-    if not hmac.compare_digest(proof, prove(secret, b"server", nonce, server_nonce)):
+    expected = prove(secret, b"server", nonce, server_nonce, fingerprint)
+    if not hmac.compare_digest(proof, expected):
         # The server is told, so that both sides report what is wrong and neither waits.
         yield _NO_PROOF, len(_REJECTED)
         raise _stranger("server")
-    verdict = yield prove(secret, b"client", nonce, server_nonce), len(_WELCOME)
+    verdict = yield prove(secret, b"client", nonce, server_nonce, fingerprint), len(_WELCOME)
     if verdict != _WELCOME:
         raise _stranger("client")
 
 
-def server_handshake(secret: bytes) -> Handshake:
+def server_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
     """Prove the secret to a client and let it in if it proves it too.
+
+    Parameters
+    ----------
+    secret : bytes
+        The session's secret.
+    fingerprint : bytes
+        Of our certificate; empty without TLS.
 
     Raises
     ------
@@ -125,9 +147,10 @@ def server_handshake(secret: bytes) -> Handshake:
     if magic == MAGIC and version != VERSION:
         yield _CHALLENGE.pack(MAGIC, VERSION, nonce, _NO_PROOF), 0
     _check_greeting(magic, version)
-    proof = prove(secret, b"server", client_nonce, nonce)
+    proof = prove(secret, b"server", client_nonce, nonce, fingerprint)
     answer = yield _CHALLENGE.pack(MAGIC, VERSION, nonce, proof), PROOF_SIZE
-    if not hmac.compare_digest(answer, prove(secret, b"client", client_nonce, nonce)):
+    expected = prove(secret, b"client", client_nonce, nonce, fingerprint)
+    if not hmac.compare_digest(answer, expected):
         yield _REJECTED, 0
         raise _stranger("client")
     yield _WELCOME, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from time import monotonic
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
@@ -115,15 +115,13 @@ class ConnectionThreads:
         self._threads: dict[threading.Thread, Channel] = {}
         self._closed = False
 
-    def spawn(self, channel: Channel, admit: Callable[[], None] = lambda: None) -> None:
+    def spawn(self, channel: Channel) -> None:
         """Serve a channel, which is owned from now on, in a new thread.
 
         Parameters
         ----------
         channel : Channel
             The new connection.
-        admit : callable
-            Runs first in the thread; raises a `TosError` if the peer may not come in.
 
         Raises
         ------
@@ -133,7 +131,7 @@ class ConnectionThreads:
             The system has no thread left; the channel is closed.
         """
         name = f"tos-server-{channel.peer}"
-        thread = threading.Thread(target=self._run, args=(channel, admit), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(channel,), name=name, daemon=True)
         try:
             with self._lock:
                 if self._closed:
@@ -150,12 +148,9 @@ class ConnectionThreads:
             channel.close()
             raise
 
-    def _run(self, channel: Channel, admit: Callable[[], None]) -> None:
+    def _run(self, channel: Channel) -> None:
         try:
-            admit()
             serve(channel, self._factory(channel.peer))
-        except TosError as error:
-            log.debug("%s was not let in: %s", channel.peer, error)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:

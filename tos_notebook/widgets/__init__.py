@@ -1,7 +1,7 @@
 """The live view of a run in a notebook, and its still picture."""
 
-from .model import RunModel
+from .model import RunModel, watch
 from .picture import Result
 from .run_view import RunView, view
 
-__all__ = ["Result", "RunModel", "RunView", "view"]
+__all__ = ["Result", "RunModel", "RunView", "view", "watch"]

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..chaos.words import as_rules
 from ..control import Command
 from ..errors import ConfigError, TosError
+from ..run import Run
 from .facts import RunFacts
 from .model import RunModel
 
@@ -34,6 +36,13 @@ class Action:
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
+    def __call__(self, run: Run, arguments: Mapping[str, Any]) -> None:
+        """Do it."""
+        if self.method == "chaos":
+            run.chaos(*as_rules(**arguments))
+        else:
+            getattr(run, self.method)(**arguments)
+
 
 ACTIONS: Mapping[str, Action] = {
     Command.PAUSE: Action("pause", _MILESTONE),
@@ -41,50 +50,31 @@ ACTIONS: Mapping[str, Action] = {
     Command.STOP: Action("stop", _MILESTONE),
     Command.REPARTITION: Action("repartition", "at the end of the epoch", ("partitions",)),
     Command.SWAP_COMBINER: Action("swap_combiner", _MILESTONE, ("combiner",)),
-    Command.SET: Action("set", _MILESTONE, (), ("learning_rate", "sync_interval")),
+    Command.CHAOS: Action(
+        "chaos", _MILESTONE, ("what",), ("amount", "worker", "executor", "for_seconds")
+    ),
+    Command.SET: Action("set", _MILESTONE, (), ("learning_rate", "sync_interval", "sync", "codec")),
 }
 
 
 class Steering:
-    """Answers what comes in on a control channel.
+    """Answers the commands that come in on a control channel.
 
     Parameters
     ----------
     facts : RunFacts
     model : RunModel
         Is told what was refused.
-    hello : callable
-        Asks for a snapshot.
     patience : float
     """
 
-    def __init__(
-        self,
-        facts: RunFacts,
-        model: RunModel,
-        hello: Callable[[], None],
-        patience: float = PATIENCE,
-    ) -> None:
+    def __init__(self, facts: RunFacts, model: RunModel, patience: float = PATIENCE) -> None:
         self._facts = facts
         self._model = model
-        self._hello = hello
         self._patience = patience
 
-    def __call__(self, content: Any) -> dict[str, Any] | None:
-        """Do what a message asks, without waiting for its effect.
-
-        Returns
-        -------
-        dict or None
-            The answer; None if the message wants none.
-        """
-        kind = content.get("type") if isinstance(content, dict) else None
-        if kind == "hello":
-            self._hello()
-            return None
-        if kind != "command":
-            logger.warning("Expected hello or a command from a view, got %.200r.", content)
-            return None
+    def __call__(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what a command asks, without waiting for its effect; return the answer."""
         try:
             ok, text = True, self._act(content.get("command"), content.get("arguments"))
         except TosError as error:
@@ -100,7 +90,7 @@ class Steering:
         run = self._facts.run
         if run is None:
             raise TosError(GONE)
-        self._start(name, lambda: getattr(run, action.method)(**given))
+        self._start(name, lambda: action(run, given))
         return action.effect
 
     def _start(self, name: str, call: Callable[[], object]) -> None:

@@ -6,11 +6,15 @@ import numpy as np
 
 from ..events import EpochFinished, MilestoneCommitted, RunStarted, Validated
 from .journal import Journal
-from .series import Series
+from .numbers import short
+from .series import ROWS, Series
 from .workers import Row
 
 MAX_LANES = 1500
 """Milestones that are kept for the lanes; a snapshot holds them all."""
+
+SPARK = 40
+"""Points of a loss that is drawn as wide as a word or two."""
 
 NEWS = 400
 """Milestones in one delta at most: a lane has room for no more in its fifth of a second."""
@@ -60,6 +64,15 @@ class Curves:
         for name, value in event.values.items():
             place = (event.time - self._started, event.samples, event.epoch + 1)
             self._of(name, "validation").add(*place, value, 1)
+
+    def spark(self) -> list[float | None]:
+        """Return the training loss over time in few points, for a chart of a line's height."""
+        series = self.series.get(("loss", "training"))
+        if series is None or not len(series):
+            return []
+        values = series.points()[ROWS.index("value")]
+        places = np.linspace(0, len(values) - 1, min(len(values), SPARK)).round().astype(int)
+        return [short(float(value)) for value in values[places]]
 
     def close(self) -> None:
         """Show the last values, although they are too few for a point."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..events import (
+    CheckpointFailed,
     CommandAccepted,
     CommandApplied,
     CommandLapsed,
@@ -53,6 +54,9 @@ class Diary:
         if event.command == "resume":
             self.settle("pause", "refused", "resumed before every worker waited")
         self._command(time, str(event.command), event.detail, "asked")
+        if event.command == "chaos":
+            level = "info" if event.detail.startswith("off") else "warning"
+            self.say(time, level, f"chaos on purpose: {event.detail}")
 
     def applied(self, time: float, event: CommandApplied) -> None:
         """Note that a command took effect."""
@@ -132,6 +136,10 @@ class Diary:
         """Say that there is no validation any more."""
         text = f"Validation after epoch {event.epoch + 1} failed, and ends: {event.message}"
         self.say(time, "warning", text)
+
+    def not_saved(self, time: float, event: CheckpointFailed) -> None:
+        """Say that a checkpoint could not be written."""
+        self.say(time, "warning", f"There is no new checkpoint: {event.message}")
 
     def say(self, time: float, level: str, text: str) -> None:
         """Append to the log."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..codecs.registry import names
 from ..combiners.registry import COMBINERS
 from ..run import Run
+from ..sync import EXAMPLES
 from .news import Facts
 from .numbers import short
 
@@ -29,7 +31,10 @@ class RunFacts:
             "has_learning_rate": run.has_learning_rate,
             "master": run.master,
             "program": run.program.summary,
+            "model_bytes": run.program.layout.nbytes,
             "combiners": list(COMBINERS),
+            "syncs": list(EXAMPLES),
+            "codecs": names(),
         }
         self._settings: Facts = {}
         self()
@@ -48,9 +53,11 @@ class RunFacts:
     def __call__(self) -> Facts:
         """Return what is in force now."""
         run = self.run
-        if run is not None:
-            self._settings = _settings(run.settings)
-        return self._fixed | self._settings
+        if run is None:
+            return self._fixed | self._settings | {"chaos": []}
+        settings = run.settings
+        self._settings = _settings(settings) | {"chaos_log": [str(rule) for rule in run.chaos_log]}
+        return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings["chaos"]]}
 
 
 def _settings(found: dict[str, Any]) -> Facts:
@@ -58,6 +65,8 @@ def _settings(found: dict[str, Any]) -> Facts:
     rate = found["learning_rate"]
     return {
         "combiner": name,
+        "sync": found["sync"],
+        "codec": found["codec"],
         "sync_interval": found["sync_interval"],
         "batch_size": found["batch_size"],
         "learning_rate": None if rate is None else short(float(rate), 6),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..events import (
+    CheckpointFailed,
     CommandAccepted,
     CommandApplied,
     CommandLapsed,
@@ -18,7 +19,10 @@ from ..events import (
     PartitionFinished,
     Repartitioned,
     RunFinished,
+    RunResumed,
     RunStarted,
+    Stalled,
+    StallEnded,
     StateChanged,
     UpdateSkipped,
     Validated,
@@ -50,9 +54,15 @@ class RunModel:
     """A sink that holds what a view shows of one run. Thread-safe.
 
     Its memory is bounded: see the limits of `series`, `curves`, `workers` and `diary`.
+
+    Attributes
+    ----------
+    announced : bool
+        Whether a front end with a plug-in is told of the run, and can show it by its own means.
     """
 
     def __init__(self) -> None:
+        self.announced = False
         self._lock = threading.Lock()
         self._tally = Tally()
         self._workers = Workers()
@@ -69,6 +79,7 @@ class RunModel:
         self._bytes = 0
         self._failure: WorkerFailed | None = None
         self._error: dict[str, Any] | None = None
+        self._stalls: dict[str, str] = {}
         # (time, samples) now and then, for the rate of late.
         self._past: deque[tuple[float, int]] = deque(maxlen=int(WINDOW / _STEP) + 1)
         self._handlers: dict[type[Event], Handler] = {
@@ -86,7 +97,11 @@ class RunModel:
             CommandAccepted: lambda event, time: self._diary.asked(time, event),
             CommandApplied: lambda event, time: self._diary.applied(time, event),
             CommandLapsed: lambda event, time: self._diary.lapsed(time, event),
+            Stalled: self._stalled,
+            StallEnded: self._moves_again,
             StateChanged: self._moved,
+            RunResumed: self._resumed,
+            CheckpointFailed: lambda event, time: self._diary.not_saved(time, event),
             RunFinished: self._end,
         }
 
@@ -170,6 +185,27 @@ class RunModel:
                 buffers.append(lanes)
             return News(state, buffers, cursor)
 
+    def row(self, now: float, facts: Facts) -> State:
+        """Return the run in short: a line of a list, with few points of its loss.
+
+        Parameters
+        ----------
+        now, facts
+            As for `snapshot`.
+        """
+        with self._lock:
+            run = self._run(now, facts)
+            error = self._error["message"] if self._error else None
+            return (
+                run
+                | self._totals(now)
+                | {
+                    "error": error,
+                    "executors": self._workers.executors(self._state, now),
+                    "spark": self._curves.spark(),
+                }
+            )
+
     # -- events, under the lock -------------------------------------------------------
 
     def _since(self, time: float) -> float:
@@ -180,6 +216,13 @@ class RunModel:
         self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
         self._curves.start(event)
         self._past.append((0.0, 0))
+
+    def _resumed(self, event: RunResumed, time: float) -> None:
+        self._epochs, self._partitions = event.epochs, event.partitions
+        self._workers.leave()
+        self._past.clear()
+        self._past.append((time, self._tally.totals().samples))
+        self._diary.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
     def _milestone(self, event: MilestoneCommitted, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
@@ -204,6 +247,14 @@ class RunModel:
         self._partitions = event.partitions
         self._workers.leave()
         self._diary.repartitioned(time, event)
+
+    def _stalled(self, event: Stalled, time: float) -> None:
+        self._stalls[event.cause] = f"{event.message} {event.look}"
+        self._diary.say(time, "warning", self._stalls[event.cause])
+
+    def _moves_again(self, event: StallEnded, time: float) -> None:
+        if self._stalls.pop(event.cause, None) is not None:
+            self._diary.say(time, "info", "What the run waited for has come, or was given up.")
 
     def _moved(self, event: StateChanged, _: float) -> None:
         before, self._state = self._state, str(event.state)
@@ -264,6 +315,7 @@ class RunModel:
             "elapsed": seconds(self._since(until)),
             "partitions": self._partitions,
             "error": self._error,
+            "waits": list(self._stalls.values()),
         }
 
     def _totals(self, now: float) -> State:
@@ -279,6 +331,8 @@ class RunModel:
             "samples_per_second": short(rate),
             "loss": short(totals.loss, 5),
             "staleness_mean": short(totals.staleness_mean, 3),
+            "recent_staleness": short(totals.recent_staleness, 4),
+            "recent_workers": short(totals.recent_workers, 4),
             "bytes": self._bytes,
             "eta": short(left, 3),
         }
@@ -294,6 +348,13 @@ class RunModel:
     def _table(self, now: float) -> list[State]:
         # At the end nobody's age grows any more.
         return self._workers.table(self._ended or now, self._state)
+
+
+def watch(run: Run) -> RunModel:
+    """Give a run a `RunModel` among its sinks, and return it."""
+    model = RunModel()
+    run.add_sink(model)
+    return model
 
 
 def model_of(run: Run) -> RunModel:

@@ -123,6 +123,9 @@ def _facts(news: News) -> list[tuple[str, str]]:
     run, totals = news.state["run"], news.state["totals"]
     samples = totals["samples"]
     each = f", {amount(totals['bytes'] / samples)} per sample" if samples else ""
+    whole = 2 * run["model_bytes"] * totals["milestones"]
+    if whole > 1.05 * totals["bytes"] > 0:
+        each += f", {whole / totals['bytes']:.1f} times less than as they are"
     rate = run["learning_rate"]
     return [
         ("Loss", words(totals["loss"])),
@@ -132,8 +135,11 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Mean staleness", f"{words(totals['staleness_mean'])} versions"),
         ("Exchanged", amount(totals["bytes"]) + each),
         ("Combiner", run["combiner"]),
+        ("Sync mode", run["sync"]),
+        ("Codec", run["codec"]),
         ("Exchange every", f"{run['sync_interval']} batches of {run['batch_size']}"),
         ("Learning rate", "the program's own" if rate is None else words(rate)),
+        *([("Chaos on purpose", "; ".join(run["chaos_log"]))] if run["chaos_log"] else []),
         ("Partitions", str(run["partitions"])),
         ("Program", run["program"]),
         ("Master", run["master"]),

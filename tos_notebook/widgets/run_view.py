@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import threading
 from typing import Any
 from uuid import uuid4
@@ -15,7 +16,12 @@ from .model import model_of
 from .picture import bundle
 from .pump import PUMP, Pump
 
+logger = logging.getLogger(__name__)
+
 WIDGET = "application/vnd.jupyter.widget-view+json"
+
+RUN = "application/vnd.tos-notebook.run+json"
+"""Names a run that trains, for a front end with a plug-in that shows it by its own means."""
 
 
 def view(run: Run) -> RunView:
@@ -65,7 +71,7 @@ class RunView:
         self._control = RunControl()
         self._stream = RunStream(control=self._control)
         self._feed = Feed(model, self._facts, self._stream.send)
-        self._steering = Steering(self._facts, model, self._hello)
+        self._steering = Steering(self._facts, model)
         self._control.on_msg(self._receive)
         self._lock = threading.Lock()
         self._outputs: list[tuple[Any, contextvars.Context]] = []
@@ -130,7 +136,11 @@ class RunView:
         if not live:
             return still
         reference = {"version_major": 2, "version_minor": 0, "model_id": self._stream.model_id}
-        return {WIDGET: reference} | still
+        shown: dict[str, Any] = {WIDGET: reference} | still
+        if not self.model.announced:
+            return shown
+        facts = self._facts()
+        return {RUN: {"run": facts["id"], "number": facts["number"]}} | shown
 
     def _settle(self) -> None:
         """Put the still picture in the place of every view."""
@@ -141,11 +151,12 @@ class RunView:
             context.run(handle.update, still, raw=True)
         self._settled.set()
 
-    def _hello(self) -> None:
-        self._feed.hello()
-        self._pump.add(self)
-
     def _receive(self, widget: Any, content: Any, buffers: object) -> None:
-        answer = self._steering(content)
-        if answer is not None:
-            widget.send(answer)
+        kind = content.get("type") if isinstance(content, dict) else None
+        if kind == "hello":
+            self._feed.hello()
+            self._pump.add(self)
+        elif kind == "command":
+            widget.send(self._steering(content))
+        else:
+            logger.warning("Expected hello or a command from a view, got %.200r.", content)

@@ -140,6 +140,14 @@ class Workers:
         for row in self:
             row.left = True
 
+    def executors(self, run: str, now: float) -> dict[str, int]:
+        """Count executors: those with a worker that was not lost, and all; `run` is its state."""
+        states: dict[tuple[str, str], bool] = {}
+        for row in self:
+            place = row.key[:2]
+            states[place] = states.get(place, False) or row.state(run, now) != "lost"
+        return {"active": sum(states.values()), "total": len(states)}
+
     def _forget_one(self) -> None:
         gone = [row for row in self if row.left or row.rested or not row.tally.connected]
         if not gone:

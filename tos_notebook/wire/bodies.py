@@ -91,6 +91,7 @@ def _lines(value: list[Any]) -> list[str]:
 # Types are compared exactly: to JSON a bool is no integer.
 _RULES: dict[Any, _Rule] = {
     int: _Rule("an integer", (int,)),
+    int | None: _Rule("an integer or null", (type(None), int)),
     str: _Rule("a string", (str,)),
     bool: _Rule("true or false", (bool,)),
     Settings: _Rule("an object", (dict,)),

@@ -40,16 +40,16 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Go on in `epoch` after `steps` committed batches, from `sequence`. Payload: the center.
+    """Go on in `epoch` after `steps` committed batches, from `sequence`.
 
-    With `shared`, payloads of `Joined`, `Push` and `Reply` lie in the worker's segment instead
-    of following the frame.
+    The directive is to wait: the worker loads what it needs, and polls for parameters then. With
+    `shared`, payloads of `Push`, `Reply` and `Proceed` lie in the worker's segment instead of
+    following the frame.
     """
 
     epoch: int
     steps: int
     sequence: int
-    version: int
     last_epoch: int
     settings: Settings
     settings_version: int
@@ -94,7 +94,11 @@ class Push(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What became of a push. Payload: the parameters to adopt, none when superseded."""
+    """What became of a push. Payload: the parameters to adopt.
+
+    There is none when superseded, nor for a worker that must wait: it gets what is newest by then,
+    unless it keeps its own.
+    """
 
     version: int
     settings_version: int
@@ -136,11 +140,27 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """What to do next; `settings` when they changed since the worker's version."""
+    """What to do next; `settings` when they changed since the worker's version.
+
+    `version` is that of the parameters to adopt, which are the payload; None without any.
+    """
 
     directive: Directive
     settings_version: int
     settings: Settings | None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """Average a worker's optimizer slots with the others'. Payload: the slots, if finite."""
+
+    finite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Blended:
+    """Payload: the slots to adopt; none if nobody has sent finite ones yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +176,8 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Push | Finish | Poll | Failed
-Answer = Joined | Rows | Reply | Proceed
+Request = Join | Fetch | Push | Finish | Poll | Failed | Blend
+Answer = Joined | Rows | Reply | Proceed | Blended
 Message = Request | Answer | Refused | Goodbye
 
 KINDS: dict[int, type[Message]] = {
@@ -173,4 +193,6 @@ KINDS: dict[int, type[Message]] = {
     10: Proceed,
     11: Refused,
     12: Goodbye,
+    13: Blend,
+    14: Blended,
 }

@@ -6,18 +6,23 @@ and an iterator of blocks.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from ..chaos.mishap import NOTHING, as_mishap
+from ..codecs.pair import as_codecs
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..errors import (
+    ConfigError,
     ConnectError,
     LocalProtocolError,
     ProtocolError,
@@ -26,10 +31,9 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..params import Array, aligned_empty, is_finite
+from ..params import Array, aligned_empty
 from ..program.spec import Runner
 from ..transport.base import Connection
-from ..transport.shared import Segment
 from ..wire.messages import (
     Directive,
     Failed,
@@ -40,14 +44,18 @@ from ..wire.messages import (
     Poll,
     Proceed,
     Push,
-    Reply,
     Request,
     Rows,
     Settings,
 )
 from .failure import describe
+from .memory import Memory
+from .replica import Replica, expect
+from .slots import Slots
 
 Answer = TypeVar("Answer")
+
+_NUMBERS = re.compile(r"[<>|][biufc]\d{1,2}")
 
 SEARCH = 1.0
 """Seconds for finding the batch that the program refuses."""
@@ -69,6 +77,8 @@ class Plan:
         Rows of one batch.
     columns : int
         Columns to fetch from the server; 0 where Spark brings the rows.
+    slots : {"keep", "reset", "merge"}
+        What becomes of optimizer slots when parameters are adopted.
     """
 
     run: str
@@ -76,6 +86,21 @@ class Plan:
     shuffle: bool
     batch_size: int
     columns: int
+    slots: str = "keep"
+
+
+def refuse() -> None:
+    """Let a process live that others need.
+
+    Raises
+    ------
+    ConfigError
+        Always.
+    """
+    raise ConfigError(
+        "chaos.Kill: expected a worker in a process of its own, as Spark starts them; this one "
+        "trains in a process that others need."
+    )
 
 
 class Worker:
@@ -92,6 +117,13 @@ class Worker:
         Who this worker is.
     clock : callable
         Seconds, for the times in the pushes.
+    folder : Path, optional
+        Where to keep what encoded updates leave out, for later attempts at this partition; by
+        default it ends with this one.
+    sleep : callable
+        Takes seconds; for chaos.
+    kill : callable
+        Ends this process, for chaos; by default it refuses to.
     """
 
     def __init__(
@@ -101,19 +133,23 @@ class Worker:
         plan: Plan,
         join: Join,
         clock: Callable[[], float] = time.perf_counter,
+        folder: Path | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        kill: Callable[[], object] = refuse,
     ) -> None:
         self._connection = connection
         self._runner = runner
         self._plan = plan
         self._join = join
         self._clock = clock
-        # Holds in turn what was adopted, the update, and the reply: one copy of the model,
-        # which the server works on directly where it shares the segment.
-        self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._vectors: list[Array] = []
-        self._tensors: list[Array] = []
+        self._sleep = sleep
+        self._kill = kill
+        self._mishap = NOTHING
+        layout = runner.spec.layout
+        memory = Memory(layout.nbytes, folder, plan.run, join.partition, join.task)
+        self._replica = Replica(connection, layout, memory)
+        self._slots = Slots(connection, runner, plan.slots)
         self._metrics: list[str] = []
-        self._shared = False
         self._settings_version = -1
         self._sync_interval = 1
         self._pushes = "delta"
@@ -137,9 +173,12 @@ class Worker:
         """
         joined = self._open()
         try:
-            self._adopt_settings(joined.settings_version, joined.settings)
-            if self._goes_on(joined.directive):
-                self._train(joined, self._load(blocks))
+            if joined.directive is Directive.WAIT:
+                columns = self._load(blocks)
+                self._runner.load()
+                # With the parameters of now: while this one was loading others have moved them.
+                if self._goes_on(joined.directive):
+                    self._train(joined, columns)
         except (TransportError, ProtocolError, SessionClosed, ConnectError):
             # Not the user's code, and the task's own failure says it all.
             raise
@@ -155,22 +194,16 @@ class Worker:
             raise
 
     def _open(self) -> Joined:
-        layout = self._runner.spec.layout
         self._metrics = [name for name in self._runner.spec.outputs if name != "loss"]
-        with Segment(layout.nbytes) as segment:
-            join = replace(self._join, segment=segment.name, metrics=self._metrics)
-            answer, payload = self._connection.request(join, into=segment.buffer)
-        joined = _expect(Joined, answer, join)
-        if joined.shared == (payload is not None):
-            raise RemoteProtocolError("Expected the parameters either shared or sent with Joined.")
-        self._buffer, self._shared = segment.buffer, joined.shared
-        self._vectors = layout.vectors(self._buffer)
-        self._tensors = list(layout.tensors(self._buffer).values())
-        self._version = joined.version
+        joined = self._replica.join(replace(self._join, metrics=self._metrics))
+        if joined.directive is Directive.GO:
+            raise RemoteProtocolError("Expected to poll for parameters first, was told to train.")
+        self._adopt_settings(joined.settings_version, joined.settings)
         return joined
 
     def _train(self, joined: Joined, columns: Columns) -> None:
         steps, sequence = joined.steps, joined.sequence
+        self._slots.begin()
         for epoch in range(joined.epoch, joined.last_epoch + 1):
             if not self._train_epoch(epoch, columns, steps, sequence):
                 return
@@ -192,6 +225,7 @@ class Worker:
             )
             if not self._goes_on(directive):
                 return False
+            self._follow()
             steps += count
             sequence += 1
         finished = self._ask(Finish(epoch, rows, batches), Proceed)
@@ -213,12 +247,13 @@ class Worker:
     ) -> Directive:
         began = self._clock()
         try:
-            trained = self._runner.train(self._vectors, batch, self._plan.batch_size)
+            trained = self._runner.train(self._replica.vectors, batch, self._plan.batch_size)
         except Exception:
             self._failed_at = epoch, self._failing_batches(first, batch)
             raise
+        self._suffer(self._clock() - began)
         computed = self._clock()
-        finite = self._write_update(trained.parameters)
+        finite = self._replica.write(trained.parameters, self._pushes)
         push = Push(
             epoch=epoch,
             sequence=sequence,
@@ -234,7 +269,7 @@ class Worker:
             metrics=tuple(trained.values[name] for name in self._metrics),
         )
         self._waited = 0.0
-        reply = self._exchange(push, meanwhile)
+        reply = self._replica.push(push, self._join.partition, meanwhile)
         self._exchanged = self._clock() - computed
         if reply.status == "superseded":
             raise LocalProtocolError(
@@ -244,6 +279,21 @@ class Worker:
         self._version = reply.version
         self._adopt_settings(reply.settings_version, reply.settings)
         return reply.directive
+
+    def _follow(self) -> None:
+        """Let the optimizer's slots follow the parameters; part of the exchange."""
+        if self._plan.slots != "keep":
+            began = self._clock()
+            self._slots.follow()
+            self._exchanged += self._clock() - began
+
+    def _suffer(self, busy: float) -> None:
+        """Let happen what chaos has for this milestone, after computing for `busy` seconds."""
+        delay = self._mishap.delay(busy)
+        if delay > 0:
+            self._sleep(delay)
+        if self._mishap.kill:
+            self._kill()
 
     def _steps(self, batch: Columns) -> int:
         return -(-len(batch[0]) // self._plan.batch_size)
@@ -260,41 +310,34 @@ class Worker:
                 break
             alone = tuple(column[number * size : (number + 1) * size] for column in batch)
             try:
-                self._runner.train(self._vectors, alone, size)
+                self._runner.train(self._replica.vectors, alone, size)
             except Exception:
                 return [first + number] * 2
         return [first, first + count - 1]
-
-    def _exchange(self, push: Push, meanwhile: Callable[[], object]) -> Reply:
-        buffer = None if self._shared else self._buffer
-        answer, _ = self._connection.request(push, buffer, buffer, meanwhile)
-        return _expect(Reply, answer, push)
-
-    def _write_update(self, new: Iterable[Array]) -> bool:
-        """Write what to push where the adopted parameters were; return whether it is finite."""
-        finite = True
-        for adopted, trained in zip(self._tensors, new, strict=True):
-            if self._pushes == "delta":
-                np.subtract(trained, adopted, out=adopted)
-            else:
-                np.copyto(adopted, trained)
-            finite = finite and is_finite(adopted)
-        return finite
 
     def _goes_on(self, directive: Directive) -> bool:
         """Wait as long as told to; return whether to train on."""
         began = self._clock()
         while directive is Directive.WAIT:
-            answer = self._ask(Poll(self._settings_version), Proceed)
+            answer = self._poll()
             self._adopt_settings(answer.settings_version, answer.settings)
             directive = answer.directive
         self._waited += self._clock() - began
         return directive is Directive.GO
 
+    def _poll(self) -> Proceed:
+        proceed = self._replica.poll(Poll(self._settings_version))
+        if proceed.version is not None:
+            self._version = proceed.version
+        return proceed
+
     def _adopt_settings(self, version: int, settings: Settings | None) -> None:
-        self._settings_version = version
-        if settings is None:
+        # Chaos is told for one milestone at a time.
+        self._mishap = as_mishap(settings)
+        known, self._settings_version = self._settings_version, version
+        if settings is None or version == known:
             return
+        self._replica.use(as_codecs(str(settings["codec"])))
         self._sync_interval = int(settings["sync_interval"])
         self._pushes = str(settings["pushes"])
         if settings.get("learning_rate") is not None:
@@ -303,26 +346,34 @@ class Worker:
     def _load(self, blocks: Iterable[Columns]) -> Columns:
         if not self._plan.columns:
             return concatenate(list(blocks))
-        return tuple(self._fetch(index) for index in range(self._plan.columns))
-
-    def _fetch(self, index: int) -> Array:
-        answer, payload = self._connection.request(Fetch(index))
-        rows = _expect(Rows, answer, Fetch(index))
-        raw = np.frombuffer(b"" if payload is None else payload, np.uint8)
-        return cast(Array, raw.view(rows.dtype).reshape(rows.shape))
+        return tuple(fetch(self._connection, index) for index in range(self._plan.columns))
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
         answer, _ = self._connection.request(message)
-        return _expect(expected, answer, message)
+        return expect(expected, answer, message)
 
 
-def _expect(expected: type[Answer], answer: object, message: Request) -> Answer:
-    if not isinstance(answer, expected):
+def fetch(connection: Connection, index: int) -> Array:
+    """Return one column of the partition's rows, which the server has.
+
+    Raises
+    ------
+    RemoteProtocolError
+        What came is no column.
+    """
+    answer, payload = connection.request(Fetch(index))
+    rows = expect(Rows, answer, Fetch(index))
+    raw = np.frombuffer(b"" if payload is None else payload, np.uint8)
+    try:
+        # To numpy a dtype's text is a language of its own.
+        if not _NUMBERS.fullmatch(rows.dtype):
+            raise ValueError("not a dtype of numbers")
+        return cast(Array, raw.view(rows.dtype).reshape(rows.shape))
+    except (TypeError, ValueError) as error:
         raise RemoteProtocolError(
-            f"Expected {expected.__name__} in answer to {type(message).__name__}, "
-            f"got {type(answer).__name__}."
-        )
-    return answer
+            f"Column {index}: expected {rows.shape} values of {rows.dtype[:80]!r}, "
+            f"got {raw.nbytes} bytes: {error}."
+        ) from error
 
 
 class _Feed:

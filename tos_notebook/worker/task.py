@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cluster.storage import fetch
+from ..cluster.storage import executor_folder, fetch
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..params import Array
-from ..program.spec import ProgramSpec, Runner, Trained, read_spec
+from ..program.spec import Buffer, ProgramSpec, Runner, Trained, read_spec
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
@@ -30,6 +31,8 @@ class Task:
         The server's contact address.
     secret : Secret
         The session's.
+    fingerprint : bytes or None
+        Of the server's certificate; None where it is on this host and speaks no TLS.
     program : str
         Name of the published program file.
     cores : int
@@ -40,6 +43,7 @@ class Task:
     host: str
     port: int
     secret: Secret
+    fingerprint: bytes | None
     program: str
     cores: int
     plan: Plan
@@ -49,16 +53,18 @@ class Task:
         connection = self._connect()
         try:
             runner = _runner(self.program, self.plan.run, self.cores)
-            Worker(connection, runner, self.plan, self._join(partition)).run(blocks)
+            join = self._join(partition)
+            folder = executor_folder()
+            Worker(connection, runner, self.plan, join, folder=folder, kill=_die).run(blocks)
         finally:
             connection.close()
         yield partition
 
     def _connect(self) -> Connection:
-        from ..transport.tcp import connect_tcp
+        from ..transport.dial import connect_tcp
 
         try:
-            return connect_tcp(self.host, self.port, self.secret)
+            return connect_tcp(self.host, self.port, self.secret, self.fingerprint)
         except TransportError as error:
             raise ClusterUnreachable(
                 f"Executor host {socket.gethostname()} cannot reach the parameter server: {error}"
@@ -80,6 +86,14 @@ class Task:
             segment="",
             metrics=[],
         )
+
+
+def _die() -> None:
+    """End this process as the system does that runs out of memory: without a last word.
+
+    A task has joined by then, so that it is a process that Spark has started for tasks only.
+    """
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class LateRunner:
@@ -105,6 +119,10 @@ class LateRunner:
             self._loaded = self._load()
         return self._loaded
 
+    def load(self) -> None:
+        """See `Runner.load`."""
+        self._runner().load()
+
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
         return self._runner().train(vectors, columns, batch_size)
@@ -116,6 +134,20 @@ class LateRunner:
     def reset(self) -> None:
         """See `Runner.reset`."""
         self._runner().reset()
+
+    def read_slots(self, out: Buffer) -> None:
+        """See `Runner.read_slots`."""
+        self._runner().read_slots(out)
+
+    def write_slots(self, vector: Buffer) -> None:
+        """See `Runner.write_slots`."""
+        self._runner().write_slots(vector)
+
+    def reset_slots(self) -> None:
+        """See `Runner.reset_slots`."""
+        # What is not loaded yet has its captured values.
+        if self._loaded is not None:
+            self._loaded.reset_slots()
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

@@ -1,0 +1,1 @@
+"""Published results, reproduced with the project's own server and workers."""

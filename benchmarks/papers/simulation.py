@@ -1,0 +1,156 @@
+"""A run of many workers in one process: the real server, wire, worker loop and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.combiners.base import Combiner
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.blocks import Columns
+from tos_notebook.events import Event, MilestoneCommitted
+from tos_notebook.params import Layout
+from tos_notebook.program.spec import Runner
+from tos_notebook.ps.store import Store
+from tos_notebook.server import WorkerHandler
+from tos_notebook.settings import Settings
+from tos_notebook.training import Training
+from tos_notebook.transport.inproc import InprocListener, connect_inproc
+from tos_notebook.wire.messages import Join
+from tos_notebook.worker.loop import Plan, Worker
+
+from .turns import Gated, Turns
+
+RUN = "papers"
+
+
+class Simulation:
+    """One run, whose workers are of this process; a context manager that ends it.
+
+    Parameters
+    ----------
+    layout : Layout
+    initial : ndarray, shape (layout.nbytes,), uint8
+        The first parameters.
+    combiner : Combiner
+    sync_interval : int
+        Batches between two pushes.
+    batch_size : int
+    seed : int
+        Of the order of each worker's rows.
+    learning_rate : float, optional
+        Set in every runner; by default they keep their own.
+
+    Attributes
+    ----------
+    pushes : list of MilestoneCommitted
+        In the order in which they were merged.
+    steps : int
+        Batches of all pushes.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        initial: npt.NDArray[np.uint8],
+        combiner: Combiner,
+        sync_interval: int,
+        batch_size: int,
+        seed: int,
+        learning_rate: float | None = None,
+    ) -> None:
+        self.pushes: list[MilestoneCommitted] = []
+        self.steps = 0
+        self.store = Store(layout, initial, combiner)
+        self._plan = Plan(RUN, seed, True, batch_size, 0)
+        self._tasks = 0
+        self._training = Training(
+            RUN,
+            self.store,
+            Settings(combiner, sync_interval, learning_rate=learning_rate),
+            publish=self._note,
+            locate=lambda task: ("driver", "here"),
+            on_failure=lambda: None,
+        )
+        self._listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        self._listener.start()
+
+    def training(self) -> Training:
+        """Return the run, as `WorkerHandler` asks a server for it."""
+        return self._training
+
+    def work(
+        self,
+        runners: Sequence[Runner],
+        rows: Sequence[Columns],
+        epochs: tuple[int, int],
+        order: Iterator[int],
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Let workers train their rows, as one leg of the run, until all have.
+
+        All join, and train up to their first push, before the first of them pushes.
+
+        Parameters
+        ----------
+        runners : sequence of Runner
+            One for each worker; the same one only where it keeps nothing from call to call.
+        rows : sequence of Columns
+            Likewise.
+        epochs : tuple of int
+            The first and the last, each over all of a worker's rows.
+        order : iterator of int
+            Which worker pushes next. Turns of those that are done are left out.
+        enough : callable
+            Asked after each turn; once it is true, no further push is merged.
+        """
+        workers = len(runners)
+        self._training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), *epochs)
+        turns = [
+            Turns(partial(self._worker, number, runner, columns))
+            for number, (runner, columns) in enumerate(zip(runners, rows, strict=True))
+        ]
+        _take_each(turns)
+        while not enough() and not all(turn.done for turn in turns):
+            turns[next(order)].take()
+        if not all(turn.done for turn in turns):
+            self._training.settle()
+            _take_each(turns)
+        if self._training.error is not None:
+            raise self._training.error
+
+    def _worker(
+        self, partition: int, runner: Runner, rows: Columns, wait: Callable[[], None]
+    ) -> None:
+        self._tasks += 1
+        join = Join(RUN, partition, 0, self._tasks, "here", partition, segment="", metrics=[])
+        connection = Gated(connect_inproc(self._listener), wait)
+        try:
+            Worker(connection, runner, self._plan, join).run([rows])
+        finally:
+            connection.close()
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, MilestoneCommitted):
+            self.pushes.append(event)
+            self.steps += event.steps
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+
+
+def _take_each(turns: Iterable[Turns]) -> None:
+    for turn in turns:
+        turn.take()

@@ -1,0 +1,172 @@
+"""What becomes of Adam's slots at an exchange: accuracy by policy, and what it costs.
+
+Workers in threads of this process, with the real server and the real program.
+
+python -m benchmarks.slots [--quick]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+from tos_notebook.combiners import as_combiner
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.blocks import describe
+from tos_notebook.program.base import Program
+from tos_notebook.ps.slots import SlotMean
+from tos_notebook.ps.store import Store
+from tos_notebook.server import WorkerHandler
+from tos_notebook.settings import Settings, default_combiner
+from tos_notebook.sync import as_sync
+from tos_notebook.training import Training
+from tos_notebook.transport.inproc import InprocListener, connect_inproc
+from tos_notebook.wire.messages import Join
+from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.slots import POLICIES
+
+from .data import Labelled, mnist
+from .harness import Row, milliseconds, program
+from .models import TWO_NN, network
+
+EPOCHS, SYNC_INTERVAL, BATCH_SIZE = 2, 10, 100
+SYNCS = ("asp", "bsp")
+TIMES = 200
+"""Repetitions of what is timed."""
+
+
+def captured(seed: int) -> Program:
+    """Return the 2NN with Adam."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    return tos.capture(network(TWO_NN, optimizer="Adam", metrics=["accuracy"]))
+
+
+def runners(archive: Path, count: int) -> list[Any]:
+    """Load a program several times."""
+    from tos_notebook.program.runner import TensorFlowRunner, configure_threads
+
+    configure_threads(1)
+    return [TensorFlowRunner(archive) for _ in range(count)]
+
+
+class Served:
+    """A run behind a listener of this process.
+
+    Parameters
+    ----------
+    training : Training
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self.listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        self.listener.start()
+
+    def training(self) -> Training:
+        """Return the run, as `WorkerHandler` asks a server for it."""
+        return self._training
+
+
+def train(
+    model: Program, loaded: Sequence[Any], data: Labelled, sync: str, policy: str, seed: int
+) -> np.ndarray[Any, Any]:
+    """Train with a worker for each runner; return the parameters, packed."""
+    workers, mode = len(loaded), as_sync(sync)
+    combiner = as_combiner(default_combiner(mode))
+    assert model.slots is not None
+    training = Training(
+        "slots",
+        Store(model.layout, model.read(), combiner),
+        Settings(combiner, SYNC_INTERVAL, mode),
+        publish=lambda event: None,
+        locate=lambda task: ("driver", "here"),
+        on_failure=lambda: None,
+        slots=SlotMean(model.slots) if policy == "merge" else None,
+    )
+    training.begin_leg(ArraySource(data, workers), 0, EPOCHS - 1)
+    served = Served(training)
+    plan = Plan("slots", seed, True, BATCH_SIZE, len(data), policy)
+
+    def work(number: int, runner: Any) -> None:
+        runner.reset()
+        connection = connect_inproc(served.listener)
+        try:
+            join = Join("slots", number, 0, number, "here", number, segment="", metrics=[])
+            Worker(connection, runner, plan, join).run([])
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(loaded)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    served.listener.close()
+    if training.error is not None:
+        raise training.error
+    return training.store.read()[0]
+
+
+def cost(model: Program, runner: Any) -> Row:
+    """Measure what a worker does with its slots at an exchange."""
+    assert model.slots is not None
+    vector = model.slots.allocate()
+
+    def seconds(call: Any, *arguments: Any) -> float:
+        took = []
+        for _ in range(TIMES):
+            began = perf_counter()
+            call(*arguments)
+            took.append(perf_counter() - began)
+        return median(took)
+
+    read = seconds(runner.read_slots, vector)
+    written = seconds(runner.write_slots, vector)
+    reset = seconds(runner.reset_slots)
+    blended = seconds(SlotMean(model.slots).blend, vector, 4)
+    parts = {
+        "read, write": f"{milliseconds(read)}, {milliseconds(written)}",
+        "reset": milliseconds(reset),
+        "the server's blend": milliseconds(blended),
+        "size": f"{model.slots.size:,} values in {len(model.slots)} tensors",
+    }
+    return Row(
+        "2NN: a worker reads and writes Adam's slots", 1e3 * (read + written), "ms", "", parts
+    )
+
+
+def run(quick: bool) -> list[Row]:
+    """Train with each policy, sync mode, number of workers and seed, one after the other."""
+    data, (x_test, y_test) = mnist()
+    seeds = range(1 if quick else 2)
+    models = [captured(seed) for seed in seeds]
+    archive = models[0].export([(c.dtype, c.shape) for c in describe(data)])
+    loaded = runners(archive, 4 if quick else 10)
+    rows = [cost(models[0], loaded[0])]
+    first = [model.read() for model in models]
+    for sync in SYNCS:
+        for workers in (4,) if quick else (4, 10):
+            for policy in POLICIES:
+                found = []
+                for seed, model, initial in zip(seeds, models, first, strict=True):
+                    model.write(initial)
+                    trained = train(model, loaded[:workers], data, sync, policy, seed)
+                    model.write(trained)
+                    found.append(model.evaluate([x_test, y_test], 1000)["accuracy"])
+                name = f"{sync}, {default_combiner(as_sync(sync))}, {workers} workers: {policy}"
+                parts = {"seeds": " ".join(f"{accuracy:.4f}" for accuracy in found)}
+                rows.append(Row(name, mean(found), "", "", parts))
+    return rows
+
+
+if __name__ == "__main__":
+    program(run, __doc__)

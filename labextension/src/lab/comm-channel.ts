@@ -1,0 +1,76 @@
+/** One view's share of a kernel's comms. */
+
+import { UUID } from "@lumino/coreutils";
+
+import type { Listener } from "../view/channel";
+import type { StreamMessage } from "../view/model";
+import type { RunChannel } from "./kernels";
+import type { KernelLink } from "./link";
+
+export class CommChannel implements RunChannel {
+  private readonly view = UUID.uuid4();
+  private listener: Listener | null = null;
+  private seconds = 0;
+  private closed = false;
+  /** What has come before anybody listens; null unless it was watched ahead. */
+  private early: [StreamMessage, readonly DataView[]][] | null = null;
+
+  constructor(
+    private readonly link: KernelLink,
+    private readonly run: string,
+    private readonly all: Map<string, CommChannel>,
+  ) {}
+
+  /** Ask for a snapshot before anybody listens: with the first words to the kernel. */
+  ahead(): void {
+    this.early = [];
+    this.all.set(this.view, this);
+    // Unless the comms are about to be opened: then the link says it with the first words.
+    this.watch();
+  }
+
+  async open(listener: Listener): Promise<void> {
+    this.listener = listener;
+    await this.link.expect();
+    // It may have been closed in the meantime.
+    if (!this.closed) this.all.set(this.view, this);
+  }
+
+  hello(): void {
+    const { listener, early } = this;
+    if (listener === null || early === null) {
+      this.watch();
+      return;
+    }
+    // The snapshot was asked for ahead, and has come or is on its way.
+    this.early = null;
+    for (const message of early) listener.message(...message);
+  }
+
+  private watch(): void {
+    this.link.send({ type: "watch", view: this.view, run: this.run, seconds: this.seconds });
+  }
+
+  command(id: number, command: string, arguments_: Record<string, unknown>): void {
+    void this.link.command(this.run, command, arguments_).then((answer) => {
+      this.listener?.answer(id, answer);
+    });
+  }
+
+  pace(seconds: number): void {
+    if (seconds === this.seconds) return;
+    this.seconds = seconds;
+    if (this.all.has(this.view)) this.link.send({ type: "pace", view: this.view, seconds });
+  }
+
+  receive(content: StreamMessage, buffers: readonly DataView[]): void {
+    if (this.early === null) this.listener?.message(content, buffers);
+    else this.early.push([content, buffers]);
+  }
+
+  close(): void {
+    this.closed = true;
+    this.listener = null;
+    if (this.all.delete(this.view)) this.link.send({ type: "unwatch", view: this.view });
+  }
+}

@@ -1,0 +1,145 @@
+/** The plug-in: what it needs of JupyterLab or Jupyter Notebook, and what it adds. */
+
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin,
+} from "@jupyterlab/application";
+import { ICommandPalette } from "@jupyterlab/apputils";
+import { IConsoleTracker } from "@jupyterlab/console";
+import { ILauncher } from "@jupyterlab/launcher";
+import type { INotebookContent } from "@jupyterlab/nbformat";
+import { INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
+import { ISettingRegistry } from "@jupyterlab/settingregistry";
+import { IStatusBar } from "@jupyterlab/statusbar";
+import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab/translation";
+
+import { setTranslation } from "../view/text";
+import { CellMarks } from "./cell-marks";
+import { addCommands, COMMANDS } from "./commands";
+import { type Document, Hub } from "./hub";
+import type { Kernel } from "./kernels";
+import { addLauncher } from "./launcher";
+import { Notifier } from "./notify";
+import { Panel } from "./panel";
+import { RUN_MIME } from "./protocol";
+import { RunOutput } from "./run-output";
+import { RunTabs } from "./run-tabs";
+import { SavedPictures } from "./saved-pictures";
+import { SettingsModel } from "./settings";
+import { sparkUi } from "./spark-ui";
+import { StatusItem } from "./status-item";
+import { Visits } from "./visits";
+import first from "../../../notebooks/00_first_steps.ipynb";
+
+const ID = "tos-notebook:plugin";
+/** Before that of ipywidgets, -10: ours is restored faster, and can write into the notebook. */
+const RANK = -20;
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: ID,
+  description: "Shows and steers the training of TensorFlow models on Spark.",
+  autoStart: true,
+  optional: [
+    INotebookTracker,
+    IConsoleTracker,
+    ITranslator,
+    ISettingRegistry,
+    ICommandPalette,
+    IStatusBar,
+    ILayoutRestorer,
+    ILauncher,
+  ],
+  activate: async (
+    app: JupyterFrontEnd,
+    notebooks: INotebookTracker | null,
+    consoles: IConsoleTracker | null,
+    translator: ITranslator | null,
+    registry: ISettingRegistry | null,
+    palette: ICommandPalette | null,
+    statusBar: IStatusBar | null,
+    restorer: ILayoutRestorer | null,
+    launcher: ILauncher | null,
+  ) => {
+    const trans = (translator ?? nullTranslator).load("tos_notebook");
+    setTranslation(trans);
+    const hub = new Hub(app.shell, notebooks, consoles);
+    const settings = await SettingsModel.load(registry, ID);
+    // What the layout opens again is not to be visited.
+    void app.restored.then(() => new Visits(app.serviceManager, hub));
+    const tabs = new RunTabs(app, hub, trans, settings);
+    showInCells(app, hub, settings);
+    const panel = addPanel(app, hub, trans, tabs, restorer);
+    const notifier = new Notifier(hub, settings, trans, tabs.open);
+    addCommands(app, hub, {
+      ...{ palette, notebooks, trans, openRun: tabs.open },
+      openPanel: () => {
+        app.shell.activateById(panel.id);
+      },
+      onInterest: () => {
+        notifier.askPermission();
+      },
+    });
+    addLauncher(app, launcher, trans, palette, first as INotebookContent);
+    if (notebooks) {
+      new CellMarks(hub, notebooks, trans);
+      new SavedPictures(hub, notebooks);
+    }
+    if (statusBar) addStatus(app, statusBar, hub, trans);
+    if (restorer) tabs.restore(restorer);
+  },
+};
+
+/** Let the outputs of runs that train be shown by us, from the first one that is drawn. */
+function showInCells(app: JupyterFrontEnd, hub: Hub, settings: SettingsModel): void {
+  app.docRegistry.addWidgetExtension("Notebook", {
+    createNew: (panel: NotebookPanel) => {
+      hub.add(panel);
+      const { rendermime } = panel.content;
+      const createRenderer = (): RunOutput =>
+        new RunOutput(() => hub.of(panel.sessionContext), rendermime, settings);
+      rendermime.addFactory({ safe: true, mimeTypes: [RUN_MIME], createRenderer }, RANK);
+    },
+  });
+}
+
+function addPanel(
+  app: JupyterFrontEnd,
+  hub: Hub,
+  trans: TranslationBundle,
+  tabs: RunTabs,
+  restorer: ILayoutRestorer | null,
+): Panel {
+  const ui = sparkUi(app.serviceManager.serverSettings);
+  const openDocument = ({ context, path }: Kernel): void => {
+    const open = [...app.shell.widgets("main")].find(
+      (widget) => context !== null && (widget as Partial<Document>).sessionContext === context,
+    );
+    if (open) app.shell.activateById(open.id);
+    else void app.commands.execute("docmanager:open", { path });
+  };
+  const context = { trans, openRun: tabs.open, openDocument, sparkUi: ui };
+  const panel = new Panel(hub, context, (seen) => {
+    hub.inSight = seen;
+  });
+  app.shell.add(panel, "left", { rank: 600 });
+  restorer?.add(panel, panel.id);
+  return panel;
+}
+
+function addStatus(
+  app: JupyterFrontEnd,
+  statusBar: IStatusBar,
+  hub: Hub,
+  trans: TranslationBundle,
+): void {
+  const item = new StatusItem(hub, trans, ({ path }, { id }) => {
+    void app.commands.execute(COMMANDS.jumpToCell, { path, run: id });
+  });
+  const { isActive, activeStateChanged } = item;
+  statusBar.registerStatusItem("tos-notebook:status", {
+    ...{ item, isActive, activeStateChanged, align: "left", rank: 10 },
+  });
+}
+
+export default plugin;

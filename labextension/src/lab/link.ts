@@ -1,0 +1,272 @@
+/** The comms to one document's kernel: opened, kept and opened anew. */
+
+import type { ISessionContext } from "@jupyterlab/apputils";
+import type { Kernel as Services, Session } from "@jupyterlab/services";
+import { UUID } from "@lumino/coreutils";
+import { type ISignal, Signal } from "@lumino/signaling";
+
+import type { StreamMessage } from "../view/model";
+import type { Answer } from "../view/requests";
+import { CommChannel } from "./comm-channel";
+import { Comms, type Content, GONE } from "./comms";
+import type { Kernel, LinkState } from "./kernels";
+import { Overview } from "./overview";
+import type { Bundle, OverviewMessage } from "./protocol";
+import { hasComms, hasSubshells, isPython } from "./subshell";
+
+/** The comm that a kernel opens to say that it has the targets that we open. */
+const KERNEL = "tos.kernel";
+
+const ENDS = new Set(["restarting", "autorestarting", "terminating", "dead"]);
+
+type KernelChange = Session.ISessionConnection.IKernelChangedArgs;
+
+export class KernelLink implements Kernel {
+  readonly overview = new Overview();
+  private readonly page = UUID.uuid4();
+  private readonly changes = new Signal<this, void>(this);
+  private readonly channels = new Map<string, CommChannel>();
+  private readonly waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  private now: LinkState = "closed";
+  private session: ISessionContext | null = null;
+  private place: { path: string; name: string };
+  private comms: Comms | null = null;
+  private kernel: Services.IKernelConnection | null = null;
+  private meeting: { kernel: Services.IKernelConnection; done: Promise<void> } | null = null;
+  /** Our own connection, while the document is closed. */
+  private guest: Services.IKernelConnection | null = null;
+  private seconds = 1;
+
+  /** The document need not be open yet. */
+  constructor(path: string) {
+    this.place = { path, name: path.split("/").at(-1) ?? path };
+  }
+
+  get context(): ISessionContext | null {
+    return this.session;
+  }
+
+  get path(): string {
+    return this.session?.path ?? this.place.path;
+  }
+
+  get name(): string {
+    return this.session?.name ?? this.place.name;
+  }
+
+  get state(): LinkState {
+    return this.now;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this.changes;
+  }
+
+  /** Whether anything is known of the kernel now. */
+  get present(): boolean {
+    return this.session !== null || this.guest !== null;
+  }
+
+  /** The document was opened, perhaps not for the first time. */
+  attach(context: ISessionContext): void {
+    this.endVisit();
+    this.session = context;
+    context.kernelChanged.connect(this.onKernel);
+    context.statusChanged.connect(this.onStatus);
+    context.connectionStatusChanged.connect(this.onConnection);
+    this.become(this.overview.runs.length > 0 ? "lost" : "absent");
+    void context.ready.then(() => this.meet());
+  }
+
+  /** The document was closed. */
+  detach(): void {
+    const { session } = this;
+    if (session === null) return;
+    this.place = { path: session.path, name: session.name };
+    session.kernelChanged.disconnect(this.onKernel);
+    session.statusChanged.disconnect(this.onStatus);
+    session.connectionStatusChanged.disconnect(this.onConnection);
+    this.session = this.kernel = null;
+    this.drop();
+    this.become("closed");
+  }
+
+  /** The document is closed, but its kernel runs: follow it over a connection of our own. */
+  async visit(kernel: Services.IKernelConnection): Promise<boolean> {
+    this.guest = kernel;
+    kernel.statusChanged.connect(this.onGuest);
+    kernel.connectionStatusChanged.connect(this.onConnection);
+    await this.meet();
+    // It may be somebody else's by now.
+    if (this.guest !== kernel) return true;
+    if (this.comms === null) this.endVisit();
+    return this.comms !== null;
+  }
+
+  private endVisit(): void {
+    const { guest } = this;
+    if (guest === null) return;
+    this.guest = this.kernel = null;
+    this.drop();
+    guest.statusChanged.disconnect(this.onGuest);
+    guest.connectionStatusChanged.disconnect(this.onConnection);
+    guest.dispose();
+    if (this.now !== "closed") this.become("closed");
+  }
+
+  /** Resolves once the comms are open and the runs known; rejects if the kernel has none of ours. */
+  expect(): Promise<void> {
+    if (this.now === "open") return Promise.resolve();
+    // While the document is closed, or has no kernel, whoever waits does so until it has one.
+    void this.session?.ready.then(() => this.meet());
+    return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+  }
+
+  /** Seconds between two overviews at least. */
+  pace(seconds: number): void {
+    if (seconds === this.seconds) return;
+    this.seconds = seconds;
+    this.send({ type: "pace", seconds });
+  }
+
+  async command(run: string, command: string, arguments_: Content = {}): Promise<Answer> {
+    const answer = await this.ask({ type: "command", run, command, arguments: arguments_ });
+    return { ok: answer.ok === true, text: typeof answer.text === "string" ? answer.text : "" };
+  }
+
+  async picture(run: string): Promise<Bundle | null> {
+    const answer = await this.ask({ type: "picture", run });
+    return answer.ok === true ? (answer.bundle as Bundle) : null;
+  }
+
+  channel(run: string): CommChannel {
+    return new CommChannel(this, run, this.channels);
+  }
+
+  /** Say something on the control comm, if it is open. */
+  send(content: Content): void {
+    this.comms?.send(content);
+  }
+
+  private async ask(content: Content): Promise<Content> {
+    return (await this.comms?.ask(content)) ?? GONE;
+  }
+
+  // -- the kernel's life --------------------------------------------------------------
+
+  private readonly onKernel = (_: ISessionContext, { oldValue }: KernelChange): void => {
+    // The first one is what whoever waits has waited for.
+    if (oldValue) this.leave();
+    void this.meet();
+  };
+
+  private readonly onStatus = (_: ISessionContext, status: Services.Status): void => {
+    if (ENDS.has(status)) this.leave();
+  };
+
+  private readonly onGuest = (_: unknown, status: Services.Status): void => {
+    if (ENDS.has(status)) this.endVisit();
+  };
+
+  private readonly onConnection = (_: unknown, status: Services.ConnectionStatus): void => {
+    if (status !== "connected") return;
+    // What was said meanwhile may be lost, and the kernel may have given us up.
+    const again = this.comms !== null;
+    this.drop();
+    void (again ? this.open() : this.meet());
+  };
+
+  /** The kernel is another one, or about to be. */
+  private leave(): void {
+    this.endVisit();
+    this.drop();
+    this.refuse("The kernel was restarted.");
+    if (this.session === null) return;
+    this.become(this.overview.runs.length > 0 ? "lost" : "absent");
+  }
+
+  /** Find out whether the kernel has what we look for; several may ask while it is being found. */
+  private meet(): Promise<void> {
+    const kernel = this.session?.session?.kernel ?? this.guest;
+    if (kernel === null) return Promise.resolve();
+    if (this.meeting?.kernel !== kernel) {
+      const meeting = { kernel, done: this.look(kernel) };
+      this.meeting = meeting;
+      void meeting.done.then(() => {
+        if (this.meeting === meeting) this.meeting = null;
+      });
+    }
+    return this.meeting.done;
+  }
+
+  private async look(kernel: Services.IKernelConnection): Promise<void> {
+    if (kernel !== this.kernel) {
+      this.kernel = kernel;
+      kernel.registerCommTarget(KERNEL, () => void this.open());
+    }
+    const ours = await isPython(kernel);
+    // Asked at once: in a page that is loaded anew, every answer is waited for.
+    const able = ours ? hasSubshells(kernel) : undefined;
+    const found = ours && (await hasComms(kernel, KERNEL));
+    if (kernel !== this.kernel || this.comms !== null) return;
+    if (found) await this.open(able);
+    else this.refuse("This kernel has no such run.");
+  }
+
+  private async open(able?: Promise<boolean>): Promise<void> {
+    const { kernel } = this;
+    if (kernel === null || this.comms !== null) return;
+    const comms = new Comms(kernel, this.page, { heard: this.heard, closed: this.closed });
+    this.comms = comms;
+    this.become("opening");
+    if (await comms.open(able ?? hasSubshells(kernel))) this.begin();
+  }
+
+  /** Say what we want to hear, before the first word has come. */
+  private begin(): void {
+    if (this.seconds !== 1) this.send({ type: "pace", seconds: this.seconds });
+    // Views that were there before the comms were opened anew go on.
+    for (const channel of this.channels.values()) channel.hello();
+  }
+
+  private readonly closed = (): void => {
+    // A kernel that does not know us refuses; one that gave us up may be asked again.
+    const again = this.now === "open";
+    this.drop();
+    if (again) void this.open();
+    else this.leave();
+  };
+
+  private drop(): void {
+    const { comms } = this;
+    this.comms = this.meeting = null;
+    comms?.dispose();
+  }
+
+  private become(state: LinkState): void {
+    this.now = state;
+    if (state === "open") {
+      for (const { resolve } of this.waiting.splice(0)) resolve();
+    }
+    this.changes.emit();
+  }
+
+  private refuse(why: string): void {
+    for (const { reject } of this.waiting.splice(0)) reject(new Error(why));
+  }
+
+  // -- what it says -------------------------------------------------------------------
+
+  private readonly heard = (content: Content, buffers: readonly DataView[]): void => {
+    if (content.type !== "overview") {
+      const message = content as unknown as StreamMessage;
+      this.channels.get(String(content.view))?.receive(message, buffers);
+    } else if (!this.overview.apply(content as unknown as OverviewMessage)) {
+      this.send({ type: "hello" });
+    } else if (this.now === "opening") {
+      this.become("open");
+    } else {
+      this.changes.emit();
+    }
+  };
+}

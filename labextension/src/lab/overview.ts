@@ -1,0 +1,38 @@
+/** The runs of one kernel and its cluster, kept up to date message by message. No DOM. */
+
+import type { Cluster, OverviewMessage, RunRow } from "./protocol";
+import { hasEnded } from "../view/model";
+
+export class Overview {
+  cluster: Cluster | null = null;
+  private readonly rows = new Map<string, RunRow>();
+  private seq = -1;
+
+  /** Oldest first. */
+  get runs(): RunRow[] {
+    return [...this.rows.values()].sort((a, b) => a.number - b.number);
+  }
+
+  get active(): RunRow[] {
+    return this.runs.filter(({ state }) => !hasEnded(state));
+  }
+
+  /** The one that commands act on: the newest active, else the newest. */
+  get current(): RunRow | null {
+    return this.active.at(-1) ?? this.runs.at(-1) ?? null;
+  }
+
+  run(id: string): RunRow | null {
+    return this.rows.get(id) ?? null;
+  }
+
+  /** Take one message; false if others before it were lost. */
+  apply(message: OverviewMessage): boolean {
+    if (!message.whole && message.seq !== this.seq + 1) return false;
+    if (message.whole) this.rows.clear();
+    this.seq = message.seq;
+    this.cluster = message.cluster;
+    for (const row of message.runs) this.rows.set(row.id, row);
+    return true;
+  }
+}

@@ -1,0 +1,106 @@
+/** One run in the panel. */
+
+import { Notification } from "@jupyterlab/apputils";
+
+import { h, setAttribute, setText } from "../view/dom";
+import { number, short } from "../view/format";
+import { hasEnded } from "../view/model";
+import { unavailable } from "../view/requests";
+import { sign, word } from "../view/words";
+import type { Kernel } from "./kernels";
+import type { PanelContext } from "./panel-context";
+import type { RunRow } from "./protocol";
+import { inWords, sparkline, updateSparkline } from "./sparkline";
+import { stateOf } from "./status-item";
+
+type Verb = "pause" | "resume" | "stop";
+
+/** Its first button covers the row. */
+export class Row {
+  private readonly open = h("button", { type: "button", class: "tos-lab-open" });
+  private readonly state = h("span", { class: "tos-lab-state" });
+  private readonly numbers = [h("span"), h("span"), h("span")];
+  private readonly curve = sparkline([], "");
+  private readonly error = h("span", { class: "tos-lab-error" });
+  private readonly pause = h("button", { type: "button", "data-tos": "pause" });
+  private readonly stop = h("button", { type: "button", "data-tos": "stop" });
+  private readonly actions = h("span", { class: "tos-lab-actions" }, this.pause, this.stop);
+  private toggle: Verb = "pause";
+  /** What the kernel has not answered yet. */
+  private readonly asked = new Set<Verb>();
+  readonly element: HTMLElement;
+
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly id: string,
+    private readonly context: PanelContext,
+  ) {
+    const numbers = h("span", { class: "tos-lab-numbers" }, ...this.numbers);
+    const parts = [this.open, this.state, this.actions, numbers, this.curve, this.error];
+    this.element = h("li", {}, ...parts);
+    this.open.addEventListener("click", () => {
+      context.openRun(kernel, id);
+    });
+    this.pause.addEventListener("click", () => {
+      void this.steer(this.toggle);
+    });
+    this.stop.addEventListener("click", () => {
+      void this.steer("stop");
+    });
+  }
+
+  draw(): void {
+    const row = this.kernel.overview.run(this.id);
+    if (row === null) return;
+    const { trans } = this.context;
+    const ended = hasEnded(row.state);
+    const state = stateOf(this.kernel, row);
+    setText(this.open, trans.__("Run %1", row.number));
+    setAttribute(this.open, "aria-label", trans.__("Open run %1", row.number));
+    setText(this.state, `${sign(state)} ${word(state)}`);
+    setAttribute(this.element, "data-state", state);
+    const numbers = [
+      trans.__("epoch %1/%2", row.epoch, row.epochs),
+      trans.__("%1 samples/s", short(row.samples_per_second)),
+      trans.__("loss %1", number(row.loss)),
+    ];
+    numbers.forEach((text, i) => {
+      setText(this.numbers[i], text);
+    });
+    updateSparkline(this.curve, row.spark, inWords(row.spark, trans));
+    setText(this.error, row.error ?? "");
+    this.drawActions(row, this.kernel.state === "open" && !ended);
+  }
+
+  private drawActions({ number: run, state }: RunRow, usable: boolean): void {
+    if (!usable && this.actions.contains(document.activeElement)) this.open.focus();
+    this.actions.toggleAttribute("hidden", !usable);
+    const { trans } = this.context;
+    this.toggle = state === "paused" ? "resume" : "pause";
+    if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause run %1", run));
+    else label(this.pause, "▶", trans.__("Resume run %1", run));
+    label(this.stop, "■", trans.__("Stop run %1 and keep its weights", run));
+    for (const button of [this.pause, this.stop]) {
+      // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
+      const reason = unavailable(button === this.stop ? "stop" : this.toggle, state, true);
+      setAttribute(button, "aria-disabled", String(reason !== ""));
+    }
+  }
+
+  private async steer(verb: Verb): Promise<void> {
+    const button = verb === "stop" ? this.stop : this.pause;
+    if (this.asked.has(verb) || button.getAttribute("aria-disabled") === "true") return;
+    this.asked.add(verb);
+    const { ok, text } = await this.kernel
+      .command(this.id, verb)
+      .catch((reason: unknown) => ({ ok: false, text: String(reason) }));
+    this.asked.delete(verb);
+    if (!ok) Notification.error(text);
+  }
+}
+
+function label(button: HTMLElement, sign: string, text: string): void {
+  setText(button, sign);
+  setAttribute(button, "aria-label", text);
+  setAttribute(button, "title", text);
+}

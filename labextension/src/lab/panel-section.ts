@@ -1,0 +1,80 @@
+/** One kernel in the panel: its cluster and its runs. */
+
+import { h, setAttribute, setText, uniqueId } from "../view/dom";
+import type { Kernel } from "./kernels";
+import { arrange, type PanelContext } from "./panel-context";
+import { Row } from "./panel-row";
+import { SparkLink } from "./spark-ui";
+
+export class Section {
+  private readonly titleId = uniqueId("kernel");
+  private readonly title = h("button", { type: "button", id: this.titleId });
+  private readonly notice = h("p", { class: "tos-lab-notice", role: "status" });
+  private readonly facts = h("ul", { class: "tos-lab-facts" });
+  private readonly texts = [h("li"), h("li"), h("li")];
+  private readonly link: SparkLink;
+  private readonly list: HTMLElement;
+  private readonly rows = new Map<string, Row>();
+  readonly element: HTMLElement;
+
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly context: PanelContext,
+  ) {
+    const { trans } = context;
+    this.link = new SparkLink(trans.__("Spark UI"), context.sparkUi);
+    this.facts.setAttribute("aria-label", trans.__("Cluster"));
+    this.facts.append(...this.texts, h("li", {}, this.link.element));
+    this.list = h("ul", { class: "tos-lab-runs", "aria-label": trans.__("Runs, newest first") });
+    this.title.addEventListener("click", () => {
+      context.openDocument(kernel);
+    });
+    const parts = [h("h2", {}, this.title), this.notice, this.facts, this.list];
+    this.element = h("section", { "aria-labelledby": this.titleId }, ...parts);
+  }
+
+  draw(): void {
+    const { kernel, context } = this;
+    setText(this.title, kernel.name);
+    setAttribute(this.title, "title", kernel.path);
+    setAttribute(this.element, "data-state", kernel.state);
+    const notice = this.say();
+    setText(this.notice, notice);
+    this.notice.toggleAttribute("hidden", notice === "");
+    this.drawCluster();
+    const newestFirst = kernel.overview.runs.map(({ id }) => id).reverse();
+    arrange(this.list, this.rows, newestFirst, (id) => new Row(kernel, id, context));
+    for (const row of this.rows.values()) row.draw();
+  }
+
+  private say(): string {
+    const { trans } = this.context;
+    const { state, overview } = this.kernel;
+    if (state === "lost") return trans.__("The kernel was restarted; this is what it left.");
+    if (this.kernel.context === null)
+      return trans.__("Its document is closed; the kernel goes on.");
+    if (state === "opening") return trans.__("Connecting to the kernel …");
+    if (overview.runs.length > 0) return "";
+    if (overview.cluster === null) {
+      return trans.__("Not connected to Spark; %1 does that.", "%tos_connect");
+    }
+    return trans.__("No run yet; a cell that begins with %1 starts one.", "%%tos_train");
+  }
+
+  private drawCluster(): void {
+    const { trans } = this.context;
+    const { cluster } = this.kernel.overview;
+    this.facts.toggleAttribute("hidden", cluster === null);
+    if (cluster === null) return;
+    const { master, executors, cores } = cluster;
+    const facts = [
+      master,
+      trans._n("%1 executor", "%1 executors", executors),
+      trans._n("%1 core", "%1 cores", cores),
+    ];
+    facts.forEach((fact, i) => {
+      setText(this.texts[i], fact);
+    });
+    this.link.point(this.kernel.state === "open" ? cluster.ui : null);
+  }
+}

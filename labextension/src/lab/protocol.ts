@@ -1,0 +1,53 @@
+/**
+ * What a kernel with tos_notebook tells a page, beside the views' own snapshots and deltas.
+ *
+ * Requests go over the comm `tos.control`, which carries only their answers back; everything that
+ * the kernel says by itself comes over `tos.stream`.
+ */
+
+import type { RunInfo, Totals } from "../view/model";
+
+/** A Spark application, as the driver sees it. */
+export interface Cluster {
+  master: string;
+  application: string;
+  /** Registered ones; a local Spark counts as one. */
+  executors: number;
+  cores: number;
+  /** Spark's own page, as the kernel's machine would open it; null if it is switched off. */
+  ui: string | null;
+  versions: Record<string, string>;
+}
+
+/** One run, in short. */
+export interface RunRow
+  extends
+    Omit<RunInfo, "batch_size" | "error">,
+    Omit<Totals, "staleness_mean" | "recent_staleness" | "recent_workers" | "bytes"> {
+  executors: { active: number; total: number };
+  /** The training loss over time, few points, oldest first. */
+  spark: (number | null)[];
+  error: string | null;
+  /** The cell whose execution started the run, where the front end had named it. */
+  cell: string | null;
+}
+
+/** Unless `whole`, `runs` holds only those that changed. */
+export interface OverviewMessage {
+  type: "overview";
+  seq: number;
+  whole: boolean;
+  cluster: Cluster | null;
+  runs: RunRow[];
+}
+
+/** A saved output of a run that trains holds this, and which run it is. */
+export const RUN_MIME = "application/vnd.tos-notebook.run+json";
+
+export interface RunReference {
+  run: string;
+  number: number;
+}
+
+/** Several representations of one output, by MIME type. */
+export type Bundle = Record<string, string>;

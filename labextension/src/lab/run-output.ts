@@ -1,0 +1,132 @@
+/** A run's live view in the cell's output, over our own comms; else what the output holds of it. */
+
+import { type IRenderMimeRegistry, MimeModel, type IRenderMime } from "@jupyterlab/rendermime";
+import { Widget } from "@lumino/widgets";
+
+import { RunView } from "../view/run-view";
+import { t } from "../view/text";
+import type { CommChannel } from "./comm-channel";
+import type { KernelLink } from "./link";
+import { RUN_MIME, type RunReference } from "./protocol";
+import type { SettingsModel } from "./settings";
+
+/** Of the widget that other front ends show; without its kernel it shows nothing. */
+const WIDGET_MIME = "application/vnd.jupyter.widget-view+json";
+
+/** Seconds between two messages while the notebook is hidden. */
+const UNSEEN = 5;
+
+export class RunOutput extends Widget implements IRenderMime.IRenderer {
+  private saved: Widget | null = null;
+  private view: RunView | null = null;
+  private channel: CommChannel | null = null;
+  /** The link to the kernel whose run is shown. */
+  private shown: KernelLink | null = null;
+
+  constructor(
+    private readonly link: () => KernelLink | null,
+    private readonly rendermime: IRenderMimeRegistry,
+    private readonly settings: SettingsModel,
+  ) {
+    super();
+    this.addClass("tos-lab-output");
+    document.addEventListener("visibilitychange", this.pace);
+    settings.changed.connect(this.apply);
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const link = this.link();
+    const { run } = model.data[RUN_MIME] as unknown as RunReference;
+    const early = link?.state !== "open";
+    const channel = link?.channel(run) ?? null;
+    if (early) {
+      this.channel = channel;
+      channel?.ahead();
+      // What was saved stands there until the kernel has said whether it knows the run.
+      await this.showSaved(model);
+    }
+    try {
+      await link?.expect();
+    } catch {
+      // There is nothing to add to what was saved.
+      channel?.close();
+      return;
+    }
+    if (link && channel && link.overview.run(run) && this.showLive(link, channel)) return;
+    channel?.close();
+    if (!early) await this.showSaved(model);
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) return;
+    document.removeEventListener("visibilitychange", this.pace);
+    this.settings.changed.disconnect(this.apply);
+    this.shown?.changed.disconnect(this.refresh);
+    this.saved?.dispose();
+    // It closes its channel, which until then nobody else does.
+    if (this.view === null) this.channel?.close();
+    else this.view.destroy();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    this.pace();
+  }
+
+  protected override onAfterShow(): void {
+    this.pace();
+  }
+
+  protected override onAfterHide(): void {
+    this.pace();
+  }
+
+  /** The user's settings have changed. */
+  private readonly apply = (): void => {
+    this.view?.settings(this.settings.current);
+    this.pace();
+  };
+
+  private readonly refresh = (): void => {
+    const lost = this.shown?.state === "lost";
+    this.view?.freeze(lost ? t("The kernel was restarted; this is what it had shown.") : null);
+  };
+
+  private readonly pace = (): void => {
+    const { updateSeconds } = this.settings.current;
+    const seen = this.isVisible && !document.hidden;
+    this.channel?.pace(seen ? updateSeconds : Math.max(UNSEEN, updateSeconds));
+  };
+
+  /** Returns whether there was still a place for it. */
+  private showLive(link: KernelLink, channel: CommChannel): boolean {
+    if (this.isDisposed || this.view !== null) return false;
+    this.channel = channel;
+    this.pace();
+    this.view = new RunView(this.channel, this.settings.current);
+    this.saved?.dispose();
+    this.node.replaceChildren(this.view.element);
+    this.view.start();
+    this.shown = link;
+    link.changed.connect(this.refresh);
+    return true;
+  }
+
+  private async showSaved(model: IRenderMime.IMimeModel): Promise<void> {
+    const data = { ...model.data };
+    Reflect.deleteProperty(data, RUN_MIME);
+    if (Object.keys(data).length > 1) Reflect.deleteProperty(data, WIDGET_MIME);
+    const saved = new MimeModel({ data, metadata: model.metadata, trusted: model.trusted });
+    const type = this.rendermime.preferredMimeType(data, model.trusted ? "any" : "ensure");
+    if (type === undefined) return;
+    const renderer = this.rendermime.createRenderer(type);
+    await renderer.renderModel(saved);
+    if (this.isDisposed || this.view !== null) {
+      renderer.dispose();
+      return;
+    }
+    this.saved?.dispose();
+    this.saved = renderer;
+    this.node.replaceChildren(renderer.node);
+  }
+}

@@ -1,0 +1,133 @@
+/** A run's live view as a tab of the main area. */
+
+import { MainAreaWidget } from "@jupyterlab/apputils";
+import type { TranslationBundle } from "@jupyterlab/translation";
+import { Widget } from "@lumino/widgets";
+
+import { h, setAttribute, setText } from "../view/dom";
+import { RunView } from "../view/run-view";
+import { tosIcon } from "./icon";
+import type { Kernel, RunChannel } from "./kernels";
+import type { ViewSettings } from "./settings";
+
+/** Seconds between two messages while nobody sees the tab. */
+export const UNSEEN = 5;
+
+export interface RunTabOptions {
+  trans: TranslationBundle;
+  settings: ViewSettings;
+}
+
+export class RunTab extends Widget {
+  private readonly trans: TranslationBundle;
+  private readonly notice = h("p", { class: "tos-lab-notice", role: "status", hidden: true });
+  private readonly channel: RunChannel;
+  private readonly view: RunView;
+  private settings: ViewSettings;
+  private started = false;
+  /** Before this the kernel has had no chance to know the run. */
+  private asked = false;
+  private restarted = false;
+  /** Once known, also after a restart. */
+  private number: number | null = null;
+
+  constructor(
+    readonly kernel: Kernel,
+    readonly run: string,
+    { trans, settings }: RunTabOptions,
+  ) {
+    super();
+    this.trans = trans;
+    this.settings = settings;
+    this.channel = kernel.channel(run);
+    this.view = new RunView(this.channel, settings);
+    this.addClass("tos-lab-run-tab");
+    this.title.icon = tosIcon;
+    this.node.append(this.notice, this.view.element);
+    kernel.changed.connect(this.refresh, this);
+    document.addEventListener("visibilitychange", this.pace);
+    this.refresh();
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) return;
+    document.removeEventListener("visibilitychange", this.pace);
+    this.view.destroy();
+    super.dispose();
+  }
+
+  /** The user's settings have changed. */
+  apply(settings: ViewSettings): void {
+    this.settings = settings;
+    this.view.settings(settings);
+    this.pace();
+  }
+
+  protected override onAfterAttach(): void {
+    // A tab that is dragged elsewhere is attached again.
+    if (!this.started) this.view.start();
+    this.started = true;
+    this.refresh();
+    this.pace();
+  }
+
+  protected override onAfterShow(): void {
+    this.pace();
+  }
+
+  protected override onAfterHide(): void {
+    this.pace();
+  }
+
+  private readonly pace = (): void => {
+    const { updateSeconds } = this.settings;
+    const seen = this.isVisible && !document.hidden;
+    this.channel.pace(seen ? updateSeconds : Math.max(UNSEEN, updateSeconds));
+  };
+
+  private readonly refresh = (): void => {
+    const { kernel, trans } = this;
+    const row = kernel.overview.run(this.run);
+    this.asked ||= kernel.state !== "absent" && kernel.state !== "closed";
+    if (kernel.state === "lost") this.restarted = true;
+    if (kernel.state === "open" && row) this.restarted = false;
+    this.number = row?.number ?? this.number;
+    this.title.label =
+      this.number === null
+        ? trans.__("Run · %1", kernel.name)
+        : trans.__("Run %1 · %2", this.number, kernel.name);
+    this.title.caption = kernel.path;
+    setAttribute(this.node, "aria-label", this.title.label);
+    const settled = kernel.state === "open" || kernel.state === "absent";
+    this.tell(this.restarted || (this.asked && settled && !row));
+  };
+
+  /** Say so where the view shows the run no more as it is. */
+  private tell(gone: boolean): void {
+    const { kernel, trans, view } = this;
+    const blank = view.element.dataset.state === "waiting";
+    let notice = "";
+    if (gone && blank) {
+      notice = trans.__("The kernel does not know this run: it was restarted, or never had it.");
+    } else if (gone) {
+      notice = trans.__("The kernel was restarted; this is what it had shown.");
+    } else if (kernel.state === "closed") {
+      notice = trans.__("The notebook is closed; open it to follow the run.");
+    }
+    setText(this.notice, notice);
+    view.freeze(notice === "" ? null : "");
+    this.notice.toggleAttribute("hidden", notice === "");
+    // It would go on saying that it waits.
+    view.element.toggleAttribute("hidden", notice !== "" && blank);
+  }
+}
+
+export function createRunTab(
+  kernel: Kernel,
+  run: string,
+  options: RunTabOptions,
+): MainAreaWidget<RunTab> {
+  const tab = new MainAreaWidget({ content: new RunTab(kernel, run, options) });
+  tab.toolbar.hide();
+  return tab;
+}

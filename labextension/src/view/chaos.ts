@@ -1,0 +1,121 @@
+/** A form that lets something go wrong on purpose: slow or kill a worker, for teaching. */
+
+import { h, setAttribute, setText, uniqueId } from "./dom";
+import type { RunModel, Worker } from "./model";
+import { t } from "./text";
+
+/** Seconds for which a worker is slowed from here: nobody leaves that on by accident. */
+export const SECONDS = 60;
+
+type Arguments = Record<string, unknown>;
+
+export class Chaos {
+  readonly note: HTMLElement;
+  readonly element: HTMLElement;
+  readonly slow: HTMLButtonElement;
+  private readonly kill: HTMLButtonElement;
+  private readonly off: HTMLButtonElement;
+  private readonly who = h("select");
+  private readonly factor = h("input", {
+    ...{ type: "number", min: 1, max: 1000, step: "any", size: 6, required: true, value: 5 },
+  });
+
+  /** `act` is given the arguments of a command. */
+  constructor(act: (arguments_: Arguments) => void) {
+    const ids = ["chaos-who", "chaos-factor", "chaos-note"].map(uniqueId);
+    [this.who.id, this.factor.id] = ids;
+    this.note = h("span", { id: ids[2], class: "tos-note" });
+    const button = (type: string, text: string, name: string): HTMLButtonElement =>
+      h("button", { type, "aria-label": name, "aria-describedby": ids[2] }, text);
+    this.slow = button("submit", t("Slow"), t("Slow the worker"));
+    this.kill = button("button", t("Kill"), t("Kill the worker"));
+    this.off = button("button", t("Off"), t("Chaos off"));
+    const form = h(
+      "form",
+      { class: "tos-control tos-chaos-form" },
+      h("label", { for: ids[0] }, t("Worker")),
+      this.who,
+      h("label", { for: ids[1] }, t("Times slower")),
+      h("span", { class: "tos-pair" }, this.factor, this.slow),
+      h("span", { class: "tos-pair" }, this.kill, this.off),
+      this.note,
+    );
+    this.element = h(
+      "details",
+      { class: "tos-chaos", "data-tos": "chaos" },
+      h("summary", {}, t("Chaos (for teaching)")),
+      h("p", { class: "tos-caption" }, limits()),
+      form,
+    );
+    // JupyterLab reads single keys as commands of the notebook.
+    form.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const amount = Number(this.factor.value);
+      act({ what: "slow", amount, ...this.chosen(), for_seconds: SECONDS });
+    });
+    this.kill.addEventListener("click", () => {
+      act({ what: "kill", ...this.chosen() });
+    });
+    this.off.addEventListener("click", () => {
+      if (this.off.getAttribute("aria-disabled") !== "true") act({ what: "off" });
+    });
+  }
+
+  /** `reason` says why nothing can be asked for; empty if it can. */
+  draw({ run, workers }: RunModel, reason: string): void {
+    this.offer(workers.filter(({ state }) => state !== "done"));
+    const calm = run?.chaos.length ? "" : t("there is no chaos");
+    for (const [button, why] of [
+      [this.slow, reason],
+      [this.kill, reason],
+      [this.off, reason || calm],
+    ] as const) {
+      setAttribute(button, "aria-disabled", String(why !== ""));
+      setAttribute(button, "title", why);
+    }
+  }
+
+  private offer(workers: Worker[]): void {
+    const choices = new Map<string, string>();
+    for (const { partition, executor } of workers.toSorted((a, b) => a.partition - b.partition)) {
+      choices.set(`worker:${partition}`, t("partition %1 (executor %2)", partition, executor));
+    }
+    for (const executor of new Set(workers.map((worker) => worker.executor))) {
+      choices.set(`executor:${executor}`, t("all of executor %1", executor));
+    }
+    const known = [...choices].flat().join();
+    if (this.who.dataset.choices === known) return;
+    const before = this.who.value;
+    this.who.dataset.choices = known;
+    this.who.replaceChildren(...[...choices].map(([value, text]) => h("option", { value }, text)));
+    if (choices.has(before)) this.who.value = before;
+  }
+
+  private chosen(): Arguments {
+    const [kind, ...rest] = this.who.value.split(":");
+    const name = rest.join(":");
+    if (kind === "worker") return { worker: Number(name) };
+    // Before anybody has joined it is one worker that the kernel draws.
+    return kind === "executor" ? { executor: name } : {};
+  }
+}
+
+/** What stands in the header while chaos is on. */
+export class ChaosBadge {
+  readonly element = h("p", { class: "tos-chaos-badge", "data-tos": "chaos-badge", hidden: true });
+
+  draw(rules: readonly string[]): void {
+    this.element.hidden = rules.length === 0;
+    setText(this.element, rules.length === 0 ? "" : t("⚠ Chaos is on: %1", rules.join("; ")));
+  }
+}
+
+function limits(): string {
+  return t(
+    "A slowed worker is left alone again after %1 s; a kill strikes once, and Spark tries the task again. All ends with the run.",
+    SECONDS,
+  );
+}

@@ -1,0 +1,66 @@
+/** Numbers and times as people read them. Missing ones are a dash. */
+
+import { t } from "./text";
+
+export const MISSING = "–";
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const FINE = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
+const ROUGH = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
+
+type Maybe = number | null | undefined;
+
+function known(value: Maybe): value is number {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
+export function count(value: Maybe): string {
+  return known(value) ? WHOLE.format(value) : MISSING;
+}
+
+/** Four digits; very large and very small values with an exponent. */
+export function number(value: Maybe): string {
+  if (!known(value)) return MISSING;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential(2);
+  return FINE.format(value);
+}
+
+export function decimal(value: Maybe): string {
+  return known(value) ? value.toFixed(1) : MISSING;
+}
+
+/** 12.3k, 4.56M. */
+export function short(value: Maybe): string {
+  if (!known(value)) return MISSING;
+  for (const [size, unit] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ] as const) {
+    const scale = unit === "k" ? 1e3 : size;
+    if (Math.abs(value) >= size) return ROUGH.format(value / scale) + unit;
+  }
+  return Math.abs(value) < 10 ? ROUGH.format(value) : WHOLE.format(value);
+}
+
+export function bytes(value: Maybe): string {
+  if (!known(value)) return MISSING;
+  const size = Math.abs(value);
+  if (size >= 1e9) return t("%1 GB", ROUGH.format(value / 1e9));
+  if (size >= 1e6) return t("%1 MB", ROUGH.format(value / 1e6));
+  if (size >= 1e3) return t("%1 kB", ROUGH.format(value / 1e3));
+  return t("%1 B", ROUGH.format(value));
+}
+
+/** 45 ms, 3.2 s, 12 s, 4 min 05 s, 2 h 13 min. */
+export function duration(seconds: Maybe): string {
+  if (!known(seconds)) return MISSING;
+  if (seconds < 0.0995) return t("%1 ms", Math.round(seconds * 1000));
+  if (seconds < 9.95) return t("%1 s", seconds.toFixed(1));
+  if (seconds < 59.5) return t("%1 s", Math.round(seconds));
+  const whole = Math.round(seconds);
+  const pad = (value: number): string => String(value).padStart(2, "0");
+  if (whole < 3600) return t("%1 min %2 s", Math.floor(whole / 60), pad(whole % 60));
+  return t("%1 h %2 min", Math.floor(whole / 3600), pad(Math.floor((whole % 3600) / 60)));
+}

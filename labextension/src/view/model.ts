@@ -1,0 +1,239 @@
+/**
+ * The state of one run as the kernel streams it. No DOM: shared with other front ends.
+ *
+ * A snapshot replaces everything, a delta adds to it. Deltas are numbered; where one is missing
+ * `apply` says "gap", and the caller asks for a snapshot.
+ */
+
+import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
+
+export { AXIS_ROWS, LANE_ROWS, Table };
+
+export interface WorkerError {
+  message: string;
+  where: string | null;
+  frames: string[];
+  rest: string | null;
+}
+
+export interface RunInfo {
+  id: string;
+  number: number;
+  state: string;
+  epoch: number;
+  epochs: number;
+  elapsed: number;
+  combiner: string;
+  sync: string;
+  codec: string;
+  sync_interval: number | null;
+  batch_size: number | null;
+  learning_rate: number | null;
+  has_learning_rate: boolean;
+  partitions: number;
+  master: string;
+  program: string;
+  /** Of the parameters, as they are. */
+  model_bytes: number;
+  combiners: string[];
+  /** Rules in force, in words; empty if nothing goes wrong on purpose. */
+  chaos: string[];
+  /** What it has waited for too long, and what to look at; not in documents of older versions. */
+  waits?: string[];
+  syncs: string[];
+  codecs: string[];
+  error: WorkerError | null;
+}
+
+export interface Totals {
+  milestones: number;
+  samples: number;
+  samples_total: number | null;
+  samples_per_second: number | null;
+  loss: number | null;
+  staleness_mean: number | null;
+  /** Of late, as is the number of workers that trained at once. */
+  recent_staleness: number | null;
+  recent_workers: number | null;
+  bytes: number | null;
+  eta: number | null;
+}
+
+export interface Worker {
+  key: string;
+  executor: string;
+  host: string;
+  partition: number;
+  epoch: number;
+  milestones: number;
+  samples: number;
+  samples_per_second: number | null;
+  staleness: number | null;
+  staleness_mean: number | null;
+  staleness_max: number | null;
+  age: number | null;
+  bytes: number | null;
+  state: "training" | "waiting" | "lost" | "done";
+  lost: number;
+  note: string;
+}
+
+export interface Mark {
+  time: number;
+  worker: number;
+  kind: "retry" | "lost" | "failed";
+  text: string;
+}
+
+export type Stage = "asked" | "in force" | "refused";
+
+export interface CommandEntry {
+  time: number;
+  command: string;
+  detail: string;
+  stage: Stage;
+}
+
+export interface LogEntry {
+  time: number;
+  level: "info" | "warning" | "error";
+  text: string;
+}
+
+interface SeriesHead {
+  name: string;
+  split: "training" | "validation";
+  length: number;
+}
+
+export interface Series {
+  name: string;
+  split: "training" | "validation";
+  points: Table;
+}
+
+/** What a snapshot carries; in a delta every part is optional. */
+export interface Parts {
+  run: RunInfo;
+  totals: Totals;
+  series: SeriesHead[];
+  workers: Worker[];
+  lanes: { length: number };
+  marks: Mark[];
+  commands: CommandEntry[];
+  log: LogEntry[];
+}
+
+export type StreamMessage =
+  | { type: "snapshot"; seq: number; state: Parts }
+  | { type: "delta"; seq: number; state: Partial<Parts> };
+
+export type Outcome = "applied" | "gap" | "old";
+
+export const MAX_POINTS = 8000;
+export const MAX_LANES = 8192;
+const MAX_MARKS = 200;
+const MAX_COMMANDS = 50;
+const MAX_LOG = 200;
+
+const ENDED = new Set(["finished", "stopped", "failed"]);
+
+/** Whether a run in this state will never train again. */
+export function hasEnded(state: string): boolean {
+  return ENDED.has(state);
+}
+
+export class RunModel {
+  run: RunInfo | null = null;
+  totals: Totals | null = null;
+  series: Series[] = [];
+  workers: Worker[] = [];
+  lanes = new Table(LANE_ROWS, MAX_LANES);
+  marks: Mark[] = [];
+  commands: CommandEntry[] = [];
+  log: LogEntry[] = [];
+  private seq = -1;
+
+  /** Take one message; says whether it fitted, was late, or shows that others were lost. */
+  apply(message: StreamMessage, buffers: readonly DataView[]): Outcome {
+    if (message.type === "snapshot") {
+      this.replace(message.state, buffers);
+    } else if (this.run === null || message.seq > this.seq + 1) {
+      return "gap";
+    } else if (message.seq <= this.seq) {
+      return "old";
+    } else if (!this.append(message.state, buffers)) {
+      return "gap";
+    }
+    this.seq = message.seq;
+    return "applied";
+  }
+
+  private replace(state: Parts, buffers: readonly DataView[]): void {
+    const sameRun = this.run?.id === state.run.id;
+    const kept = sameRun && isPrefix(this.workers, state.workers) ? this.lanes : null;
+    this.series = state.series.map((head, i) => {
+      const points = new Table(AXIS_ROWS, MAX_POINTS);
+      points.append(buffers[i], head.length);
+      return { name: head.name, split: head.split, points };
+    });
+    const lanes = new Table(LANE_ROWS, MAX_LANES);
+    lanes.append(buffers[state.series.length], state.lanes.length);
+    this.lanes = kept === null ? lanes : withOlder(kept, lanes);
+    this.run = state.run;
+    this.totals = state.totals;
+    this.workers = state.workers;
+    this.marks = state.marks.slice(-MAX_MARKS);
+    this.commands = state.commands.slice(-MAX_COMMANDS);
+    this.log = state.log.slice(-MAX_LOG);
+  }
+
+  /** Returns false if the series are not the ones we have, or outgrew us: then a snapshot helps. */
+  private append(delta: Partial<Parts>, buffers: readonly DataView[]): boolean {
+    const heads = delta.series ?? [];
+    const fits = heads.every((head, i) => {
+      if (i >= this.series.length) return true;
+      const { name, split, points } = this.series[i];
+      return name === head.name && split === head.split && points.length + head.length < MAX_POINTS;
+    });
+    if (!fits) return false;
+    heads.forEach((head, i) => {
+      this.series[i] ??= { ...head, points: new Table(AXIS_ROWS, MAX_POINTS) };
+      this.series[i].points.append(buffers[i], head.length);
+    });
+    if (delta.lanes) this.lanes.append(buffers[heads.length], delta.lanes.length);
+    this.run = delta.run ?? this.run;
+    this.totals = delta.totals ?? this.totals;
+    this.workers = delta.workers ?? this.workers;
+    if (delta.marks) this.marks = [...this.marks, ...delta.marks].slice(-MAX_MARKS);
+    if (delta.log) this.log = [...this.log, ...delta.log].slice(-MAX_LOG);
+    if (delta.commands) this.commands = mergeCommands(this.commands, delta.commands);
+    return true;
+  }
+}
+
+/** A command's later stage replaces its earlier one. */
+export function mergeCommands(old: CommandEntry[], fresh: CommandEntry[]): CommandEntry[] {
+  const merged = [...old];
+  for (const entry of fresh) {
+    const at = merged.findIndex((e) => e.time === entry.time && e.command === entry.command);
+    if (at < 0) merged.push(entry);
+    else merged[at] = entry;
+  }
+  return merged.slice(-MAX_COMMANDS);
+}
+
+function isPrefix(old: Worker[], fresh: Worker[]): boolean {
+  return old.length <= fresh.length && old.every((worker, i) => worker.key === fresh[i].key);
+}
+
+/** A snapshot holds fewer milestones than we may have seen: keep those before its first. */
+function withOlder(old: Table, fresh: Table): Table {
+  if (fresh.length === 0) return old;
+  const ends = fresh.column(LANE_ROWS.indexOf("end"));
+  const first = ends.reduce((a, b) => Math.min(a, b), Infinity);
+  const merged = new Table(LANE_ROWS, MAX_LANES);
+  merged.concat(old, (end) => end < first, LANE_ROWS.indexOf("end"));
+  merged.concat(fresh);
+  return merged;
+}

@@ -1,0 +1,165 @@
+/** The live view of a run. One instance for each place where it is displayed. */
+
+import type { Channel, Listener } from "./channel";
+import { Charts } from "./charts";
+import { Controls } from "./controls";
+import type { ChartSettings } from "./curves";
+import { h, setAttribute, setText } from "./dom";
+import { ErrorPane } from "./error";
+import { Lanes } from "./lanes";
+import { Link } from "./link";
+import { Log } from "./log";
+import { hasEnded, RunModel, type StreamMessage } from "./model";
+import type { Answer } from "./requests";
+import { Header, Status } from "./status";
+import { WorkerTable } from "./table";
+import { t } from "./text";
+import { Theory } from "./theory";
+import { readTheme, watchTheme } from "./theme";
+import { drawWhenVisible } from "./visible";
+
+/** Milliseconds without a message after which an active run's kernel counts as silent. */
+export const SILENCE = 10_000;
+const TICK = 1000;
+
+export class RunView implements Listener {
+  private readonly root = h("div", { class: "tos-run", "data-state": "waiting" });
+  private readonly model = new RunModel();
+  private readonly theme = readTheme(this.root);
+  private readonly notice = h("p", { class: "tos-notice" }, t("Waiting for the kernel …"));
+  private readonly status = new Status();
+  private readonly header = new Header();
+  private readonly error = new ErrorPane();
+  private readonly charts = new Charts(this.theme, () => {
+    this.drawing.request();
+  });
+  private readonly lanes = new Lanes(this.theme);
+  private readonly theory = new Theory();
+  private readonly table = new WorkerTable();
+  private readonly log = new Log();
+  private readonly link: Link;
+  private readonly controls: Controls;
+  private readonly body: HTMLElement;
+  private readonly drawing: ReturnType<typeof drawWhenVisible>;
+  private readonly cleanups: (() => void)[] = [];
+  private heard = performance.now();
+  private trouble = "";
+  /** Why nothing moves any more; null while it may. */
+  private frozen: string | null = null;
+  private styled = false;
+
+  constructor(
+    private readonly channel: Channel,
+    settings: Partial<ChartSettings> = {},
+  ) {
+    const now = (): number => performance.now();
+    this.link = new Link(channel, now);
+    this.controls = new Controls((...command) => this.link.command(...command), now);
+    const parts = [this.header, this.error, this.controls, this.charts, this.lanes];
+    this.body = h(
+      "div",
+      { class: "tos-body", hidden: true },
+      ...[...parts, this.theory, this.table, this.log].map(({ element }) => element),
+    );
+    this.root.append(this.notice, this.status.element, this.body);
+    this.drawing = drawWhenVisible(this.root, this.draw);
+    this.settings(settings);
+  }
+
+  get element(): HTMLElement {
+    return this.root;
+  }
+
+  /** They may change while the view is open; what is left out stays as it is. */
+  settings(changed: Partial<ChartSettings>): void {
+    this.charts.configure(changed);
+  }
+
+  start(): void {
+    this.restyle();
+    const timer = window.setInterval(this.tick, TICK);
+    this.cleanups.push(() => {
+      window.clearInterval(timer);
+    }, watchTheme(this.restyle));
+    this.channel.open(this).then(
+      () => {
+        // It may have been closed in the meantime.
+        if (this.cleanups.length > 0) this.link.begin();
+      },
+      (reason: unknown) => {
+        this.trouble = t("The kernel's side of this view is gone; show the run again to steer it.");
+        this.tick();
+        console.warn(reason);
+      },
+    );
+  }
+
+  readonly destroy = (): void => {
+    for (const cleanup of this.cleanups.splice(0)) cleanup();
+    this.drawing.destroy();
+    this.link.close();
+    this.charts.destroy();
+    this.lanes.destroy();
+    this.root.remove();
+  };
+
+  message(content: StreamMessage, buffers: readonly DataView[]): void {
+    this.heard = performance.now();
+    const outcome = this.model.apply(content, buffers);
+    if (outcome === "gap") this.link.ask();
+    if (outcome !== "applied") return;
+    if (content.type === "snapshot") this.link.served();
+    const { run, totals } = this.model;
+    setAttribute(this.root, "data-state", run?.state ?? "waiting");
+    setAttribute(this.root, "data-milestones", String(totals?.milestones ?? 0));
+    this.tell();
+    this.drawing.request();
+  }
+
+  answer(id: number, answer: Answer): void {
+    this.controls.answer(id, answer);
+  }
+
+  /** The kernel is gone, for the reason given if nobody else says it; null: it is back. */
+  freeze(reason: string | null): void {
+    if (reason === this.frozen) return;
+    this.frozen = reason;
+    this.controls.freeze(reason !== null);
+    this.tell();
+  }
+
+  private readonly tick = (): void => {
+    this.link.tick();
+    this.controls.drawNotes();
+    this.tell();
+  };
+
+  /** Say what is wrong with the connection, if anything, and where the run stands. */
+  private tell(): void {
+    const { run } = this.model;
+    const silent = performance.now() - this.heard > SILENCE;
+    const active = run === null || !hasEnded(run.state);
+    let notice = run === null ? t("Waiting for the kernel …") : "";
+    if (active && silent) notice = t("The kernel does not answer (busy or gone).");
+    notice = this.frozen ?? (this.trouble || notice);
+    this.notice.hidden = notice === "";
+    setText(this.notice, notice);
+    this.status.draw(this.model, notice, performance.now());
+  }
+
+  private readonly draw = (): void => {
+    if (this.model.run === null) return;
+    // Outside the page there are no styles to read.
+    if (!this.styled && this.root.isConnected) this.restyle();
+    this.body.hidden = false;
+    for (const part of [this.header, this.error, this.controls, this.charts]) part.draw(this.model);
+    for (const part of [this.lanes, this.theory, this.table, this.log]) part.draw(this.model);
+  };
+
+  private readonly restyle = (): void => {
+    this.styled = this.root.isConnected;
+    Object.assign(this.theme, readTheme(this.root));
+    this.charts.restyle();
+    this.drawing.request();
+  };
+}

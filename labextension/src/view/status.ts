@@ -1,0 +1,147 @@
+/** The header at full pace, and the sentence that a screen reader speaks now and then. */
+
+import { ChaosBadge } from "./chaos";
+import { h, setAttribute, setText } from "./dom";
+import { bytes, count, decimal, duration, number, short } from "./format";
+import { hasEnded, type RunInfo, type RunModel, type Totals } from "./model";
+import { t } from "./text";
+import { sign, word } from "./words";
+
+/** Seconds between two sentences while nothing changes but numbers. */
+export const SPEAK_EVERY = 15_000;
+
+const SENTENCES: Partial<Record<string, (run: number, figures: string) => string>> = {
+  starting: (...said) => t("Run %1 is starting: %2.", ...said),
+  running: (...said) => t("Run %1 is training: %2.", ...said),
+  paused: (...said) => t("Run %1 is paused: %2.", ...said),
+  stopping: (...said) => t("Run %1 is stopping and keeps its weights: %2.", ...said),
+  finished: (...said) => t("Run %1 has finished: %2.", ...said),
+  stopped: (...said) => t("Run %1 was stopped and kept its weights: %2.", ...said),
+  failed: (...said) => t("Run %1 has failed: %2.", ...said),
+};
+
+/** One sentence on where the run stands. */
+export /** Bytes of a sample, and how many times fewer that is than if everything travelled as it is. */
+function traffic(run: RunInfo, totals: Totals): string {
+  const each = bytes(perSample(totals.bytes, totals.samples));
+  const ratio = totals.bytes ? (2 * run.model_bytes * totals.milestones) / totals.bytes : 0;
+  return ratio > 1.05 ? t("%1 (÷\u00a0%2)", each, decimal(ratio)) : each;
+}
+
+function sentence({ run, totals }: RunModel): string {
+  if (run === null || totals === null) return t("Waiting for the kernel.");
+  const parts = [t("epoch %1 of %2", run.epoch, run.epochs)];
+  if (totals.loss !== null) parts.push(t("loss %1", number(totals.loss)));
+  if (run.chaos.length > 0 && !hasEnded(run.state)) parts.push(t("chaos is on"));
+  parts.push(...waits(run));
+  if (run.state === "running") {
+    if (totals.samples_per_second) parts.push(t("%1 samples/s", short(totals.samples_per_second)));
+    if (totals.eta !== null) parts.push(t("about %1 to go", duration(totals.eta)));
+  } else if (hasEnded(run.state)) {
+    parts.push(t("%1 milestones in %2", count(totals.milestones), duration(run.elapsed)));
+  }
+  const figures = parts.join(", ");
+  const said =
+    SENTENCES[run.state]?.(run.number, figures) ??
+    t("Run %1 %2: %3.", run.number, run.state, figures);
+  return run.error ? `${said} ${run.error.message}` : said;
+}
+
+/** What a run has waited for too long. */
+function waits(run: RunInfo): readonly string[] {
+  return hasEnded(run.state) ? [] : (run.waits ?? []);
+}
+
+/** Speaks at once when the state changes, else only every SPEAK_EVERY. */
+export class Status {
+  readonly element = h(
+    "p",
+    { role: "status", "aria-live": "polite", "data-tos": "status", class: "tos-hidden" },
+    t("Waiting for the kernel."),
+  );
+  private spoken = -Infinity;
+  private state = "";
+
+  draw(model: RunModel, notice: string, now: number): void {
+    const { run } = model;
+    const rare = run === null ? [] : [run.state, ...run.chaos, ...waits(run)];
+    const state = `${rare.join()} ${notice}`;
+    if (state === this.state && now - this.spoken < SPEAK_EVERY) return;
+    this.state = state;
+    this.spoken = now;
+    setText(this.element, notice || sentence(model));
+  }
+}
+
+export class Header {
+  private readonly title = h("strong", { class: "tos-title" }, t("Run"));
+  private readonly state = h("span", { class: "tos-state" });
+  private readonly about = h("span", { class: "tos-about" });
+  private readonly progress = h("progress", {
+    max: 1,
+    value: 0,
+    "aria-label": t("Samples trained"),
+  });
+  private readonly epoch = h("span", { class: "tos-epoch" });
+  private readonly facts = new Map<string, HTMLElement>();
+  private readonly list = h("div", { class: "tos-facts" });
+  private readonly chaos = new ChaosBadge();
+  private readonly waits = h("p", { class: "tos-waits", "data-tos": "waits", hidden: true });
+  readonly element = h(
+    "header",
+    { class: "tos-header" },
+    h("div", { class: "tos-headline" }, this.title, this.state, this.about),
+    this.chaos.element,
+    this.waits,
+    h("div", { class: "tos-progress" }, this.progress, this.epoch),
+    this.list,
+  );
+
+  draw({ run, totals, workers }: RunModel): void {
+    if (run === null || totals === null) return;
+    setText(this.title, t("Run %1", run.number));
+    this.chaos.draw(hasEnded(run.state) ? [] : run.chaos);
+    const waited = waits(run);
+    this.waits.hidden = waited.length === 0;
+    setText(this.waits, waited.map((text) => `⏳ ${text}`).join("\n"));
+    setText(this.state, `${sign(run.state)} ${word(run.state)}`);
+    setAttribute(this.state, "data-state", run.state);
+    setText(
+      this.about,
+      [run.program, run.combiner, run.sync, run.codec, run.master].filter(Boolean).join(" · "),
+    );
+    const done = totals.samples_total ? totals.samples / totals.samples_total : 0;
+    const share = run.state === "finished" ? 1 : Math.min(1, done || run.epoch / (run.epochs || 1));
+    this.progress.value = share;
+    setText(this.epoch, place(run, totals.eta));
+    const active = workers.filter((worker) => worker.state !== "done").length;
+    this.fact(t("loss"), number(totals.loss));
+    this.fact(t("milestones"), count(totals.milestones));
+    this.fact(t("samples/s"), short(totals.samples_per_second));
+    this.fact(t("mean staleness"), decimal(totals.staleness_mean));
+    this.fact(t("bytes per sample"), traffic(run, totals));
+    this.fact(t("elapsed"), duration(run.elapsed));
+    if (!hasEnded(run.state)) this.fact(t("workers"), count(active));
+    else this.facts.get(t("workers"))?.parentElement?.remove();
+  }
+
+  private fact(name: string, value: string): void {
+    let element = this.facts.get(name);
+    if (!element) {
+      // No dl: JupyterLab's own styles take such lists apart.
+      element = h("span", { class: "tos-value" });
+      this.facts.set(name, element);
+      this.list.append(h("div", {}, h("span", {}, name), " ", element));
+    }
+    setText(element, value);
+  }
+}
+
+function place({ epoch, epochs, state }: RunInfo, eta: number | null): string {
+  if (hasEnded(state) || eta === null) return t("epoch %1 of %2", epoch, epochs);
+  return t("epoch %1 of %2, %3 to go", epoch, epochs, duration(eta));
+}
+
+function perSample(total: number | null, samples: number): number | null {
+  return total === null || samples === 0 ? null : total / samples;
+}

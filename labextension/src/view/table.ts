@@ -1,0 +1,116 @@
+/** A row per worker, and those that lag behind in words. */
+
+import { h, setAttribute, setText } from "./dom";
+import { bytes, count, decimal, duration, short } from "./format";
+import type { RunModel, Worker } from "./model";
+import { t } from "./text";
+import { word } from "./words";
+
+interface Column {
+  name: () => string;
+  title?: () => string;
+  words?: boolean;
+  text: (worker: Worker) => string;
+}
+
+/** Where there is little room, the last ones take scrolling. */
+const COLUMNS: Column[] = [
+  { name: () => t("Part."), title: () => t("Partition"), text: (w) => String(w.partition) },
+  { name: () => t("State"), words: true, text: stateText },
+  { name: () => t("Milestones"), text: (w) => count(w.milestones) },
+  { name: () => t("Samples/s"), text: (w) => short(w.samples_per_second) },
+  {
+    name: () => t("Staleness"),
+    title: () => t("Staleness: now / mean / highest"),
+    text: (w) =>
+      [count(w.staleness), decimal(w.staleness_mean), count(w.staleness_max)].join(" / "),
+  },
+  {
+    name: () => t("Last sync"),
+    title: () => t("Age of the last exchange"),
+    text: (w) => duration(w.age),
+  },
+  { name: () => t("Epoch"), text: (w) => String(w.epoch + 1) },
+  { name: () => t("Bytes"), text: (w) => bytes(w.bytes) },
+  { name: () => t("Host"), words: true, text: (w) => w.host },
+];
+
+const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓" } as const;
+
+function stateText(worker: Worker): string {
+  let text = word(worker.state);
+  if (worker.lost > 0) text = t("%1, lost %2×", text, worker.lost);
+  if (worker.note) text = t("%1 (behind)", text);
+  return `${SIGNS[worker.state]} ${text}`;
+}
+
+interface Row {
+  element: HTMLTableRowElement;
+  head: HTMLElement;
+  cells: HTMLElement[];
+}
+
+export class WorkerTable {
+  readonly element: HTMLElement;
+  private readonly body = h("tbody");
+  private readonly stragglers = h("p", { class: "tos-stragglers", hidden: true });
+  private rows: Row[] = [];
+
+  constructor() {
+    const heads = COLUMNS.map(({ name, title, words }) =>
+      h("th", { scope: "col", title: title?.(), class: words ? "tos-words" : undefined }, name()),
+    );
+    this.element = h(
+      "section",
+      { class: "tos-panel", "data-tos": "workers", "aria-label": t("Workers") },
+      this.stragglers,
+      h(
+        "div",
+        { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Table of workers") },
+        h(
+          "table",
+          {},
+          h("caption", { class: "tos-hidden" }, t("Workers, by executor and partition")),
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("Executor")), ...heads)),
+          this.body,
+        ),
+      ),
+    );
+  }
+
+  draw(model: RunModel): void {
+    while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();
+    model.workers.forEach((worker, i) => {
+      this.rows[i] ??= this.addRow();
+      const { element, head, cells } = this.rows[i];
+      setAttribute(element, "data-state", worker.state);
+      setText(head, worker.executor);
+      COLUMNS.forEach((column, j) => {
+        setText(cells[j], column.text(worker));
+      });
+    });
+    const words = stragglerText(model.workers);
+    this.stragglers.hidden = words === "";
+    setText(this.stragglers, words);
+  }
+
+  private addRow(): Row {
+    const head = h("th", { scope: "row" });
+    const cells = COLUMNS.map(({ words }) => h("td", { class: words ? "tos-words" : undefined }));
+    const element = h("tr", {}, head, ...cells);
+    this.body.append(element);
+    return { element, head, cells };
+  }
+}
+
+/** Who lags behind, in one sentence; three are named. */
+export function stragglerText(workers: readonly Worker[]): string {
+  const slow = workers.filter(({ note }) => note !== "");
+  if (slow.length === 0) return "";
+  const named = slow
+    .slice(0, 3)
+    .map((w) => t("executor %1, partition %2, is %3", w.executor, w.partition, w.note))
+    .join("; ");
+  if (slow.length <= 3) return t("Stragglers: %1.", named);
+  return t("Stragglers: %1; and %2 more.", named, slow.length - 3);
+}

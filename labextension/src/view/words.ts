@@ -1,0 +1,54 @@
+/** The kernel's own words, as people read them. */
+
+import { t } from "./text";
+
+const WORDS: Partial<Record<string, () => string>> = {
+  // States of a run
+  starting: () => t("starting"),
+  running: () => t("running"),
+  paused: () => t("paused"),
+  stopping: () => t("stopping"),
+  finished: () => t("finished"),
+  stopped: () => t("stopped"),
+  failed: () => t("failed"),
+  // States of a worker
+  training: () => t("training"),
+  waiting: () => t("waiting"),
+  lost: () => t("lost"),
+  done: () => t("done"),
+  // Levels of the log
+  info: () => t("info"),
+  warning: () => t("warning"),
+  error: () => t("error"),
+  command: () => t("command"),
+  // Stages of a command
+  asked: () => t("asked"),
+  "in force": () => t("in force"),
+  refused: () => t("refused"),
+  // Curves and what they are drawn over
+  validation: () => t("validation"),
+  time: () => t("time"),
+  samples: () => t("samples"),
+  epoch: () => t("epoch"),
+};
+
+const SIGNS: Partial<Record<string, string>> = {
+  starting: "…",
+  running: "▶",
+  paused: "‖",
+  stopping: "■",
+  finished: "✓",
+  stopped: "■",
+  failed: "✕",
+  lost: "✕",
+};
+
+/** What stands before a run's state, so that it is not told by its colour alone. */
+export function sign(state: string): string {
+  return SIGNS[state] ?? "";
+}
+
+/** What has no translation is shown as it came. */
+export function word(name: string): string {
+  return WORDS[name]?.() ?? name;
+}

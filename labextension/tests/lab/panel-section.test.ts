@@ -1,0 +1,41 @@
+import { nullTranslator } from "@jupyterlab/translation";
+import { beforeEach, expect, it, vi } from "vitest";
+
+import { Section } from "../../src/lab/panel-section";
+import { FakeKernel, row } from "./panel-fakes";
+
+vi.mock("@jupyterlab/apputils", () => ({ Notification: {} }));
+
+const context = {
+  trans: nullTranslator.load("tos_notebook"),
+  openRun: vi.fn(),
+  openDocument: vi.fn(),
+  sparkUi: (url: string) => Promise.resolve(url),
+};
+let kernel: FakeKernel;
+let section: Section;
+
+function find(selector: string): HTMLElement {
+  const found = section.element.querySelector<HTMLElement>(selector);
+  if (found === null) throw new Error(`Expected ${selector}.`);
+  return found;
+}
+
+beforeEach(() => {
+  kernel = new FakeKernel();
+  kernel.tell([row(1)]);
+  section = new Section(kernel, context);
+  section.draw();
+});
+
+it("a kernel's name leads to its notebook", () => {
+  find("h2 button").click();
+  expect(context.openDocument).toHaveBeenCalledExactlyOnceWith(kernel);
+});
+
+it("a kernel whose notebook is closed says so, and can be steered", () => {
+  kernel.context = null;
+  section.draw();
+  expect(find(".tos-lab-notice").textContent).toContain("is closed; the kernel goes on");
+  expect(find("[data-tos=pause]").closest("[hidden]")).toBeNull();
+});

@@ -1,0 +1,131 @@
+import { Signal } from "@lumino/signaling";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { LinkState } from "../../src/lab/kernels";
+import { RUN_MIME } from "../../src/lab/protocol";
+import { SavedPictures } from "../../src/lab/saved-pictures";
+import { FakeKernel, row } from "./panel-fakes";
+import { settle } from "./session-fakes";
+
+const PICTURE = { "text/plain": "Run 3", "text/html": "<p>Run 3</p>" };
+
+class Outputs {
+  isDisposed = false;
+  constructor(public all: { data: Record<string, unknown> }[]) {}
+
+  get length(): number {
+    return this.all.length;
+  }
+  get(index: number): { data: Record<string, unknown> } {
+    return this.all[index];
+  }
+  set(index: number, output: { data: Record<string, unknown> }): void {
+    this.all[index] = output;
+  }
+}
+
+/** An output that shows a run as it trains. */
+function live(run: string): { data: Record<string, unknown> } {
+  return { data: { [RUN_MIME]: { run, number: 1 }, "text/plain": "training" } };
+}
+
+const other = { data: { "text/plain": "4" } };
+
+let kernel: FakeKernel;
+let hub: { changed: Signal<unknown, undefined>; of: () => FakeKernel | null };
+let outputs: Outputs;
+let give: (picture: typeof PICTURE | null) => void;
+
+/** The kernel changes, and whatever follows from that at once happens. */
+async function change(): Promise<void> {
+  hub.changed.emit(undefined);
+  await settle(1);
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  kernel = new FakeKernel();
+  kernel.tell([row(3, { state: "finished" }), row(4)]);
+  const picture = new Promise<typeof PICTURE | null>((resolve) => {
+    give = resolve;
+  });
+  kernel.picture.mockImplementation(() => picture as Promise<never>);
+  hub = { changed: new Signal({}), of: () => kernel };
+  outputs = new Outputs([other, live("r3"), live("r4"), live("r9")]);
+  const cells = [{ type: "markdown" }, { type: "code", outputs }];
+  const panel = { sessionContext: {}, model: { cells } };
+  const panels = [panel, { sessionContext: {}, model: null }];
+  const notebooks = { forEach: panels.forEach.bind(panels) };
+  new SavedPictures(hub as never, notebooks as never);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("a picture", () => {
+  it("is put where a run was shown that has ended, and nowhere else", async () => {
+    give(PICTURE);
+    await change();
+    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith("r3");
+    const saved = { output_type: "display_data", data: PICTURE, metadata: {} };
+    expect(outputs.all).toEqual([other, saved, live("r4"), live("r9")]);
+    await change();
+    expect(kernel.picture).toHaveBeenCalledOnce();
+  });
+
+  it("is asked for only after the kernel has had time to put it there itself", async () => {
+    hub.changed.emit(undefined);
+    await settle(0.9);
+    hub.changed.emit(undefined);
+    expect(kernel.picture).not.toHaveBeenCalled();
+    outputs.all[1] = other;
+    await settle(10);
+    expect(kernel.picture).not.toHaveBeenCalled();
+  });
+
+  it.each<LinkState>(["absent", "opening", "lost", "closed"])(
+    "is not asked for while the kernel is %s",
+    async (state) => {
+      kernel.state = state;
+      await change();
+      hub.of = () => null;
+      await change();
+      expect(kernel.picture).not.toHaveBeenCalled();
+    },
+  );
+
+  it("is asked for once, however slow the kernel is", async () => {
+    await change();
+    await change();
+    await change();
+    expect(kernel.picture).toHaveBeenCalledOnce();
+    give(PICTURE);
+    await settle();
+    expect(outputs.all[1].data).toBe(PICTURE);
+    // What ends later gets its own.
+    kernel.tell([row(4, { state: "failed" })]);
+    await change();
+    expect(kernel.picture).toHaveBeenLastCalledWith("r4");
+  });
+
+  it.each([
+    ["was run again", () => (outputs.all[1] = live("r4"))],
+    ["shows something else", () => (outputs.all[1] = other)],
+    ["was cleared", () => (outputs.all.length = 0)],
+    ["is gone with its notebook", () => (outputs.isDisposed = true)],
+  ])("is not put into a cell that %s meanwhile", async (_, happen) => {
+    await change();
+    happen();
+    const before = [...outputs.all];
+    give(PICTURE);
+    await settle();
+    expect(outputs.all).toEqual(before);
+  });
+
+  it("that the kernel does not give leaves the output as it is", async () => {
+    give(null);
+    await change();
+    expect(outputs.all[1]).toEqual(live("r3"));
+  });
+});

@@ -1,0 +1,90 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+
+import { StatusItem, statusText } from "../../src/lab/status-item";
+import { FakeKernel, FakeKernels, row, trans } from "./documents";
+
+let kernel: FakeKernel;
+let kernels: FakeKernels;
+const jump = vi.fn();
+
+function item(): { item: StatusItem; button: HTMLButtonElement } {
+  const made = new StatusItem(kernels.real, trans, jump);
+  const button = made.node.querySelector("button");
+  if (!button) throw new Error("Expected a button.");
+  return { item: made, button };
+}
+
+beforeEach(() => {
+  jump.mockClear();
+  kernel = new FakeKernel();
+  kernels = new FakeKernels([kernel]);
+});
+
+describe("the text", () => {
+  it.each([
+    ["running", "tos: run 3 · epoch 4/10 · 7/8 executors · loss 0.31"],
+    ["starting", "tos: run 3 · starting · epoch 4/10 · loss 0.31"],
+    ["paused", "tos: run 3 · paused · epoch 4/10 · loss 0.31"],
+    ["stopping", "tos: run 3 · stopping · epoch 4/10 · loss 0.31"],
+    ["finished", "tos: run 3 · finished · loss 0.31"],
+    ["stopped", "tos: run 3 · stopped · loss 0.31"],
+    ["failed", "tos: run 3 · failed · loss 0.31"],
+    ["lost", "tos: run 3 · lost · epoch 4/10 · loss 0.31"],
+  ])("of a run that is %s", (state, text) => {
+    expect(statusText(row(), state, trans)).toBe(text);
+  });
+
+  it("leaves out a loss that is not known", () => {
+    expect(statusText(row({ loss: null }), "failed", trans)).toBe("tos: run 3 · failed");
+  });
+});
+
+describe("the item", () => {
+  it("is there only while the kernel in front has a run", () => {
+    const { item: made } = item();
+    const changes = vi.fn();
+    made.activeStateChanged.connect(changes);
+    expect([made.isHidden, made.isActive()]).toEqual([true, false]);
+    kernel.show(row());
+    kernels.emit();
+    kernels.emit();
+    expect([made.isHidden, made.isActive()]).toEqual([false, true]);
+    kernels.current = null;
+    kernels.emit();
+    expect([made.isHidden, made.isActive()]).toEqual([true, false]);
+    expect(changes).toHaveBeenCalledTimes(2);
+  });
+
+  it("says what a click does, and does it", () => {
+    kernel.show(row());
+    const { button } = item();
+    expect(button.getAttribute("aria-label")).toBe(
+      `${button.textContent}. Go to the cell that started run 3`,
+    );
+    button.click();
+    expect(jump).toHaveBeenCalledExactlyOnceWith(kernel, row());
+    kernel.show(row({ cell: null }));
+    kernels.emit();
+    expect(button.title).toBe("Open run 3");
+  });
+
+  it("does not write what is there already", async () => {
+    kernel.show(row());
+    const { button } = item();
+    const writes = vi.fn();
+    const observer = new MutationObserver(writes);
+    observer.observe(button, { attributes: true, childList: true, subtree: true });
+    // What changes is not in the text.
+    kernel.show(row({ elapsed: 101, samples: 500 }));
+    kernels.emit();
+    await Promise.resolve();
+    expect(writes).not.toHaveBeenCalled();
+    observer.disconnect();
+  });
+
+  it("tells that an active run went with its kernel", () => {
+    kernel.show(row());
+    kernel.state = "lost";
+    expect(item().button.textContent).toContain("lost");
+  });
+});

@@ -1,0 +1,122 @@
+import type { JupyterFrontEnd } from "@jupyterlab/application";
+import { InputDialog, Notification } from "@jupyterlab/apputils";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+
+import { addCommands, COMMANDS } from "../../src/lab/commands";
+import { answered, FakeKernel, FakeKernels, Registry, row, trans } from "./documents";
+
+vi.mock("@jupyterlab/apputils", () => ({
+  InputDialog: { getNumber: vi.fn(), getItem: vi.fn() },
+  Notification: { error: vi.fn() },
+}));
+vi.mock("@jupyterlab/notebook", () => ({ NotebookActions: {} }));
+vi.mock("../../src/lab/icon", () => ({ tosIcon: {} }));
+
+const getNumber = vi.mocked(InputDialog.getNumber);
+const getItem = vi.mocked(InputDialog.getItem);
+const complaint = vi.mocked(Notification.error);
+
+let commands: Registry;
+let kernel: FakeKernel;
+let kernels: FakeKernels;
+
+function enabled(): string[] {
+  return [...commands.all.keys()].filter((id) => commands.isEnabled(id));
+}
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  commands = new Registry();
+  kernel = new FakeKernel();
+  kernels = new FakeKernels([kernel]);
+  kernel.show(row());
+  const app = { commands } as unknown as JupyterFrontEnd;
+  const shows = { openPanel: vi.fn(), openRun: vi.fn() };
+  addCommands(app, kernels.real, { palette: null, notebooks: null, trans, ...shows });
+});
+
+describe("steering", () => {
+  const STEERING: string[] = [
+    ...[COMMANDS.pauseResume, COMMANDS.stop, COMMANDS.repartition, COMMANDS.swapCombiner],
+  ];
+
+  it.each([
+    ["running", "open", true],
+    ["paused", "open", true],
+    ["stopping", "open", false],
+    ["finished", "open", false],
+    ["failed", "open", false],
+    ["running", "lost", false],
+  ] as const)("a run that is %s, its kernel %s: %s", (state, link, possible) => {
+    kernel.show(row({ state }));
+    kernel.state = link;
+    expect(enabled().filter((id) => STEERING.includes(id))).toEqual(possible ? STEERING : []);
+  });
+
+  it("needs a kernel in front, as nearly everything does", () => {
+    kernels.current = null;
+    expect(enabled()).toEqual([COMMANDS.openPanel]);
+  });
+
+  it("pauses, and resumes what is paused", async () => {
+    expect(commands.label(COMMANDS.pauseResume)).toBe("Pause Training");
+    await commands.execute(COMMANDS.pauseResume);
+    kernel.show(row({ state: "paused" }));
+    expect(commands.label(COMMANDS.pauseResume)).toBe("Resume Training");
+    await commands.execute(COMMANDS.pauseResume);
+    expect(kernel.command.mock.calls).toEqual([
+      ["run-3", "pause", {}],
+      ["run-3", "resume", {}],
+    ]);
+  });
+
+  it("stops without asking", async () => {
+    await commands.execute(COMMANDS.stop);
+    expect(kernel.command).toHaveBeenCalledExactlyOnceWith("run-3", "stop", {});
+  });
+
+  it("repartitions into as many as are asked for", async () => {
+    getNumber.mockReturnValue(answered(12));
+    await commands.execute(COMMANDS.repartition);
+    expect(getNumber.mock.calls[0][0].value).toBe(8);
+    expect(kernel.command).toHaveBeenCalledWith("run-3", "repartition", { partitions: 12 });
+  });
+
+  it.each([0, -1, 2.5, NaN])("does not repartition into %d", async (value) => {
+    getNumber.mockReturnValue(answered(value));
+    await commands.execute(COMMANDS.repartition);
+    expect(kernel.command).not.toHaveBeenCalled();
+    expect(complaint).toHaveBeenCalledOnce();
+  });
+
+  it("swaps in one of the run's combiners, beginning at its own", async () => {
+    kernel.show(row({ combiner: "mine" }));
+    getItem.mockReturnValue(answered("easgd"));
+    await commands.execute(COMMANDS.swapCombiner);
+    const { items, current } = getItem.mock.calls[0][0];
+    expect([items, current]).toEqual([["mine", "async", "easgd"], 0]);
+    expect(kernel.command).toHaveBeenCalledWith("run-3", "swap combiner", { combiner: "easgd" });
+  });
+
+  it("does nothing when a dialog is cancelled", async () => {
+    getNumber.mockReturnValue(answered(null));
+    getItem.mockReturnValue(answered(null));
+    await commands.execute(COMMANDS.repartition);
+    await commands.execute(COMMANDS.swapCombiner);
+    expect(kernel.command).not.toHaveBeenCalled();
+    expect(complaint).not.toHaveBeenCalled();
+  });
+
+  it("shows why it was refused, and nothing if it was not", async () => {
+    await commands.execute(COMMANDS.stop);
+    expect(complaint).not.toHaveBeenCalled();
+    kernel.command.mockResolvedValue({ ok: false, text: "it has ended." });
+    await commands.execute(COMMANDS.stop);
+    kernel.command.mockRejectedValue(new Error("the kernel is gone."));
+    await commands.execute(COMMANDS.stop);
+    expect(complaint.mock.calls).toEqual([
+      ["Run 3: it has ended."],
+      ["Run 3: the kernel is gone."],
+    ]);
+  });
+});

@@ -1,0 +1,313 @@
+"""The plug-in in JupyterLab: panel, tabs, status bar, marks, commands, used as a person would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import nbformat
+
+from tests.browser.lab import (
+    Lab,
+    View,
+    begin,
+    execute,
+    expect,
+    layout_saved,
+    open_notebook,
+    ready,
+    run_cells,
+    save,
+    write_notebook,
+)
+
+CONNECT = """
+%load_ext tos_notebook
+%tos_connect
+"""
+DATA = """
+import numpy as np
+x = np.random.default_rng(0).random((2000, 8), "float32")
+y = (x.sum(1) > 4).astype("int64")
+"""
+MODEL = """
+import keras
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2, "softmax")])
+model.compile("sgd", "sparse_categorical_crossentropy")
+"""
+TRAIN = "%%tos_train --data x,y --epochs 100000 --batch-size 32 --sync-interval 10" + MODEL
+CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
+TAB = "#jp-main-dock-panel .tos-lab-run-tab"
+OUTPUT = ".jp-OutputArea"
+
+Picture = Callable[[str], None]
+
+
+class Panel:
+    """What the side panel says of one notebook's kernel."""
+
+    def __init__(self, page: Any, notebook: str) -> None:
+        self.root = page.get_by_role("region", name="TensorOnSpark runs")
+        self.section = self.root.get_by_role("region", name=f"{notebook}.ipynb")
+        self.cluster = self.section.get_by_role("list", name="Cluster")
+        self.runs = self.section.get_by_role("list", name="Runs").get_by_role("listitem")
+
+    def button(self, name: str) -> Any:
+        return self.runs.get_by_role("button", name=name)
+
+
+def palette(page: Any) -> Any:
+    """Return our commands in the palette, which shows those that can be used."""
+    execute(page, "apputils:activate-command-palette")
+    page.get_by_role("textbox", name="SEARCH").fill("TensorOnSpark")
+    return page.locator(".lm-CommandPalette-item:visible")
+
+
+def status_item(page: Any) -> Any:
+    return page.get_by_role("button", name=re.compile("^tos: run"))
+
+
+def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_runs(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    """Each place shows the run; the panel's buttons, by keyboard, act before a busy cell ends."""
+    busy = "import time; print('asleep'); time.sleep(30)"
+    open_notebook(page, lab, "one", CONNECT + DATA, TRAIN, busy)
+    run_cells(page, 0, 1)
+    page.get_by_role("button", name="Show the runs on Spark").click()
+    panel = Panel(page, "one")
+
+    # The cluster and the run.
+    for fact in "local[2]", "1 executor", "2 cores":
+        expect(panel.cluster.get_by_text(fact, exact=True)).to_be_visible()
+    spark = panel.cluster.get_by_role("link", name="Spark UI")
+    expect(spark).to_have_attribute("href", re.compile("^http://"))
+    expect(panel.runs).to_contain_text(re.compile(r"epoch \d+/100000.* samples/s.*loss \d"))
+    curve = panel.runs.get_by_role("img", name=re.compile(r"^Loss: began at \d"))
+    expect(curve.locator("path")).to_have_attribute("d", re.compile("L.*L"))
+
+    # The cell that started it, and no other.
+    cell, last = page.locator(CELL).nth(1), page.locator(CELL).nth(2)
+    word = cell.locator(".tos-lab-mark")
+    expect(page.locator("[data-tos-state]")).to_have_count(1)
+    expect(cell).to_have_attribute("data-tos-state", "running")
+    expect(cell.get_by_role("progressbar", name="Progress of run 1")).to_be_visible()
+    expect(word).to_have_text("training")
+
+    # The status bar, whose click leads to that cell.
+    item = status_item(page)
+    form = r"tos: run 1 · epoch \d+/100000 · 1/1 executors · loss [\d.]+"
+    expect(item).to_have_text(re.compile(f"^{form}$"))
+    run_cells(page, 2)
+    last.get_by_text("asleep", exact=True).scroll_into_view_if_needed()
+    expect(cell.locator(".jp-InputArea")).not_to_be_in_viewport()
+    item.click()
+    expect(cell.locator(".jp-InputArea")).to_be_in_viewport()
+    expect(cell).to_have_class(re.compile("jp-mod-active"))
+
+    # By keyboard, while the kernel's main thread sleeps.
+    execute(page, "tos-notebook:open-panel")
+    expect(panel.root).to_be_focused()
+    heading = panel.section.get_by_role("button", name="one.ipynb")
+    for control in heading, spark, panel.button("Open run 1"), panel.button("Pause run 1"):
+        page.keyboard.press("Tab")
+        expect(control).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(panel.runs).to_have_attribute("data-state", "paused")
+    assert last.locator(".jp-InputPrompt").inner_text() == "[*]:"
+    expect(word).to_have_text("paused")
+    expect(item).to_have_text(re.compile("^tos: run 1 · paused · epoch"))
+    expect(panel.button("Resume run 1")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(panel.runs).to_have_attribute("data-state", "running")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    tab, own = View(page, TAB), View(page, OUTPUT)
+    tab.reaches(1)
+    for view in tab, own, tab, own:
+        view.moves()
+
+    for theme in "Dark", "Light":
+        execute(page, "apputils:change-theme", theme=f"JupyterLab {theme}")
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-name", f"JupyterLab {theme}")
+        tab.moves()
+        picture(f"panel-{theme.lower()}")
+
+    # The tab needs no cell.
+    execute(page, "notebook:clear-all-cell-outputs")
+    expect(own.root).to_have_count(0)
+    tab.moves()
+
+
+def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    """A kernel whose main shell is blocked is met anew; the saved notebook gets its picture."""
+    waiting = TRAIN.replace("%%tos_train", "%%tos_train --wait")
+    after = "open('after', 'w').close()"
+    look = "import os; print(os.path.exists('after'))"
+    path = open_notebook(page, lab, "waits", CONNECT + DATA, waiting, after, look)
+    run_cells(page, 0, 1, 2)
+    own, tab, panel = View(page, OUTPUT), View(page, TAB), Panel(page, "waits")
+    own.reaches(1)
+    execute(page, "tos-notebook:open-panel")
+    with layout_saved(page, '"current": "tos-panel"', "tos-notebook:run"):
+        panel.button("Open run 1").click()
+    tab.reaches(1)
+    save(page)
+    seen = tab.milestones
+
+    page.reload()
+    for view in own, tab:
+        view.reaches(seen)
+        view.moves()
+    expect(panel.runs).to_have_attribute("data-state", "running")
+    cell = page.locator(CELL).nth(1)
+    expect(cell).to_have_attribute("data-tos-state", "running")
+    expect(status_item(page)).to_have_text(re.compile("^tos: run 1 · epoch"))
+    assert not (lab.folder / "after").exists()
+    picture("reloaded-in-mid-run")
+
+    own.part("stop").click()
+    tab.becomes("stopped")
+    expect(panel.runs).to_have_attribute("data-state", "stopped")
+    cell.get_by_role("img", name="loss over samples").wait_for()
+    save(page)
+    cell.click()
+    run_cells(page, 3)
+    expect(page.locator(CELL).nth(3)).to_contain_text("True")
+    outputs = nbformat.read(path, as_version=4).cells[1].outputs
+    assert any("<svg" in output.get("data", {}).get("text/html", "") for output in outputs)
+
+
+def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    """From a notebook that knows nothing of Spark, and once more in the kernel that comes after."""
+    config = "%tos_config epochs=100000 sync_interval=10"
+    open_notebook(page, lab, "commands", DATA, config, MODEL)
+    dialog = page.get_by_role("dialog")
+
+    # Connecting adds a cell.
+    palette(page).filter(has_text="Connect to Spark").click()
+    cells = page.locator(CELL)
+    expect(cells.nth(1)).to_contain_text("%tos_connect")
+    execute(page, "tos-notebook:open-panel")
+    panel = Panel(page, "commands")
+    expect(panel.cluster).to_contain_text("local[2]")
+    expect(panel.section).to_contain_text("No run yet")
+
+    # Training a cell asks for its data; the menu has it.
+    run_cells(page, 0, 2)
+    cells.nth(3).click()
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.locator(".lm-Menu-item").filter(has_text="TensorOnSpark").click()
+    page.get_by_role("menuitem", name="Train This Cell").click()
+    dialog.get_by_role("textbox").fill("x, y")
+    dialog.get_by_role("button", name="Train").click()
+    expect(cells.nth(3)).to_contain_text("%%tos_train --data x,y")
+    own, tab = View(page, OUTPUT), View(page, TAB)
+    own.reaches(1)
+
+    begin(page, "tos-notebook:swap-combiner")
+    dialog.get_by_role("combobox").select_option("easgd")
+    picture("swap-combiner")
+    dialog.get_by_role("button", name="Swap").click()
+    expect(own.root).to_contain_text("· easgd ·")
+    begin(page, "tos-notebook:repartition")
+    dialog.get_by_role("spinbutton").fill("3")
+    dialog.get_by_role("button", name="Repartition").click()
+    own.part("workers").locator("tbody tr").nth(2).wait_for()
+    for key in "Control+Alt+y", "p":
+        page.keyboard.press(key)
+    own.becomes("paused")
+
+    # The palette has everything that is of use now.
+    shown = palette(page)
+    for label in (
+        "Train This Cell",
+        "Resume Training",
+        "Stop and Keep Weights",
+        "Repartition…",
+        "Swap Combiner…",
+        "Show Runs on Spark",
+        "Open Run in a Tab",
+        "Go to the Cell of the Run",
+        "New TensorOnSpark Notebook",
+    ):
+        expect(shown.filter(has_text=label)).to_be_visible()
+    shown.filter(has_text="Open Run in a Tab").click()
+
+    # A restart.
+    tab.becomes("paused")
+    seen = tab.milestones
+    cells.nth(3).click()
+    page.get_by_role("button", name="Restart the kernel", exact=True).click()
+    dialog.get_by_role("button", name="Confirm Kernel Restart").click()
+    expect(panel.section).to_contain_text("The kernel was restarted")
+    expect(panel.runs).to_have_attribute("data-state", "lost")
+    expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
+    assert tab.milestones == seen
+    picture("restarted")
+    run_cells(page, 1, 0, 2, 3)
+    expect(panel.runs).to_have_attribute("data-state", "running")
+    expect(panel.section).not_to_contain_text("The kernel was restarted")
+    expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
+    own.moves()
+
+
+def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_meant(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    """Status bar and commands follow the notebook in front; the other goes on."""
+    first = CONNECT + DATA, TRAIN
+    second = CONNECT + DATA, TRAIN.replace("100000", "90000")
+    write_notebook(lab, "second", *second)
+    open_notebook(page, lab, "first", *first)
+    run_cells(page, 0)
+    execute(page, "docmanager:open", path="second.ipynb", options={"mode": "split-right"})
+    ready(page)
+    run_cells(page, 0, 1)
+    execute(page, "tos-notebook:open-panel")
+    one, two = Panel(page, "first"), Panel(page, "second")
+    item = status_item(page)
+    expect(item).to_contain_text("/90000 ")
+    expect(two.runs).to_have_attribute("data-state", "running")
+    execute(page, "tos-notebook:pause-resume")
+    expect(two.runs).to_have_attribute("data-state", "paused")
+    expect(item).to_contain_text("paused")
+
+    page.get_by_role("tab", name="first.ipynb").click()
+    expect(item).to_be_hidden()
+    run_cells(page, 1)
+    expect(item).to_contain_text("/100000 ")
+    expect(one.runs).to_have_attribute("data-state", "running")
+    expect(item).not_to_contain_text("paused")
+    picture("two-notebooks")
+
+    page.get_by_role("tab", name="second.ipynb").click()
+    expect(item).to_contain_text("/90000 ")
+    execute(page, "tos-notebook:pause-resume")
+    expect(two.runs).to_have_attribute("data-state", "running")
+    page.get_by_role("tab", name="first.ipynb").click()
+    execute(page, "tos-notebook:stop")
+    expect(one.runs).to_have_attribute("data-state", "stopped")
+    expect(two.runs).to_have_attribute("data-state", "running")
+
+
+def test_the_launcher_makes_a_first_notebook(page: Any, lab: Lab, picture: Picture) -> None:
+    """One click leads from an empty JupyterLab to cells that train."""
+    page.goto(f"{lab.address}/lab/workspaces/launcher?token={lab.token}")
+    card = page.locator(".jp-LauncherCard").filter(has_text="TensorOnSpark notebook")
+    card.wait_for()
+    picture("launcher")
+    card.click()
+    cells = page.locator(CELL)
+    expect(cells.filter(has_text="%tos_connect").first).to_be_attached()
+    expect(cells.filter(has_text="%%tos_train").first).to_be_attached()
+    ready(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (path,) = lab.folder.glob("Untitled*.ipynb")
+    expect(cells).to_have_count(len(nbformat.read(path, as_version=4).cells))
+    picture("first-notebook")

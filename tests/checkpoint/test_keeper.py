@@ -1,0 +1,383 @@
+"""Checkpoints of runs without Spark: one moment, in order, and never in the way of training."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.numpy_program import Counting
+from tests.worker.support import (
+    LIMIT,
+    Aside,
+    Served,
+    counting_training,
+    finish,
+    join,
+    numbers,
+    push,
+    until,
+)
+from tos_notebook import snapshots
+from tos_notebook.checkpoint.contents import (
+    Origin,
+    from_sealed,
+    require_known,
+    require_saveable,
+    to_parts,
+)
+from tos_notebook.checkpoint.data import check_same, read_data, write_data
+from tos_notebook.checkpoint.every import Every, as_every
+from tos_notebook.checkpoint.folder import Folder
+from tos_notebook.checkpoint.format import decode, encode
+from tos_notebook.checkpoint.keeper import Keeper, Subject
+from tos_notebook.checkpoint.record import Record, columns, events
+from tos_notebook.combiners import FedBuff, StatefulCombiner
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
+from tos_notebook.events import (
+    CheckpointFailed,
+    CheckpointWritten,
+    Event,
+    MilestoneCommitted,
+    RunStarted,
+    WorkerJoined,
+)
+
+
+class Disk:
+    """A directory of files as `cluster.storage.Storage` has them, which may refuse."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uri = str(folder)
+        self.refuses = ""
+        self.written: list[str] = []
+
+    def write(self, name: str, data: Path) -> str:
+        if self.refuses and name.startswith(self.refuses):
+            raise CheckpointError("the disk is full")
+        self.written.append(name)
+        (self.folder / name).write_bytes(data.read_bytes())
+        return name
+
+    def read(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise CheckpointError(str(error)) from None
+
+    def delete(self, name: str) -> bool:
+        (self.folder / name).unlink()
+        return True
+
+    def list(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+def origin(**changes: Any) -> Origin:
+    fields: dict[str, Any] = {
+        "run_id": "run-1", "epochs": 3, "repartition_every": None, "seed": 0, "shuffle": True,
+        "batch_size": 1, "slots": "keep", "non_finite": "raise", "stripe_bytes": 1 << 20,
+        "partitions": 2, "columns": (("float64", ()),), "rows": 100, "stored": True,
+        "program": "0" * 32, "every": "2 milestones", "keep": 3, "created": 0.0,
+    }  # fmt: skip
+    return Origin(**(fields | changes))
+
+
+class Kept:
+    """A training with a keeper, whose events arrive at once."""
+
+    def __init__(self, folder: Path, every: str = "2 milestones", keep: int = 2) -> None:
+        self.disk = Disk(folder)
+        self.training, self.events = counting_training(partitions=1, rows=50)
+        self.keeper = Keeper(Folder(self.disk), origin(), as_every(every), keep)
+        self.training._publish = self._publish
+        self.member, _ = self.training.join(join(), False)
+        self.subject = Subject(
+            self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
+            lambda timeout: None,
+        )  # fmt: skip
+
+    def _publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.keeper(event)
+
+    def push(self, sequence: int, value: float = 1.0) -> None:
+        update = self.training.store.layout.pack([np.array(value), np.array(1)])
+        self.training.push(self.member, push(sequence, base_version=sequence), update)
+
+    def seen(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def files(self, start: str) -> list[str]:
+        return [name for name in self.disk.list() if name.startswith(start)]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_what_the_ledger_has_is_what_the_center_has_at_any_moment() -> None:
+    """Four workers train while copies are taken as fast as can be; not one is torn."""
+    training, _ = counting_training(partitions=4, epochs=3, sync_interval=3, rows=400)
+    served, programs = Served(training), [Counting() for _ in range(4)]
+    workers = [
+        Aside(lambda p=p: served.work(programs[p], p, p, batch_size=1, columns=1))  # type: ignore[misc]
+        for p in range(4)
+    ]
+    layout, checked = training.store.layout, 0
+    while any(worker._thread.is_alive() for worker in workers):
+        snapshot = training.snapshot()
+        assert snapshot is not None
+        progress = snapshot.progress
+        done = 100 * 4 * progress.reached.epoch
+        done += sum(steps for _, _, steps, *_ in progress.ledger["records"])
+        rows = layout.tensors(progress.copied.center)["rows"].item()
+        pushes = progress.copied.version
+        assert rows == done
+        assert pushes >= done / 3
+        checked += 1
+    for worker in workers:
+        worker.result()
+    served.close()
+    assert checked > 3
+
+
+def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
+    """Also where the partitions are in different epochs, and a round of the combiner is open."""
+    rule = FedBuff(k=4, lr=4.0)
+    training, _ = counting_training(partitions=2, epochs=2, rows=40, combiner=rule)
+    served = Served(training)
+    stopped = Counting()
+
+    def stop(number: int) -> None:
+        if number == 7:
+            raise RuntimeError("killed")
+
+    stopped.on_batch = stop
+    served.work(Counting(), 0, 0, columns=1)
+    with pytest.raises(RuntimeError, match="killed"):
+        served.work(stopped, 1, 1, columns=1)
+    snapshot = training.snapshot()
+    served.close()
+    assert snapshot is not None
+    value, arrays = to_parts(origin(), snapshot, None, ())
+    saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
+    assert (saved.progress.reached.epoch, saved.progress.reached.between) == (0, False)
+    combiner = saved.settings_with().combiner
+    again, _ = counting_training(partitions=2, epochs=2, rows=40, combiner=combiner)
+    again.restore(saved.progress)
+    served = Served(again)
+    served.work(Counting(), 1, 0, columns=1)
+    served.close()
+    layout = again.store.layout
+    assert layout.tensors(again.store.center)["rows"].item() == 80
+    assert layout.tensors(again.store.center)["total"].item() == 2 * numbers(40).sum()
+    assert again.store.version == 80
+
+
+def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "PATIENCE", 0.01)
+    kept.training._merging += 1
+    with pytest.raises(WaitTimeout, match="still being merged after"):
+        kept.training.snapshot()
+    kept.training._merging -= 1
+    kept.push(0)
+    assert kept.training.store.version == 1
+
+
+def test_pushes_wait_while_a_copy_waits_for_those_under_way(kept: Kept) -> None:
+    kept.training._merging += 1
+    copying = Aside(kept.training.snapshot)
+    until(lambda: kept.training._holding)
+    pushing = Aside(lambda: kept.push(0))
+    with kept.training._changed:
+        assert kept.training.store.version == 0
+        kept.training._merging -= 1
+        kept.training._changed.notify_all()
+    snapshot = copying.result()
+    pushing.result()
+    assert snapshot.progress.copied.version == 0
+    assert kept.training.store.version == 1
+
+
+def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
+    kept: Kept,
+) -> None:
+    kept.push(0)
+    snapshot = kept.training.snapshot()
+    assert snapshot is not None
+    again, _ = counting_training(partitions=1, rows=50)
+    progress = snapshot.progress
+    again.restore(
+        snapshots.Progress(progress.ledger, progress.copied, None, {}, {0: 50}, progress.reached)
+    )
+    member, joined = again.join(join(), False)
+    assert (joined.steps, joined.sequence) == (1, 1)
+    with pytest.raises(Exception, match=r"of 50 rows; got 1 batches of 49 rows.*after a resume"):
+        again.finish(member, finish(samples=49, steps=1))
+
+
+def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
+    kept.keeper.begin(kept.subject)
+    for sequence in range(0, 10, 2):
+        kept.push(sequence)
+        kept.push(sequence + 1)
+        until(lambda n=sequence: len(kept.seen(CheckpointWritten)) > n // 2)  # type: ignore[misc]
+    kept.push(10)
+    kept.keeper.finish()
+    assert [e.version for e in kept.seen(CheckpointWritten)] == [2, 4, 6, 8, 10, 11]
+    assert kept.files("checkpoint") == ["checkpoint-00000005.tos", "checkpoint-00000006.tos"]
+    last = kept.keeper.folder.last()
+    assert (last.number, last.sealed.summary["milestones"]) == (6, 11)
+    told: list[Event] = []
+    for name in from_sealed(last.sealed, "last").history:
+        told += events(kept.keeper.folder.read(name), name)
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == list(range(1, 12))
+    assert not [t for t in threading.enumerate() if t.name.startswith("tos-checkpoint")]
+
+
+def test_nothing_new_is_not_written_again(kept: Kept) -> None:
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    assert kept.keeper.write(kept.subject) is None
+    assert kept.files("checkpoint") == ["checkpoint-00000001.tos"]
+
+
+@pytest.mark.parametrize("part", ["history", "checkpoint"])
+def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(kept: Kept, part: str) -> None:
+    kept.push(0)
+    kept.disk.refuses = part
+    kept.keeper._subject = kept.subject
+    kept.keeper._try()
+    assert [e.message for e in kept.seen(CheckpointFailed)] == ["the disk is full"]
+    kept.disk.refuses = ""
+    kept.push(1)
+    kept.keeper._try()
+    assert len(set(kept.disk.written)) == len(kept.disk.written), "a file was written twice"
+    last = from_sealed(kept.keeper.folder.last().sealed, "last")
+    told: list[Event] = []
+    for name in last.history:
+        told += events(kept.keeper.folder.read(name), name)
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(kept: Kept) -> None:
+    for sequence in range(2):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+    path = kept.disk.folder / "checkpoint-00000002.tos"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert kept.keeper.folder.last().number == 1
+    (kept.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"no checkpoint in .*00000002.*00000001.*cut off"):
+        kept.keeper.folder.last()
+
+
+def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
+    def milestone(version: int, metrics: dict[str, float]) -> MilestoneCommitted:
+        return MilestoneCommitted(
+            float(version), 0, 1, "e", f"h{version}", 0, version, 2, 3, 0.5, 1, version,
+            0.1, 0.2, 0.3, 4, 5, metrics, 2,
+        )  # fmt: skip
+
+    given: list[Event] = [
+        RunStarted(0.0, "run-1", 3, 2, None),
+        milestone(1, {"acc": 0.5}),
+        WorkerJoined(1.5, 0, 1, "e", "h", 2, 3),
+        milestone(2, {}),
+    ]
+    record = Record()
+    for event in [*given, milestone(3, {"f1": 1.0})]:
+        record(event)
+    taken = record.take(2)
+    value, arrays = columns(taken)
+    sealed = decode(encode({}, json.loads(json.dumps(value)), arrays), "file")
+    assert events(sealed, "file") == given == taken
+    record.give_back(taken)
+    assert len(record.take(9)) == 5
+    with pytest.raises(CheckpointError, match="holds no events"):
+        events(decode(encode({}, {"others": []}, arrays), "file"), "file")
+
+
+@pytest.mark.parametrize(
+    ("value", "every"),
+    [
+        ("30s", Every(30.0)), ("1.5min", Every(90.0)), (" 2 h ", Every(7200.0)),
+        ("500 milestones", Every(milestones=500)), ("1 milestone", Every(milestones=1)),
+        (20, Every(milestones=20)), (Every(3.0), Every(3.0)),
+    ],
+)  # fmt: skip
+def test_how_often(value: Any, every: Every) -> None:
+    assert as_every(value) == every
+    assert as_every(str(every)) == every
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "", "30", "0s", "s", "1.5 milestones", None])
+def test_what_says_not_how_often_is_told_what_does(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or 500; got'):
+        as_every(value)
+
+
+class Opaque(StatefulCombiner):
+    def reset(self, like: Any) -> None:
+        self.lock: Callable[[], object] = lambda: None
+
+    def merge(self, center: Any, update: Any, push: Any) -> None: ...
+
+
+def test_what_cannot_be_saved_is_refused_at_once() -> None:
+    with pytest.raises(CheckpointError, match=r"Combiner Opaque\.lock cannot be saved.*dump"):
+        require_saveable(Opaque())
+
+    class Own(RandomPartitioner): ...
+
+    with pytest.raises(ConfigError, match="one of RandomPartitioner, Shards, Dirichlet"):
+        require_known(Own(2))
+
+
+def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> None:
+    folder = Folder(Disk(tmp_path))
+    write_data(folder, (numbers(100),))
+    source = read_data(folder, origin())
+    check_same(source, origin())
+    np.testing.assert_array_equal(source.rows(1)[0], numbers(100)[50:])
+    for wrong, name in (
+        (ArraySource((numbers(100),), 3), "partitions 2, got 3"),
+        (ArraySource((numbers(99),), 2), "rows 100, got 99"),
+        (ArraySource((numbers(100).astype("f4"),), 2), "columns"),
+    ):
+        with pytest.raises(DataError, match=f"expected {name}"):
+            check_same(wrong, origin())
+    with pytest.raises(DataError, match="are not stored with its checkpoints"):
+        read_data(folder, origin(stored=False))
+    (tmp_path / "data.tos").unlink()
+    with pytest.raises(CheckpointError, match="Or give the same arrays"):
+        read_data(folder, origin())
+
+
+def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.checkpoint.keeper.END", 0.01)
+    free = threading.Event()
+    subject = Subject(
+        kept.training.snapshot, lambda: None, dict, kept.events.append,
+        lambda timeout: free.wait(LIMIT),
+    )  # fmt: skip
+    kept.push(0)
+    kept.keeper.begin(subject)
+    with pytest.raises(WaitTimeout, match="still being written"):
+        kept.keeper.finish()
+    free.set()
+    kept.keeper._thread.join(LIMIT)

@@ -1,0 +1,177 @@
+"""Saved runs on a real Spark: found, looked at and resumed in the same process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import counter
+from tos_notebook.cluster.storage import Storage
+from tos_notebook.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    InvalidTransition,
+    ShapeMismatch,
+    UnsupportedProgram,
+)
+from tos_notebook.events import Event, MilestoneCommitted, RunResumed
+from tos_notebook.saved import SavedRun, SavedRuns
+
+X = np.arange(1.0, 1001)
+
+LIMIT = 300.0
+
+
+class Halve:
+    """A user's own combiner: what it has added so far counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def compute(self, origin_weight: Any, new_weight: Any, worker_id: int, name: str) -> Any:
+        self.calls += 1
+        return (origin_weight + new_weight) / 2
+
+
+@pytest.fixture(scope="module")
+def stopped(spark_context: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a run that was stopped in its first epoch."""
+    return stop_early(spark_context, tmp_path_factory.mktemp("runs"), (X,))
+
+
+def stop_early(sc: Any, folder: Path, data: Any, **options: Any) -> str:
+    settings: dict[str, Any] = {"combiner": "downpour", "batch_size": 5} | options
+    reached = threading.Event()
+
+    def sink(event: Event) -> None:
+        if isinstance(event, MilestoneCommitted) and event.version >= 30:
+            reached.set()
+
+    with tos.TrainingSession(
+        sc, counter(), sync_interval=1, directory=str(folder), **settings
+    ) as session:
+        run = session.start(data, 3, checkpoint_every=10, sinks=[sink])
+        assert reached.wait(LIMIT)
+        run.stop()
+    assert run.uri is not None
+    return run.uri
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No thread outlives a run that was resumed: it closes its own session."""
+    before = {t for t in threading.enumerate() if t.name.startswith("tos-")}
+    yield
+    left = {t for t in threading.enumerate() if t.name.startswith("tos-")} - before
+    assert not left
+
+
+def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped: str) -> None:
+    parent = stopped.rsplit("/", 1)[0]
+    (found,) = listed = tos.runs(parent, spark=spark_context)
+    assert isinstance(listed, SavedRuns)
+    assert isinstance(found, SavedRun)
+    assert (found.state, found.epochs, found.uri) == ("stopped", 3, stopped)
+    assert found.milestones == len(found.history) >= 30
+    assert found.size > 0
+    assert found.run in repr(listed)
+    assert found.settings["combiner"] == "downpour"
+    assert len(found.figure().data) > 0
+    events: list[Event] = []
+    model = counter()
+    run = found.resume(spark=spark_context, program=model, sinks=[events.append])
+    run.pause()
+    with pytest.raises(InvalidTransition, match="trains in this process"):
+        tos.resume(stopped, spark=spark_context)
+    run.resume()
+    run.wait(LIMIT)
+    assert run.run_id == found.run
+    assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
+    # The model that was given has the weights, too, and evaluates.
+    assert model.layout.tensors(model.read())["total"].tolist() == [3 * X.sum(), 3 * len(X)]
+    assert run.evaluate(X)["loss"] == pytest.approx(X.mean())
+    assert run.history["version"].tolist() == list(range(1, 601))
+    assert isinstance(events[0], RunResumed)
+    assert min(e.version for e in events if isinstance(e, MilestoneCommitted)) > found.milestones
+    with pytest.raises(InvalidTransition, match="3 epochs are done, of 3"):
+        tos.resume(stopped, spark=spark_context)
+    more = tos.resume(stopped, spark=spark_context, epochs=4).wait(LIMIT)
+    assert more.parameters()["total"].tolist() == [4 * X.sum(), 4 * len(X)]
+    with pytest.raises(UnsupportedProgram, match="resumed without its model"):
+        more.evaluate(X)
+
+
+def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    records = [(value,) for value in X]
+    data = spark_context.parallelize(records, 2)
+    uri = stop_early(spark_context, tmp_path, data, combiner=Halve())
+
+    def resume(*args: Any, **options: Any) -> tos.Run:
+        return tos.resume(uri, *args, spark=spark_context, **options)
+
+    with pytest.raises(CheckpointError, match="a combiner of your own, Halve: give it"):
+        resume(data)
+    with pytest.raises(ConfigError, match="goes on with the one that it has, Halve"):
+        resume(data, combiner="easgd")
+    with pytest.raises(DataError, match="Give them again"):
+        resume(combiner=Halve())
+    with pytest.raises(DataError, match="expected partitions 2, got 3"):
+        resume(spark_context.parallelize(records, 3), combiner=Halve())
+    with pytest.raises(ShapeMismatch, match="Expected a model with the saved run's parameters"):
+        resume(data, combiner=Halve(), program=_other())
+    again = Halve()
+    run = resume(data, combiner=again).wait(LIMIT)
+    assert again.calls == run.status.milestones
+    with pytest.raises(ConfigError, match="holds runs: expected the folder of one, such as"):
+        tos.resume(str(tmp_path), spark=spark_context)
+
+
+def _other() -> Any:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        rows = v1.placeholder(tf.float64, [None])
+        total = v1.get_variable("total", initializer=np.zeros(3))
+        step = v1.assign_add(total, tf.ones(3, tf.float64) * tf.reduce_sum(rows))
+        session = v1.Session()
+        session.run(v1.global_variables_initializer())
+        return tos.capture(step, feeds=[rows], loss=tf.reduce_mean(rows), session=session)
+
+
+def test_a_damaged_program_is_not_trained(spark_context: Any, stopped: str, tmp_path: Path) -> None:
+    for path in Path(stopped.removeprefix("file:")).iterdir():
+        if not path.name.startswith("."):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    content = (tmp_path / "program.zip").read_bytes()
+    (tmp_path / "program.zip").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=r"program\.zip is damaged"):
+        tos.resume(str(tmp_path), spark=spark_context, epochs=9)
+
+
+def test_checkpoints_need_a_directory_that_lasts(spark_context: Any) -> None:
+    with (
+        tos.TrainingSession(spark_context, counter()) as session,
+        pytest.raises(ConfigError, match='such as directory="hdfs:///runs"'),
+    ):
+        session.start((X,), checkpoint_every="30s")
+
+
+def test_a_storage_lists_measures_and_reads_beginnings(spark_context: Any, tmp_path: Path) -> None:
+    storage = Storage(spark_context, str(tmp_path))
+    inside = storage.inside("a")
+    assert (storage.folders(), inside.list()) == ([], [])
+    inside.write("file", b"0123456789")
+    assert (storage.folders(), inside.size()) == (["a"], 10)
+    assert (inside.head("file", 4), inside.head("file", 99)) == (b"0123", b"0123456789")
+    with pytest.raises(CheckpointError, match="Cannot read 'none'"):
+        inside.head("none", 4)

@@ -1,0 +1,80 @@
+"""A run with checkpoints in a process of its own, for a test to kill: ``victim FOLDER JSON``.
+
+It trains a graph that adds up every row it is fed, so that the parameters tell exactly which
+batches are in them. Prints the run's folder; after the run's end, the sums.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+
+ROWS = 4_000
+DATA = np.arange(1.0, ROWS + 1)
+
+
+def spark() -> Any:
+    from pyspark import SparkConf, SparkContext
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    return SparkContext(conf=SparkConf().setMaster("local[2,4]").setAll(settings.items()))
+
+
+def rdd(sc: Any) -> Any:
+    return sc.parallelize([(value,) for value in DATA], 3)
+
+
+def start(sc: Any, folder: str, options: dict[str, Any]) -> tos.Run:
+    from tests.integration.conftest import counter
+
+    settings = {"combiner": "downpour", "batch_size": 5, "sync_interval": 2}
+    session = tos.TrainingSession(
+        sc, counter(), directory=folder, **(settings | options["session"])
+    )
+    if options.get("slowmo"):
+        # Four pushes make a step of four times their mean: every change in full, and exactly. All
+        # pushes of a run make whole rounds, unless one was lost, or its round was, or came twice.
+        session.combiner = tos.combiners.get("slowmo", k=4, lr=4.0, momentum=0.0)
+    data = rdd(sc) if options["rdd"] else (DATA,)
+    return session.start(
+        data, checkpoint_every="20 milestones", **({"epochs": 3} | options["start"])
+    )
+
+
+def main() -> None:
+    folder, options = sys.argv[1], json.loads(sys.argv[2])
+    sc = spark()
+    if "resume" in options:
+        run = tos.resume(options["resume"], rdd(sc) if options["rdd"] else None, spark=sc)
+        resumed_at = run.status.milestones
+        run.wait()
+        history = run.history
+        told = {
+            "total": run.parameters()["total"].tolist(), "state": run.state, "from": resumed_at,
+            "versions": history["version"].tolist(),
+            "samples": int(history["samples"].sum()),
+        }  # fmt: skip
+        sys.stdout.write(json.dumps(told))
+    else:
+        run = start(sc, folder, options)
+        sys.stdout.write(f"{run.uri}\n")
+        sys.stdout.flush()
+        run.wait()
+    sc.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What must hold when parts of a real cluster die, and how runs end there: the short version.
+
+`python -m tests.faults` has the whole matrix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+TIMEOUT = 400.0
+
+TOLD = 5.0
+"""Seconds in which an error must be told."""
+
+SLACK = 4.0
+"""How many times slower a busy machine may be."""
+
+
+def run(module: str, *options: str) -> str:
+    """Run a module in a process of its own; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *options],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def test_every_batch_counts_once_whatever_is_killed(tmp_path: Path) -> None:
+    faults = ["worker", "executor", "node"]
+    target = tmp_path / "outcomes.json"
+    options = ["--cluster", "standalone", "--sync", "bsp", "--fault", *faults]
+    run("tests.faults", *options, "--json", str(target))
+    outcomes = json.loads(target.read_text())
+    assert {outcome["fault"] for outcome in outcomes} == set(faults)
+    for outcome in outcomes:
+        assert (outcome["got"], outcome["state"]) == (outcome["expected"], "finished"), outcome
+
+
+@pytest.fixture(scope="module")
+def ends() -> dict[str, Any]:
+    """How runs end on a standalone cluster; see `tests.faults.ends`."""
+    found: dict[str, Any] = json.loads(
+        run("tests.faults.ends", "--cluster", "standalone").splitlines()[-1]
+    )
+    return found
+
+
+def test_a_stop_ends_the_job_at_once_and_reads_no_further_partition(ends: dict[str, Any]) -> None:
+    stops = [*ends["stop"], ends["stop with surplus"], ends["stop by a sink"]]
+    assert [stop["state"] for stop in stops] == ["stopped"] * len(stops)
+    assert [stop["opened"] for stop in stops] == [0] * len(stops)
+    assert all(stop["exact"] for stop in stops)
+    assert max(stop["seconds"] for stop in stops) < SLACK
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("data", "WorkerError: ValueError: row 42 is spoilt"),
+        ("package", "WorkerError: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("operation", "WorkerError: InvalidArgumentError: indices"),
+        ("combiner", "CombinerError: Combiner _broken"),
+    ],
+)
+def test_the_first_real_failure_leads_soon(ends: dict[str, Any], kind: str, text: str) -> None:
+    told = ends[f"error: {kind}"]
+    assert told["message"].startswith(text)
+    assert told["told"] < TOLD * SLACK
+
+
+def test_nothing_of_ours_is_left_running(ends: dict[str, Any]) -> None:
+    before, after = ends["before"], ends["after"]
+    assert after["threads"] == []
+    assert (after["segments"], after["residuals"]) == (0, 0)
+    assert after["sockets"] <= before["sockets"]
+    assert after["workers"] <= before["workers"]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from tos_notebook.cluster import reach
+from tos_notebook.cluster.environment import _beacon
+from tos_notebook.cluster.executors import contact_host, contact_port
+from tos_notebook.cluster.probe import make_probe
+from tos_notebook.cluster.reach import Beacon, listening_host
+from tos_notebook.errors import ConfigError
+
+
+@pytest.mark.parametrize("contact", ["127.0.0.1", "localhost"])
+def test_whoever_reaches_the_beacon_has_nothing_to_say(contact: str) -> None:
+    with Beacon(contact) as beacon:
+        assert beacon.address == f"{contact}:{beacon.port}"
+        assert [beacon.knock()() for _ in range(3)] == ["", "", ""]
+
+
+def test_the_beacon_leaves_no_thread_and_no_port() -> None:
+    with Beacon("127.0.0.1") as beacon:
+        knock = beacon.knock()
+    assert not any(thread.name == "tos-beacon" for thread in threading.enumerate())
+    assert knock().startswith("ConnectionRefusedError")
+
+
+def test_another_program_at_the_address_is_not_taken_for_the_driver() -> None:
+    """As where ``localhost`` is the executor's own, and serves something there."""
+    with Beacon("127.0.0.1") as beacon:
+        port, knock = beacon.port, beacon.knock()
+    with Beacon("127.0.0.1", port):
+        assert knock() == "another program answers there"
+
+
+def test_one_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "KNOCK_TIMEOUT", 0.05)
+    with Beacon("127.0.0.1") as beacon:
+        port, knock = beacon.port, beacon.knock()
+    with socket.create_server(("127.0.0.1", port)):
+        assert knock().startswith("TimeoutError")
+
+
+def test_a_probe_takes_its_knock_along() -> None:
+    with Beacon("127.0.0.1") as beacon:
+        pickled = cloudpickle.dumps(make_probe((), 1, beacon))
+        assert [found["unreached"] for found in pickle.loads(pickled)(())] == [""]
+    (found,) = pickle.loads(pickled)(())
+    assert found["unreached"].startswith(f"{beacon.address} (ConnectionRefusedError")
+
+
+@pytest.mark.parametrize(
+    ("contact", "host"), [("10.0.0.1", ""), ("driver.example", ""), ("::1", "::1")]
+)
+def test_it_listens_everywhere_but_for_executors_of_this_machine(contact: str, host: str) -> None:
+    assert listening_host(contact) == host
+
+
+def context(**settings: str) -> Any:
+    conf = SimpleNamespace(get=lambda key, default: settings.get(key, default))
+    inner = SimpleNamespace(conf=lambda: conf)
+    return SimpleNamespace(master="yarn", _jsc=SimpleNamespace(sc=lambda: inner))
+
+
+def test_settings_say_where_the_server_is_found_before_sparks_own_address() -> None:
+    spark = {"spark.driver.host": "10.0.0.1"}
+    assert (contact_host(context(**spark)), contact_port(context(**spark))) == ("10.0.0.1", 0)
+    ours = {"spark.tos.server.host": "gate.example", "spark.tos.server.port": "7078"}
+    sc = context(**spark, **ours)
+    assert (contact_host(sc), contact_port(sc)) == ("gate.example", 7078)
+
+
+@pytest.mark.parametrize("value", ["http", "-1", "65536", "7.5"])
+def test_a_setting_that_is_no_port_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"spark\.tos\.server\.port: expected a port"):
+        contact_port(context(**{"spark.tos.server.port": value}))
+
+
+def test_a_port_that_a_session_has_is_not_asked_for_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = ("127.0.0.1", server.getsockname()[1])
+        with _beacon(context(), taken) as beacon:
+            assert beacon is None
+
+
+def test_a_local_spark_reaches_itself() -> None:
+    with _beacon(SimpleNamespace(master="local[2]"), None) as beacon:  # type: ignore[arg-type]
+        assert beacon is None

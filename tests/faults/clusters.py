@@ -1,0 +1,157 @@
+"""The clusters that faults are tried on, and connecting to them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import tos_notebook as tos
+
+from . import processes
+from .network import HERE, THERE, Wire
+
+ROOT = Path(__file__).parents[2]
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.executor.instances": "2",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executorEnv.PYTHONPATH": str(ROOT),
+    # As connect() does for local[N]: a worker that takes a dead one's place has TensorFlow at once.
+    "spark.python.daemon.module": "tos_notebook.cluster.daemon",
+    "spark.cores.max": "2",
+}
+
+
+HOSTS = ("127.0.0.1", "127.0.0.2")
+"""Of the standalone nodes: Spark takes them for two machines."""
+
+NODE_MANAGERS = 6
+"""Of YARN: none of them is started again when it was killed."""
+
+
+class Cluster:
+    """A cluster that lasts for many cases; a context manager.
+
+    Parameters
+    ----------
+    kind : {"local", "local-cluster", "standalone", "yarn", "wire"}
+        ``"wire"``: standalone, with one of the two nodes in a network of its own.
+
+    Attributes
+    ----------
+    wire : Wire or None
+        What leads to that node.
+    """
+
+    slots = 2
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.servers: Any = None
+        self.wire: Wire | None = None
+        self._here = "127.0.0.1"
+        self._stack = ExitStack()
+        self._config: dict[str, str] | None = None
+        self._spark: Any = None
+
+    def __enter__(self) -> Cluster:
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        if self.kind == "standalone":
+            from tests.cluster.standalone import Standalone
+
+            # One core each, so that every partition has a node of its own.
+            self.servers = self._stack.enter_context(
+                Standalone(self.folder / "standalone", nodes=1, cores=1)
+            )
+            self.heal()
+        elif self.kind == "wire":
+            from tests.cluster.standalone import Standalone
+
+            self._here = HERE
+            self.wire = self._stack.enter_context(Wire())
+            self.servers = self._stack.enter_context(
+                Standalone(self.folder / "standalone", nodes=1, cores=1, host=HERE)
+            )
+            self.servers.add_node(host=THERE, prefix=self.wire.prefix)
+        elif self.kind == "yarn":
+            from tests.cluster.hadoop import Hadoop
+
+            self.servers = self._stack.enter_context(
+                Hadoop(self.folder / "hadoop", data_nodes=1, node_managers=NODE_MANAGERS)
+            )
+            os.environ["HADOOP_CONF_DIR"] = str(self.servers.conf_dir)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.disconnect()
+        self._stack.close()
+
+    @property
+    def master(self) -> str:
+        """What to connect to."""
+        if self.kind in ("standalone", "wire"):
+            return str(self.servers.master)
+        return {"local": "local[2,4]", "local-cluster": "local-cluster[2,1,1024]"}.get(
+            self.kind, self.kind
+        )
+
+    def connect(self, config: Mapping[str, str]) -> Any:
+        """Return a Spark context with these settings beside our own; the present one if it fits."""
+        here = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), self._here)
+        wanted = {**SETTINGS, **here, **config}
+        if self.kind == "local":
+            del wanted["spark.executor.memory"]
+        if self._spark is not None and (self._config != wanted or self._is_stopped()):
+            self.disconnect()
+        if self._spark is None:
+            self._config = wanted
+            self._spark = tos.connect(self.master, config=wanted)
+        return self._spark.sparkContext
+
+    def _is_stopped(self) -> bool:
+        sc = self._spark.sparkContext
+        return sc._jsc is None or bool(sc._jsc.sc().isStopped())
+
+    def disconnect(self) -> None:
+        """Stop Spark, if it runs."""
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def kill_node(self, executor: int) -> None:
+        """Kill the node that an executor runs on, and all that runs there.
+
+        Parameters
+        ----------
+        executor : int
+            Its JVM's pid.
+        """
+        if self.kind == "standalone":
+            (node,) = (node for node in self.servers.nodes if executor in node.executors)
+            node.kill()
+            return
+        environment = Path(f"/proc/{executor}/environ").read_bytes().split(b"\0")
+        port = next(int(v[8:]) for v in environment if v.startswith(b"NM_PORT="))
+        processes.kill_tree(executor)
+        for number in range(NODE_MANAGERS):
+            manager = self.servers.yarn.getNodeManager(number)
+            if manager.getNMContext().getNodeId().getPort() == port:
+                manager.stop()
+
+    def heal(self) -> None:
+        """Start anew what a case has killed."""
+        if self.kind == "standalone":
+            present = {node.host for node in self.servers.nodes if processes.alive(node.pid)}
+            for host in HOSTS:
+                if host not in present:
+                    self.servers.add_node(host=host)

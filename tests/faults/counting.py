@@ -1,0 +1,94 @@
+"""A program that counts: after a run its parameters say exactly which batches were applied."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+
+Record = tuple[float]
+
+
+def program() -> Any:
+    """Return a linear model whose step of gradient descent adds the batch's sum, and 1.
+
+    The loss is -(total * sum(rows) + batches), so that with a learning rate of 1 a step changes
+    `total` by the sum of its rows and `batches` by 1. The rows are integers: every sum below 2**53
+    is exact in float64, whatever the order.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        rows = v1.placeholder(tf.float64, [None], name="rows")
+        total = v1.get_variable("total", initializer=np.float64(0))
+        batches = v1.get_variable("batches", initializer=np.float64(0))
+        loss = -(total * tf.reduce_sum(rows) + batches)
+        step = v1.train.GradientDescentOptimizer(1.0).minimize(loss)
+        session = v1.Session()
+        session.run(v1.global_variables_initializer())
+        return tos.capture(step, feeds=[rows], loss=tf.reduce_mean(rows), session=session)
+
+
+def counted(run: tos.Run) -> tuple[float, float]:
+    """Return what a run's center has counted: the sum of all rows, and the batches."""
+    found = {name.split(":")[0]: float(value) for name, value in run.parameters().items()}
+    return found["total"], found["batches"]
+
+
+def expected(sizes: Sequence[int], batch_size: int, epochs: int) -> tuple[float, float]:
+    """Return what it must have counted, exactly, of `data` with partitions of these sizes."""
+    rows = sum(sizes)
+    batches = sum(-(-size // batch_size) for size in sizes)
+    return float(epochs * rows * (rows + 1) // 2), float(epochs * batches)
+
+
+def data(
+    sc: Any, sizes: Sequence[int], folder: Path, prepare: Callable[[int, int], None] | None = None
+) -> Any:
+    """Return an RDD of the rows 1, 2, ..., whose partitions note which process reads them.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    sizes : sequence of int
+        Rows of each partition.
+    folder : Path
+        On this machine, which all executors of the test clusters share.
+    prepare : callable, optional
+        Called with the partition and the number of the attempt after half of the rows.
+    """
+    ends = list(itertools.accumulate(sizes))
+
+    def read(partition: int, _: Iterable[int]) -> Iterator[Record]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        name = f"{partition}.{context.taskAttemptId()}"
+        (folder / f"{name}.tmp").write_text(str(os.getpid()))
+        (folder / f"{name}.tmp").rename(folder / f"{name}.pid")
+        first, last = ends[partition] - sizes[partition] + 1, ends[partition]
+        for row in range(first, last + 1):
+            if prepare is not None and row == (first + last) // 2:
+                prepare(partition, context.attemptNumber())
+            yield (float(row),)
+
+    return sc.parallelize(range(len(sizes)), len(sizes)).mapPartitionsWithIndex(read)
+
+
+def opened(folder: Path) -> set[int]:
+    """Return the partitions whose rows somebody has begun to read."""
+    return {int(path.name.split(".")[0]) for path in folder.glob("*.pid")}
+
+
+def process_of(folder: Path, partition: int) -> int:
+    """Return the process of the newest attempt that reads a partition."""
+    found = {int(p.name.split(".")[1]): p for p in folder.glob(f"{partition}.*.pid")}
+    return int(found[max(found)].read_text())

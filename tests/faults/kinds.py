@@ -1,0 +1,222 @@
+"""What is done to a run in mid-epoch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tos_notebook as tos
+from tos_notebook.events import (
+    MilestoneCommitted,
+    Stalled,
+    StallEnded,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
+
+from . import counting, processes
+from .network import THERE
+from .watching import Watch
+
+CLUSTERS = ("local-cluster", "standalone", "yarn")
+ALL = ("local", *CLUSTERS, "wire")
+CUT = 30.0
+PACE = 0.04
+"""Seconds that every worker stands still in each milestone, until the fault has been."""
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+
+
+@dataclass
+class Scene:
+    """A run in progress, and the cluster under it."""
+
+    cluster: Any
+    run: tos.Run
+    watch: Watch
+    folder: Path
+
+    def process(self, partition: int) -> int:
+        """Return the Python worker that trains a partition."""
+        return counting.process_of(self.folder, partition)
+
+    def back(self, since: int, *partitions: int) -> None:
+        """Wait until partitions have been lost, joined again, and trained on."""
+        for partition in partitions:
+            mark = self.watch.until(WorkerLost, since, lambda e, p=partition: e.partition == p)
+            mark = self.watch.until(WorkerJoined, mark, lambda e, p=partition: e.partition == p)
+            self.watch.until(MilestoneCommitted, mark, lambda e, p=partition: e.partition == p)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault.
+
+    Parameters
+    ----------
+    name : str
+    inject : callable
+        Takes a `Scene` whose run is in mid-epoch; returns when the run goes on.
+    on : tuple of str
+        Kinds of cluster that can have it.
+    sizes : tuple of int
+        Rows of each partition.
+    epochs : int
+    config : mapping of str
+        Spark's settings that it needs.
+    modes : tuple of str
+        The sync modes to try it in; all by default.
+    prepare : callable, optional
+        See `counting.data`.
+    """
+
+    name: str
+    inject: Callable[[Scene], None]
+    on: tuple[str, ...] = ("local", *CLUSTERS)
+    sizes: tuple[int, ...] = (60, 60)
+    epochs: int = 20
+    config: Mapping[str, str] = field(default_factory=dict)
+    modes: tuple[str, ...] = ()
+    prepare: Callable[[int, int], None] | None = None
+
+
+def kill_worker(scene: Scene) -> None:
+    """Kill the Python worker of partition 1."""
+    mark = scene.watch.mid_epoch(1)
+    processes.kill(scene.process(1))
+    scene.back(mark, 1)
+
+
+def kill_twenty(scene: Scene) -> None:
+    """Kill twenty Python workers, one after the other."""
+    for number in range(20):
+        mark = scene.watch.mid_epoch(number % 2)
+        processes.kill(scene.process(number % 2))
+        scene.back(mark, number % 2)
+
+
+def kill_executor(scene: Scene) -> None:
+    """Kill the JVM of partition 1's executor."""
+    mark = scene.watch.mid_epoch(1)
+    processes.kill(processes.executor_of(scene.process(1)))
+    scene.back(mark, 1)
+
+
+def kill_twenty_executors(scene: Scene) -> None:
+    """Kill twenty executors, one after the other."""
+    for number in range(20):
+        mark = scene.watch.mid_epoch(number % 2)
+        processes.kill(processes.executor_of(scene.process(number % 2)))
+        scene.back(mark, number % 2)
+
+
+def kill_all_but_one(scene: Scene) -> None:
+    """Kill every executor but that of partition 0."""
+    mark = scene.watch.mid_epoch(1)
+    kept = processes.executor_of(scene.process(0))
+    found = {processes.executor_of(scene.process(p)) for p in range(1, scene.cluster.slots)}
+    processes.kill(*found - {kept})
+    scene.back(mark, 1)
+
+
+def kill_all(scene: Scene) -> None:
+    """Kill every executor at once."""
+    mark = scene.watch.mid_epoch(1)
+    processes.kill(*{processes.executor_of(scene.process(p)) for p in (0, 1)})
+    scene.back(mark, 0, 1)
+
+
+def kill_node(scene: Scene) -> None:
+    """Kill the node of partition 1: what started the executor, the executor, its workers."""
+    mark = scene.watch.mid_epoch(1)
+    scene.cluster.kill_node(processes.executor_of(scene.process(1)))
+    scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
+    scene.run.chaos()
+    scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
+
+
+def freeze(scene: Scene) -> None:
+    """Stop the Python worker of partition 1 for three seconds, and let it go on."""
+    mark = scene.watch.mid_epoch(1)
+    worker = scene.process(1)
+    os.kill(worker, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(worker, signal.SIGCONT)
+    scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == 1, 5)
+
+
+def speculate(scene: Scene) -> None:
+    """Let Spark start a second attempt at partition 1, which is the slower one."""
+    mark = scene.watch.until(
+        WorkerLost, 0, lambda e: e.partition == 1 and "later attempt" in e.reason
+    )
+    scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == 1)
+
+
+def fail_first(partition: int, attempt: int) -> None:
+    """Raise in the middle of the first attempt at partition 1."""
+    if (partition, attempt) == (1, 0):
+        raise OSError("the disk was full, for a moment")
+
+
+def retried(scene: Scene) -> None:
+    """Wait until partition 1 has failed and come again."""
+    mark = scene.watch.until(WorkerFailed, 0, lambda e: e.partition == 1)
+    scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
+
+
+def kill_with_surplus(scene: Scene) -> None:
+    """Kill a Python worker while other partitions wait for a slot."""
+    mark = scene.watch.until(MilestoneCommitted, count=10)
+    partition = scene.watch.of(MilestoneCommitted)[-1].partition
+    with suppress(ProcessLookupError):
+        os.kill(scene.process(partition), signal.SIGKILL)
+    scene.watch.until(WorkerLost, mark)
+    scene.watch.until(WorkerJoined, mark)
+
+
+def cut_wire(scene: Scene) -> None:
+    """Cut the network of a node for `CUT` seconds, and heal it."""
+    joined = {e.partition: e.host for e in scene.watch.of(WorkerJoined)}
+    partition = next(p for p, host in joined.items() if host == THERE)
+    mark = scene.watch.mid_epoch(partition)
+    scene.cluster.wire.cut()
+    time.sleep(CUT)
+    scene.cluster.wire.connect()
+    mark = scene.watch.until(Stalled, mark, lambda e: f"partition {partition} " in e.message)
+    # What was committed before the cut may be told after it.
+    mark = scene.watch.until(StallEnded, mark)
+    scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == partition, 5)
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("worker", kill_worker),
+        Fault("20 workers", kill_twenty, epochs=80),
+        Fault("surplus", kill_with_surplus, sizes=(30,) * 6, epochs=3),
+        Fault("freeze", freeze),
+        Fault("flaky data", retried, prepare=fail_first),
+        Fault("executor", kill_executor, CLUSTERS),
+        Fault("all but one", kill_all_but_one, CLUSTERS),
+        Fault("all executors", kill_all, CLUSTERS),
+        Fault("20 executors", kill_twenty_executors, CLUSTERS, epochs=400, modes=("asp",)),
+        Fault("node", kill_node, ("standalone", "yarn")),
+        Fault("cut for 30 s", cut_wire, ("wire",), epochs=80),
+        # Spark never runs a copy on the host of the first attempt: the others have one host.
+        Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION),
+    )
+}

@@ -1,0 +1,71 @@
+"""The matrix's own parts: what is to be counted, which cases there are, what is waited for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.faults import counting
+from tests.faults.__main__ import MODES, cases, line
+from tests.faults.cases import Outcome
+from tests.faults.kinds import ALL, FAULTS
+from tests.faults.watching import RunIsOver, Watch
+from tests.telemetry.samples import milestone
+from tos_notebook.events import MilestoneCommitted, RunFinished
+
+
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    batch_size=st.integers(1, 7),
+    epochs=st.integers(1, 5),
+)
+def test_what_is_expected_is_what_a_loop_over_all_batches_counts(
+    sizes: list[int], batch_size: int, epochs: int
+) -> None:
+    total, batches, row = 0, 0, 0
+    for size in sizes:
+        rows = range(row + 1, row + size + 1)
+        row += size
+        for start in range(0, size, batch_size):
+            total += sum(rows[start : start + batch_size])
+            batches += 1
+    assert counting.expected(sizes, batch_size, epochs) == (epochs * total, epochs * batches)
+
+
+def test_there_are_at_least_sixty_cases_and_every_fault_is_tried_in_every_mode() -> None:
+    found = [case for kind in ALL for case in cases([kind], list(FAULTS), list(MODES))]
+    assert len(found) >= 60
+    assert {case.fault.name for case in found} == set(FAULTS)
+    for kind in ALL:
+        assert {case.sync for case in found if case.cluster == kind} == set(MODES)
+
+
+@pytest.mark.parametrize(
+    ("got", "state", "error", "exact"),
+    [
+        ((3.0, 2.0), "finished", "", True),
+        ((3.0, 3.0), "finished", "", False),
+        ((3.0, 2.0), "stopped", "", False),
+        ((3.0, 2.0), "finished", "TimeoutError: no WorkerJoined", False),
+    ],
+)
+def test_an_outcome_is_exact_only_if_all_of_it_is(
+    got: tuple[float, float], state: str, error: str, exact: bool
+) -> None:
+    outcome = Outcome("worker", "local", "asp", (3.0, 2.0), got, 1.0, state, error)
+    assert outcome.exact is exact
+    assert line(outcome).endswith("ok") is exact
+
+
+def test_a_watch_finds_events_behind_a_mark_and_says_when_the_run_is_over() -> None:
+    watch = Watch()
+    watch(milestone(0.0))
+    mark = watch.until(MilestoneCommitted)
+    watch(milestone(1.0))
+    assert watch.until(MilestoneCommitted, mark) == 2
+    with pytest.raises(TimeoutError, match="No MilestoneCommitted within 0 s"):
+        watch.until(MilestoneCommitted, 2, timeout=0)
+    watch(RunFinished(2.0, "finished"))
+    with pytest.raises(RunIsOver, match="finished"):
+        watch.until(MilestoneCommitted, 2)

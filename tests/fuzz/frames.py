@@ -1,0 +1,511 @@
+"""Mutated frames, fed to what reads frames: server, client and both sides of the handshake.
+
+    python -m tests.fuzz.frames [--count N] [--seed S] [--start N]
+
+The frames are those of a real worker's conversation with a real server, each kind of message
+among them. A run is a function of seed, start and count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import logging
+import os
+import struct
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.mutate import mutate
+from tests.numpy_program import Momentum, NumpyProgram, SoftmaxRegression
+from tests.worker.support import join, push
+from tos_notebook.codecs.pair import as_codecs
+from tos_notebook.combiners import Downpour
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import TosError
+from tos_notebook.ps.slots import SlotMean
+from tos_notebook.ps.store import Store
+from tos_notebook.server import WorkerHandler
+from tos_notebook.settings import Settings
+from tos_notebook.training import Training
+from tos_notebook.transport import shared
+from tos_notebook.transport.auth import client_handshake, new_secret, server_handshake
+from tos_notebook.transport.client import ChannelConnection
+from tos_notebook.transport.inproc import InprocListener
+from tos_notebook.transport.server import serve
+from tos_notebook.transport.sockets import SocketChannel, gone
+from tos_notebook.wire.bodies import decode_body
+from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
+from tos_notebook.wire.messages import (
+    KINDS,
+    Blend,
+    Blended,
+    Failed,
+    Fetch,
+    Finish,
+    Join,
+    Joined,
+    Message,
+    Poll,
+    Proceed,
+    Push,
+    Refused,
+    Reply,
+    Rows,
+)
+from tos_notebook.worker.loop import fetch
+from tos_notebook.worker.memory import Memory
+from tos_notebook.worker.replica import Replica
+
+PATIENCE = 60.0
+"""Seconds for a thousand cases, after which something hangs."""
+ROUND = 1000
+SECRET = new_secret()
+FINGERPRINT = bytes(range(32))
+
+
+class Tap:
+    """A channel that keeps what passes through it."""
+
+    def __init__(self, channel: Any, sent: list[bytes], received: list[bytes]) -> None:
+        self._channel = channel
+        self._sent = sent
+        self._received = received
+        self.peer = channel.peer
+        self.shutdown, self.close = channel.shutdown, channel.close
+
+    def send(self, head: bytes, payload: memoryview | None) -> None:
+        self._sent.append(head + bytes(payload or b""))
+        self._channel.send(head, payload)
+
+    def receive_head(self) -> tuple[Header, bytes]:
+        header, body = self._channel.receive_head()
+        fields = header.kind, 0, header.sequence, header.body, header.payload
+        self._received.append(HEADER.pack(b"TOSN", 1, *fields) + body)
+        return header, body
+
+    def receive_payload(self, target: memoryview) -> None:
+        self._channel.receive_payload(target)
+        self._received[-1] += bytes(target)
+
+    def discard(self, nbytes: int) -> None:
+        self._channel.discard(nbytes)
+
+
+class Memo(SocketChannel):
+    """A channel whose peer has said all that it ever will; what it is told is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(None, "peer", 1.0, patient=False)  # type: ignore[arg-type]
+        self.begin()
+
+    def begin(self, *bursts: bytes) -> None:
+        """Let the peer say something else, each part of it when the one before was answered."""
+        self._bursts = [memoryview(burst) for burst in reversed(bursts) if burst]
+        self._rest = self._chunk[:0]
+        self.heads: list[bytes] = []
+
+    def _limit_waits(self, sock: object) -> None:
+        pass
+
+    def send(self, head: bytes, payload: memoryview | None) -> None:
+        self.heads.append(head)
+
+    def _receive(self, target: memoryview, whole: bool = False) -> int:
+        if not self._bursts:
+            raise gone(self.peer)
+        burst = self._bursts.pop()
+        part = burst[: len(target)]
+        target[: len(part)] = part
+        if len(part) < len(burst):
+            self._bursts.append(burst[len(part) :])
+        return len(part)
+
+    def shutdown(self) -> None:
+        pass
+
+    close = shutdown
+
+
+class Steady(WorkerHandler):
+    """A worker's handler that stays as it is when a connection ends."""
+
+    def closed(self, error: Exception | None) -> None:
+        pass
+
+
+class World:
+    """A run with one codec: both its ends as new, and the frames of a conversation."""
+
+    def __init__(self, program: NumpyProgram, codec: str) -> None:
+        self.codec = as_codecs(codec)
+        self.layout = program.spec.layout
+        self.requests: list[bytes] = []
+        self.answers: list[bytes] = []
+        self._slots = program.spec.slots
+        self._initial = self.layout.allocate()
+        self._settings = Settings(Downpour(), 1, codec=self.codec)
+        self._source = ArraySource((np.ones((8, 4), np.float32), np.zeros(8, np.int64)), 1)
+        self._memo = Memo()
+        self._handler: Steady | None = None
+        self._replica: Replica | None = None
+        self._training = self._new()
+        self._record()
+        self.kinds = {frame: KINDS[frame[5]] for frame in self.requests + self.answers}
+
+    def _new(self) -> Training:
+        training = Training(
+            "run",
+            Store(self.layout, self._initial, self._settings.combiner),
+            self._settings,
+            publish=lambda event: None,
+            locate=lambda task: ("executor", "?"),
+            on_failure=lambda: None,
+            slots=None if self._slots is None else SlotMean(self._slots),
+        )
+        training.begin_leg(self._source, 0, 0)
+        return training
+
+    def training(self) -> Training:
+        """See `ParameterServer.training`."""
+        return self._training
+
+    def handler(self) -> WorkerHandler:
+        """Return the handler of a worker that has joined a run, and changed nothing yet."""
+        if self._handler is None:
+            self._training, self._handler = self._new(), Steady(self)  # type: ignore[arg-type]
+            self._memo.begin(self.requests[0])
+            serve(self._memo, self._handler)
+            assert len(self._memo.heads) == 1
+        return self._handler
+
+    def replica(self, connection: ChannelConnection) -> Replica:
+        """Return the replica of a worker that has joined."""
+        if self._replica is None:
+            self._memo.begin(self.answers[0])
+            self._replica = self.joined(ChannelConnection(self._memo))
+            self._memo.begin(self.answers[1])
+            self._replica.poll(Poll(0))
+        self._replica._connection = connection
+        return self._replica
+
+    def joined(self, connection: ChannelConnection) -> Replica:
+        """Return a replica that has joined over a connection."""
+        replica = Replica(connection, self.layout, Memory(self.layout.nbytes))
+        replica.join(join())
+        replica.use(self.codec)
+        return replica
+
+    def spoil(self, replica: bool = False) -> None:
+        """Take note that the run, or the replica, has changed."""
+        if replica:
+            self._replica = None
+        else:
+            self._handler = None
+
+    def _record(self) -> None:
+        listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        listener.start()
+        connection = ChannelConnection(Tap(listener.accept(10.0), self.requests, self.answers))
+        replica = self.joined(connection)
+        replica.poll(Poll(0))
+        connection.request(Fetch(0))
+        connection.request(Fetch(1))
+        for number in range(3):
+            replica.write([np.full_like(t, 1 + number) for t in replica._tensors], "delta")
+            replica.push(push(number), 0, lambda: None)
+            replica.poll(Poll(0))
+        if self._slots is not None:
+            connection.request(Blend(True), self._slots.allocate())
+            connection.request(Blend(False))
+        connection.request(Finish(0, 8, 3))
+        connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
+        for wrong in (Finish(0, 0, 99), push(9, base_version=9)):
+            with suppress(TosError):
+                connection.request(wrong)
+        connection.close()
+        listener.close()
+
+
+def worlds() -> list[World]:
+    """Return runs whose conversations have every kind of message in them."""
+    found = [World(SoftmaxRegression(dtype="float32"), codec) for codec in CODECS]
+    # Most runs have no codec.
+    found += [found[0]] * 3
+    found.append(World(Momentum(), "fp32"))
+    frames = [frame for world in found for frame in world.requests + world.answers]
+    missing = set(KINDS) - {decode_header(frame).kind for frame in frames}
+    assert not missing, f"no frame of {[KINDS[kind].__name__ for kind in missing]}"
+    return found
+
+
+CODECS = ("fp32", "fp16", "int8", "topk:0.3+ef/int8", "sign+ef", "int4/bf16")
+
+
+class Errors(logging.Handler):
+    """Collects what the server takes for a defect of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(self.format(record))
+
+
+class Forgery(AssertionError):
+    """What must not be accepted was."""
+
+
+class Fuzz:
+    """Runs cases, and counts what becomes of them.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._worlds = worlds()
+        self._memo = Memo()
+        self.counts: Counter[str] = Counter()
+
+    def run(self, start: int, count: int) -> None:
+        """Run the cases `start` to `start + count`, both of them multiples of `ROUND`.
+
+        Raises
+        ------
+        Forgery
+            A frame was accepted that must not be, or changed what it may not.
+        AssertionError
+            An error that is none of ours.
+        """
+        errors = Errors()
+        log = logging.getLogger("tos_notebook")
+        log.addHandler(errors)
+        log.propagate = False
+        try:
+            for first in range(start, start + count, ROUND):
+                faulthandler.dump_traceback_later(PATIENCE, exit=True)
+                self._round(Random(self._seed << 40 | first), first, errors)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            log.removeHandler(errors)
+            log.propagate = True
+
+    def _round(self, random: Random, first: int, errors: Errors) -> None:
+        for number in range(first, first + ROUND):
+            side = random.random()
+            try:
+                if side < 0.6:
+                    self._serve(random, random.choice(self._worlds))
+                elif side < 0.85:
+                    self._ask(random, random.choice(self._worlds))
+                else:
+                    self._shake(random)
+                if errors.found:
+                    raise Forgery(errors.found[0])
+            except Exception as error:
+                text = f"case {number} of seed {self._seed}: {type(error).__name__}: {error}"
+                raise AssertionError(text) from error
+
+    # -- the server -------------------------------------------------------------------
+
+    def _serve(self, random: Random, world: World) -> None:
+        frame = random.choice(world.requests)
+        mutated = mutate(random, frame, world.requests)
+        handler = world.handler()
+        if world.kinds[frame] is Join:
+            handler = WorkerHandler(world)  # type: ignore[arg-type]
+        training = world.training()
+        before = training.store.center.tobytes()
+        self._memo.begin(mutated)
+        serve(self._memo, handler)
+        heads = self._memo.heads
+        for answer in map(_message, heads):
+            refused = isinstance(answer, Refused)
+            self.counts[f"server: {answer.error if refused else type(answer).__name__}"] += 1
+            if refused and answer.text.startswith("server error"):
+                raise Forgery(answer.text)
+            if not refused and not isinstance(answer, Rows):
+                world.spoil()
+        if not heads:
+            self.counts["server: closed"] += 1
+        if training.store.version or training.store.center.tobytes() != before:
+            world.spoil()
+            self._check_push(world, training, mutated, before, heads)
+
+    def _check_push(
+        self, world: World, training: Training, sent: bytes, before: bytes, heads: Sequence[bytes]
+    ) -> None:
+        """Let the center change only by pushes that are whole, by an account of their own."""
+        answers = [_message(head) for head in heads]
+        committed = sum(isinstance(a, Reply) and a.status == "committed" for a in answers)
+        # Merged, but the parameters have become too large for the codec of the reply.
+        diverged = sum(isinstance(a, Refused) and a.error == "NonFiniteUpdate" for a in answers)
+        version = training.store.version
+        if not committed <= version <= min(committed + diverged, _whole_pushes(sent)):
+            raise Forgery(f"{version} pushes merged, answered {answers}: {sent!r}")
+        if not version:
+            raise Forgery("the center changed without a push")
+        if world.codec.lossless and version == 1:
+            update = np.frombuffer(sent[_payload_at(sent) :][: len(before)], np.uint8)
+            _expect_sum(world, before, update, training)
+
+    # -- the client -------------------------------------------------------------------
+
+    def _ask(self, random: Random, world: World) -> None:
+        frame = random.choice(world.answers)
+        self._memo.begin(mutate(random, frame, world.answers))
+        connection = ChannelConnection(self._memo, max_payload=1 << 20)
+        # The answer is to a request of its number.
+        connection._sequence = decode_header(frame).sequence - 1
+        try:
+            kind = world.kinds[frame]
+            self._follow(kind, world, connection)
+            if kind in (Reply, Proceed):
+                world.spoil(replica=True)
+            outcome = "accepted"
+        except TosError as error:
+            outcome = type(error).__name__
+        self.counts[f"client: {outcome}"] += 1
+
+    def _follow(self, kind: type[Message], world: World, connection: ChannelConnection) -> None:
+        if kind is Joined:
+            Replica(connection, world.layout, Memory(world.layout.nbytes)).join(join())
+        elif kind is Reply:
+            replica = world.replica(connection)
+            replica.write([t + 1 for t in replica._tensors], "delta")
+            replica.push(push(), 0, lambda: None)
+        elif kind is Proceed:
+            world.replica(connection).poll(Poll(0))
+        elif kind is Rows:
+            fetch(connection, 0)
+        elif kind is Blended:
+            connection.request(Blend(False), None, world.layout.allocate())
+        else:
+            connection.request(Finish(0, 0, 0))
+
+    # -- the handshake ----------------------------------------------------------------
+
+    def _shake(self, random: Random) -> None:
+        """Change one message of a handshake on its way; the last is the server's verdict."""
+        spoiled = random.randrange(4)
+        fingerprint = random.choice((b"", FINGERPRINT))
+        client = client_handshake(SECRET, fingerprint)
+        server = server_handshake(SECRET, fingerprint)
+        hello, _ = next(client)
+        next(server)
+        let_in = [False, False]
+        try:
+            challenge, _ = server.send(_spoil(random, hello, spoiled == 0))
+            proof, _ = client.send(_spoil(random, challenge, spoiled == 1))
+            verdict, _ = server.send(_spoil(random, proof, spoiled == 2))
+            let_in[0] = verdict == b"\x01"
+            client.send(_spoil(random, verdict, spoiled == 3))
+        except StopIteration:
+            let_in[1] = True
+        except TosError as error:
+            self.counts[f"handshake: {type(error).__name__}"] += 1
+        if (let_in[0] and spoiled < 3) or let_in[1]:
+            raise Forgery(f"let in although message {spoiled} of the handshake was changed")
+
+
+def _spoil(random: Random, message: bytes, spoiled: bool) -> bytes:
+    """Return a message as long as it was: both sides read as much as they expect."""
+    if not spoiled:
+        return message
+    changed = bytearray(message)
+    if random.random() < 0.5:
+        position = random.randrange(len(changed) * 8)
+        changed[position // 8] ^= 1 << position % 8
+        return bytes(changed)
+    start = random.randrange(len(changed))
+    changed[start:] = random.randbytes(len(changed) - start)
+    return bytes(changed) if changed != message else bytes(b ^ 255 for b in message)
+
+
+def _message(head: bytes) -> Any:
+    header = decode_header(head)
+    return decode_body(header.kind, head[HEADER_SIZE : HEADER_SIZE + header.body])
+
+
+_PUSH_KIND = next(kind for kind, cls in KINDS.items() if cls is Push)
+
+
+def _whole_pushes(data: bytes) -> int:
+    """Count the whole frames of pushes that data begins with, by a reader of its own."""
+    found, at = 0, 0
+    while data[at : at + 5] == b"TOSN\x01" and len(data) >= at + 24:
+        kind = data[at + 5]
+        body, payload = struct.unpack_from(">IQ", data, at + 12)
+        at += 24 + body + payload
+        if at > len(data):
+            break
+        found += kind == _PUSH_KIND
+    return found
+
+
+def _payload_at(data: bytes) -> int:
+    at = 0
+    while data[at + 5] != _PUSH_KIND:
+        body, payload = struct.unpack_from(">IQ", data, at + 12)
+        at += 24 + body + payload
+    return at + 24 + int.from_bytes(data[at + 12 : at + 16], "big")
+
+
+def _expect_sum(world: World, before: bytes, update: Any, training: Training) -> None:
+    center = np.frombuffer(before, np.uint8).copy()
+    pairs = zip(
+        world.layout.vectors(center),
+        world.layout.vectors(update.copy()),
+        world.layout.vectors(training.store.center),
+        strict=True,
+    )
+    with np.errstate(all="ignore"):
+        if not all(np.array_equal(c + u, now, equal_nan=True) for c, u, now in pairs):
+            raise Forgery("the center is not what it was and what was pushed")
+
+
+def resident() -> int:
+    """Return this process's resident memory in bytes."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> int:
+    """Run as the options say; return 1 if memory has grown."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0, help="the first case; to go on with a run")
+    options = parser.parse_args()
+    shared.FOLDER = "/nowhere"
+    np.seterr(all="ignore")
+    fuzz = Fuzz(options.seed)
+    warm = min(20_000, options.count)
+    fuzz.run(options.start, warm)
+    before, began = resident(), perf_counter()
+    fuzz.run(options.start + warm, options.count - warm)
+    seconds, after = perf_counter() - began, resident()
+    lines = [
+        f"cases {options.start:,} to {options.start + options.count:,} of seed {options.seed}",
+        *(f"  {what:<40} {count:>10,}" for what, count in sorted(fuzz.counts.items())),
+        f"{(options.count - warm) / max(seconds, 1e-9):,.0f} cases/s",
+        f"memory: {before / 1e6:.1f} MB after {warm:,}, {after / 1e6:.1f} MB at the end",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(after - before > 20_000_000)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

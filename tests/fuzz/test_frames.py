@@ -1,0 +1,64 @@
+"""Mutated frames cost an answer or a connection, and change nothing they may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.frames import Forgery, Fuzz
+from tos_notebook.ps.store import Store
+from tos_notebook.transport import auth, shared
+from tos_notebook.wire import packed
+
+COUNT = 20_000
+
+
+@pytest.fixture(autouse=True)
+def no_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "FOLDER", str(tmp_path / "none"))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_mutated_frames_are_refused_or_change_what_a_worker_may() -> None:
+    fuzz = Fuzz(seed=0)
+    fuzz.run(0, COUNT)
+    assert sum(fuzz.counts.values()) >= COUNT * 0.9
+    for side in ("server: Reply", "server: RemoteProtocolError", "client: accepted"):
+        assert fuzz.counts[side] > 100
+
+
+# -- the fuzzer finds what it looks for ----------------------------------------------------
+
+
+def _fails(text: str) -> None:
+    with pytest.raises(AssertionError, match=text) as caught:
+        Fuzz(seed=0).run(0, 3000)
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+def test_a_merge_that_nobody_was_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Store.read
+
+    def corrupt(self: Any, out: Any = None) -> Any:
+        self.center[0] ^= 1
+        return read(self, out)
+
+    fuzz = Fuzz(seed=0)
+    monkeypatch.setattr(Store, "read", corrupt)
+    with pytest.raises(AssertionError, match="the center changed") as caught:
+        fuzz.run(0, 3000)
+    assert isinstance(caught.value.__cause__, Forgery)
+
+
+def test_an_error_of_another_s_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "_length", lambda *_: KeyError("not ours"))
+    _fails("KeyError")
+
+
+def test_a_client_that_is_let_in_without_a_proof_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auth.hmac, "compare_digest", lambda *_: True)
+    _fails("let in although")

@@ -1,0 +1,42 @@
+"""Real Spark over TLS: as where executors are on other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import counter
+from tos_notebook import server
+from tos_notebook.transport import shared
+
+ANY = "0.0.0.0"
+"""To whoever connects this host, too, but by none of its loopback addresses."""
+
+
+@pytest.mark.parametrize("host", [None, ANY], ids=["loopback", "elsewhere"])
+@pytest.mark.parametrize("share", [True, False], ids=["shared memory", "sockets only"])
+def test_every_batch_counts_once_and_hosts_share_memory_with_tls_and_without(
+    train: Callable[..., tos.TrainingSession],
+    monkeypatch: pytest.MonkeyPatch,
+    host: str | None,
+    share: bool,
+) -> None:
+    attached: list[bool] = []
+
+    def attach(name: str, nbytes: int) -> Any:
+        found = shared.attach(name, nbytes) if share else None
+        attached.append(found is not None)
+        return found
+
+    monkeypatch.setattr(server, "attach", attach)
+    values = np.arange(2000.0)
+    session = train(counter(), combiner="downpour", batch_size=10, server_host=host)
+    assert (session._server.fingerprint is None) == (host is None)
+    run = session.run((values,), epochs=2)
+    assert run.parameters()["total"].tolist() == [2 * values.sum(), 2 * 2000.0]
+    assert attached == [share] * len(attached)
+    assert attached

@@ -1,0 +1,108 @@
+"""A run's jobs when they lose their workers: which are begun again, and which end the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.numpy_program import Counting
+from tests.worker.support import center, counting_training, finish, join, push
+from tos_notebook import legs as legs_module
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
+from tos_notebook.legs import Legs, RunPlan
+from tos_notebook.training import Training
+from tos_notebook.wire.messages import Directive, Failed
+
+LAYOUT = Counting().spec.layout
+
+LOST = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
+    "Lost task 0.3 in stage 1.0 (TID 7) (host executor 1): ExecutorLostFailure (executor 1 exited)"
+)
+
+Job = Callable[[Training, int], None]
+
+
+def work(training: Training, task: int, pushes: int) -> None:
+    """Let a task push batches of its one partition, three an epoch, and finish epochs."""
+    member, joined = training.join(join(task=task), False)
+    epoch, sequence = joined.epoch, joined.sequence
+    for _ in range(pushes):
+        update = LAYOUT.pack({"total": np.float64(1), "rows": np.int64(1)})
+        training.push(member, push(sequence, epoch=epoch), update)
+        sequence += 1
+        if sequence == 3:
+            if training.finish(member, finish(epoch, 3, 3)).directive is not Directive.GO:
+                return
+            epoch, sequence = epoch + 1, 0
+
+
+def dies(pushes: int, error: Exception) -> Job:
+    def job(training: Training, task: int) -> None:
+        if pushes:
+            work(training, task, pushes)
+        raise error
+
+    return job
+
+
+def returns(pushes: int) -> Job:
+    return lambda training, task: work(training, task, pushes)
+
+
+def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple[Training, int]:
+    """Run legs over scripted jobs; return the training and how many were run."""
+    training, _ = counting_training(rows=3, epochs=epochs)
+    left = list(jobs)
+
+    def run_job(sc: Any, make: Any, task: Any, group: str, description: str) -> None:
+        left.pop(0)(training, len(jobs) - len(left))
+
+    monkeypatch.setattr(legs_module, "run_job", run_job)
+    source = ArraySource((np.arange(3.0),), 1)
+    task: Any = None
+    Legs(None, training, task, source, RunPlan(epochs, None, 0, 1), lambda event: None).train()
+    return training, len(jobs) - len(left)
+
+
+def test_a_job_that_lost_its_workers_goes_on_behind_what_was_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = [dies(n, RuntimeError(LOST)) for n in (1, 2, 1)]
+    training, jobs = train(monkeypatch, *lost, returns(6))
+    assert jobs == 4
+    assert center(training) == {"total": 6, "rows": 6}
+
+
+def test_a_job_that_got_nowhere_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a cluster that loses every executor at once would be asked for ever."""
+    with pytest.raises(ClusterUnreachable, match="ExecutorLostFailure"):
+        train(monkeypatch, dies(2, RuntimeError(LOST)), dies(0, RuntimeError(LOST)), returns(6))
+
+
+def test_what_the_user_s_code_raised_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(training: Training, task: int) -> None:
+        work(training, task, 1)
+        member, _ = training.join(join(task=task + 1), False)
+        training.failed(member, Failed("ValueError: spoiled", [], False, 0, []))
+        raise RuntimeError(LOST)
+
+    with pytest.raises(TosError):
+        train(monkeypatch, job, returns(6))
+
+
+def test_a_missing_package_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("ModuleNotFoundError: No module named 'tos_notebook'")
+    with pytest.raises(WorkerEnvironment):
+        train(monkeypatch, dies(1, error), returns(6))
+
+
+def test_a_job_that_spark_takes_for_done_too_early_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    training, jobs = train(monkeypatch, returns(1), returns(6))
+    assert (jobs, center(training)["rows"]) == (2, 6)
+    with pytest.raises(ClusterUnreachable, match="took the job for done"):
+        train(monkeypatch, returns(1), lambda training, task: None)

@@ -1,0 +1,345 @@
+"""What the server answers to workers: the only one who admits, merges and counts what they push.
+
+Threads of all connections call in here; the state is changed under its lock, in short
+pieces. Merging parameters, the long part, happens outside of it, in the store.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .combiners.base import Pushes
+from .data.blocks import Columns
+from .errors import NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
+from .events import UpdateSkipped, WorkerFailed
+from .ps import store as ps
+from .ps.ledger import Admission
+from .roster import Doing, Member
+from .settings import Settings
+from .state import TrainingState
+from .wire.messages import Directive, Failed, Finish, Join, Joined, Poll, Proceed, Push, Reply
+
+LONG_POLL = 0.5
+"""Seconds for which a waiting worker's question is held back, so that it hears at once."""
+
+
+class Answers(TrainingState):
+    """The workers' side of one run; its parameters are those of `TrainingState`."""
+
+    def join(self, message: Join, shared: bool) -> tuple[Member, Joined]:
+        """Let a worker open its partition.
+
+        Parameters
+        ----------
+        message : Join
+        shared : bool
+            Whether payloads lie in the worker's segment.
+
+        Raises
+        ------
+        SessionClosed
+            It belongs to a run or a job that is over.
+        RemoteProtocolError
+            There is no such partition.
+        """
+        executor, host = self._locate(message.task)
+        with self._lock:
+            leg, position = self._begin(message)
+            version = self._roster.version
+            member = Member(
+                message.partition,
+                message.attempt,
+                message.task,
+                executor,
+                host if host != "?" else message.host,
+                version,
+                tuple(message.metrics),
+                pid=message.pid,
+                epoch=position.epoch,
+            )
+            self._enter(member, position)
+            last_epoch = leg.last_epoch
+            directive = self._next(member, position.epoch)
+            if directive is Directive.GO:
+                # It loads its rows and the program first, and asks for what is newest by then.
+                directive = Directive.WAIT
+                self._roster.wait(member)
+            settings = self.settings.for_worker()
+        return member, Joined(
+            position.epoch,
+            position.steps,
+            position.sequence,
+            last_epoch,
+            settings,
+            version,
+            directive,
+            shared,
+        )
+
+    def settings_of(self, version: int) -> Settings:
+        """Return a version of the settings.
+
+        Raises
+        ------
+        RemoteProtocolError
+            There is no such version.
+        """
+        return self._roster.settings_of(version)
+
+    def push(
+        self,
+        member: Member,
+        message: Push,
+        update: npt.NDArray[np.uint8],
+        traffic: tuple[int, int] = (0, 0),
+    ) -> Reply:
+        """Merge a push; on return `update` holds what the worker adopts.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        update : ndarray, shape (layout.nbytes,), uint8
+        traffic : tuple of int, optional
+            Bytes of parameters that have come from the worker, and gone to it, since its last push.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The push contradicts itself, or what was committed before; nothing was changed.
+        """
+        _check_range("base_version", message.base_version, 0, self.store.version)
+        _check_range("samples", message.samples, max(1, message.steps), math.inf)
+        _check_range("metrics", len(message.metrics), *[len(member.metrics)] * 2)
+        with self._changed:
+            # Whoever copies the run lets go within `snapshots.PATIENCE`.
+            self._changed.wait_for(lambda: not self._holding)
+            kind = self._roster.settings_of(message.settings_version).combiner.pushes
+            status = self._admit(member, message)
+            workers = max(1, len(self._roster.active()))
+            member.epoch = message.epoch
+            member.hear(Doing.MERGE)
+        version = None
+        if status == "committed":
+            version = self._merge(member, message, update, kind, workers, traffic)
+            status = "skipped" if version is None else status
+        if version is None:
+            version = self.store.read(update)[1]
+        with self._changed:
+            member.hear(Doing.TRAIN)
+            self._roster.acknowledge(member, message.settings_version)
+            if status in ("committed", "skipped"):
+                self._roster.tick(member)
+                self._changed.notify_all()
+            directive = self._tell(member)
+            if not self._roster.is_current(member):
+                # Perhaps only since it was admitted: what it has pushed counts, but it must end.
+                status = "superseded"
+            newest, settings = self._roster.news(member, message.settings_version, directive)
+            return Reply(version, newest, status, directive, settings)
+
+    def _merge(
+        self,
+        member: Member,
+        message: Push,
+        update: npt.NDArray[np.uint8],
+        kind: Pushes,
+        workers: int,
+        traffic: tuple[int, int],
+    ) -> int | None:
+        """Return the version that the push made, None if it was refused."""
+        push = ps.Push(
+            member.partition,
+            message.base_version,
+            message.steps,
+            message.samples,
+            workers,
+            kind,
+            message.finite,
+        )
+        try:
+            merged = self.store.merge(update, push)
+        except Exception as error:
+            self._refuse(member, message, error)
+            return None
+        else:
+            self._publish(member.milestone(message, merged, traffic, workers))
+            return merged.version
+        finally:
+            with self._changed:
+                self._merging -= 1
+                self._changed.notify_all()
+
+    def _refuse(self, member: Member, message: Push, error: Exception) -> None:
+        """Deal with an update that was not merged: leave it out, or end the run."""
+        if isinstance(error, NonFiniteUpdate) and self._non_finite == "skip":
+            place = (message.epoch, member.partition, member.attempt, message.sequence)
+            self._publish(UpdateSkipped(time.time(), *place, str(error)))
+            return
+        with self._lock:
+            self._ledger.revoke(message.epoch, member.partition, member.task, message.sequence)
+        if not isinstance(error, TosError):
+            raise error
+        self.fail(error)
+
+    def finish(self, member: Member, message: Finish) -> Proceed:
+        """Take note that a worker used up its partition in one epoch.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It did not train what was committed: its rows are others than before.
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        with self._lock:
+            self._check_current(member)
+            if self.machine.active:
+                self._check_finish(member, message)
+                admission = self._ledger.finish(message.epoch, member.partition, member.task)
+                if admission is Admission.COMMIT:
+                    self._report_finish(member, message)
+            directive = self._next(member, message.epoch + 1)
+            member.epoch = message.epoch + 1
+            member.hear()
+            news = self._roster.news(member, member.settings_version, directive)
+            return Proceed(directive, *news)
+
+    def poll(
+        self,
+        member: Member,
+        message: Poll,
+        center: npt.NDArray[np.uint8] | None = None,
+        owed: bool = False,
+    ) -> Proceed:
+        """Answer a waiting worker: at once if it may go on, else after `LONG_POLL`.
+
+        Parameters
+        ----------
+        member : Member
+        message : Poll
+        center : ndarray, shape (layout.nbytes,), uint8, optional
+            Filled with the parameters that it goes on with, if those are not its own.
+        owed : bool
+            Whether it has none of its own: it has just joined, or had to wait and its last reply
+            came without.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        proceed = self._poll(member, message)
+        if center is None or proceed.directive is not Directive.GO:
+            return proceed
+        if self.keeps_own and not owed:
+            return proceed
+        return replace(proceed, version=self.store.read(center)[1])
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether workers go on with parameters of their own."""
+        return self._roster.settings.combiner.keeps_own
+
+    def _poll(self, member: Member, message: Poll) -> Proceed:
+        with self._changed:
+            self._check_current(member)
+            member.hear(Doing.WAIT)
+            self._roster.wait(member)
+            self._changed.wait_for(
+                lambda: self._directive(member) is not Directive.WAIT, timeout=LONG_POLL
+            )
+            self._check_current(member)
+            directive = self._tell(member)
+            member.waiting = directive is Directive.WAIT
+            if not member.waiting:
+                member.hear(Doing.TRAIN)
+            news = self._roster.news(member, message.settings_version, directive)
+            return Proceed(directive, *news)
+
+    def blend(self, member: Member, vector: npt.NDArray[np.uint8], finite: bool) -> bool:
+        """Merge a worker's optimizer slots with the others'; return whether there are any.
+
+        Parameters
+        ----------
+        member : Member
+            One whose partition belongs to a later attempt changes nothing.
+        vector : ndarray, shape (slots.layout.nbytes,), uint8
+            The worker's slots; on return what it adopts.
+        finite : bool
+            Whether `vector` holds slots. Others would spoil everybody's.
+        """
+        if self.slots is None:
+            return False
+        with self._lock:
+            member.hear()
+            counts = finite and self._roster.is_current(member)
+            workers = max(1, len(self._roster.active()))
+        if not counts:
+            return self.slots.read(vector)
+        self.slots.blend(vector, workers)
+        return True
+
+    def failed(self, member: Member, message: Failed) -> Proceed:
+        """Record what a worker raised; if it would raise again, that ends the run.
+
+        So it is taken to be for an operation of the program, and for what comes twice from one
+        partition. Else Spark may try again.
+
+        What a superseded attempt raises counts for nothing, nor what comes after the end.
+        """
+        leave = Proceed(Directive.LEAVE, member.settings_version, None)
+        error = WorkerError(
+            message.message,
+            **member.who(),
+            frames=message.frames,
+            epoch=message.epoch,
+            batches=message.batches,
+        )
+        with self._lock:
+            if not self._roster.is_current(member) or not self.machine.active:
+                return leave
+            again = message.in_program or any(
+                (e.message, e.partition) == (error.message, error.partition) for e in self.failures
+            )
+            self.failures.append(error)
+            self._publish(
+                WorkerFailed(
+                    time.time(),
+                    **member.who(),
+                    message=error.message,
+                    frames=error.frames,
+                    epoch=error.epoch,
+                    batches=error.batches,
+                )
+            )
+            self._leave(member)
+        if again:
+            self.fail(error)
+        return leave
+
+    def rows(self, member: Member) -> Columns:
+        """Return the rows of a worker's partition, which the driver holds.
+
+        Raises
+        ------
+        RemoteProtocolError
+            Spark has them, or the partition is not the worker's any more.
+        """
+        with self._lock:
+            member.hear()
+            leg = self._leg if self._roster.is_current(member) else None
+        rows = None if leg is None else leg.source.rows(member.partition)
+        if rows is None:
+            raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
+        return rows
+
+
+def _check_range(name: str, value: int, low: int, high: float) -> None:
+    if not low <= value <= high:
+        raise RemoteProtocolError(f"Push.{name}: expected {low} to {high}, got {value}.")

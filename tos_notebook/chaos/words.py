@@ -1,0 +1,47 @@
+"""Rules from words, as magics and views have them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ConfigError
+from .rules import Kill, Pause, Rule, Slow
+
+KINDS: Mapping[str, type[Rule]] = {"slow": Slow, "pause": Pause, "kill": Kill}
+
+WORDS = (*KINDS, "off")
+"""What `as_rules` knows."""
+
+
+def as_rules(what: str, amount: float | None = None, **options: Any) -> tuple[Rule, ...]:
+    """Return the rules that a magic or a view asks for.
+
+    Parameters
+    ----------
+    what : {"slow", "pause", "kill", "off"}
+    amount : float, optional
+        A factor for slow, seconds for pause.
+    **options
+        Those of `Rule`; None is as if left out.
+
+    Raises
+    ------
+    ConfigError
+        Unknown words, or values out of range.
+    """
+    if what not in WORDS:
+        close = difflib.get_close_matches(str(what), WORDS, 1, 0.5)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ConfigError(f"chaos: expected one of {', '.join(WORDS)}; got {what!r}.{hint}")
+    given = {name: value for name, value in options.items() if value is not None}
+    needed = what in ("slow", "pause")
+    if needed != (amount is not None):
+        expected = {"slow": "a factor", "pause": "seconds"}.get(what, "no amount")
+        raise ConfigError(f"chaos {what}: expected {expected}, got {amount!r}.")
+    if what == "off":
+        if given:
+            raise ConfigError(f"chaos off: expected nothing else, got {', '.join(given)}.")
+        return ()
+    return (KINDS[what](*([amount] if needed else []), **given),)

@@ -1,0 +1,212 @@
+"""Writes a run's checkpoints, on a thread of its own, while it trains."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import CheckpointError, SessionClosed, WaitTimeout
+from ..events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
+from ..snapshots import Snapshot
+from . import folder as names
+from .contents import Asked, Origin, to_parts
+from .every import Every
+from .folder import Folder
+from .record import Record, columns
+
+logger = logging.getLogger(__name__)
+
+FLUSH = 10.0
+"""Seconds for the events of what is in a checkpoint to arrive."""
+
+END = 60.0
+"""Seconds that the end of a run waits for a checkpoint under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The run that is kept, as far as its keeper knows it.
+
+    Parameters
+    ----------
+    snapshot : callable
+        Returns what is done; None if nothing has begun.
+    asked : callable
+        Returns a repartition that is still to be done.
+    totals : callable
+        Returns what a list of runs shows: plain JSON by name.
+    publish : callable
+        Takes an event.
+    flush : callable
+        Waits so many seconds until all events so far have arrived.
+    """
+
+    snapshot: Callable[[], Snapshot | None]
+    asked: Callable[[], Asked | None]
+    totals: Callable[[], dict[str, Any]]
+    publish: Callable[[Event], None]
+    flush: Callable[[float], None]
+
+
+class Keeper:
+    """Writes checkpoints when they are due, and one at the end; keeps the last few.
+
+    A sink, too: it counts milestones, and records the events. A checkpoint that cannot be written
+    is reported, and tried again when the next one is due: training goes on.
+
+    Parameters
+    ----------
+    folder : Folder
+    origin : Origin
+    every : Every
+    keep : int
+        How many to keep.
+    number : int
+        Of the last checkpoint of the run so far; 0 if there is none.
+    history : tuple of str
+        Names of the files of its events so far.
+    first : sequence of callable
+        Each writes to the folder what has to be there before any checkpoint.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        origin: Origin,
+        every: Every,
+        keep: int,
+        number: int = 0,
+        history: tuple[str, ...] = (),
+        first: Sequence[Callable[[Folder], object]] = (),
+    ) -> None:
+        self.folder = folder
+        self.every = every
+        self._origin = origin
+        self._keep = keep
+        self._number = number
+        self._history = history
+        self._first = list(first)
+        self._record = Record()
+        self._milestones = 0
+        self._saved: object = None
+        self._due = threading.Event()
+        self._ending = False
+        self._subject: Subject | None = None
+        self._thread = threading.Thread(
+            target=self._keep_on, name=f"tos-checkpoint-{origin.run_id}", daemon=True
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        self._record(event)
+        if isinstance(event, MilestoneCommitted) and self.every.milestones is not None:
+            self._milestones += 1
+            if self._milestones >= self.every.milestones:
+                self._milestones = 0
+                self._due.set()
+
+    def begin(self, subject: Subject) -> None:
+        """Begin to write checkpoints of a run."""
+        self._subject = subject
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Write the last checkpoint, of a run that has ended, and end the thread.
+
+        Raises
+        ------
+        WaitTimeout
+            A checkpoint is still being written.
+        """
+        if self._subject is None:
+            return
+        self._ending = True
+        self._due.set()
+        self._thread.join(END)
+        if self._thread.is_alive():
+            raise WaitTimeout(
+                f"A checkpoint of {self._origin.run_id} was still being written {END:g} s after "
+                f"the run's end. See whether {self.folder.storage.uri} answers."
+            )
+
+    def _keep_on(self) -> None:
+        ending = False
+        while not ending:
+            self._due.wait(self.every.seconds)
+            self._due.clear()
+            # Looked at before the checkpoint is written: the run may end meanwhile.
+            ending = self._ending
+            self._try()
+
+    def _try(self) -> None:
+        assert self._subject is not None
+        event: Event | None
+        try:
+            event = self.write(self._subject)
+        except Exception as error:
+            known = isinstance(error, CheckpointError | WaitTimeout)
+            text = str(error) if known else f"{type(error).__name__}: {error}"
+            logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
+            event = CheckpointFailed(time.time(), text)
+        if event is not None:
+            # A run that has given up waiting for its last checkpoint hears of nothing any more.
+            with suppress(SessionClosed):
+                self._subject.publish(event)
+
+    def write(self, subject: Subject) -> CheckpointWritten | None:
+        """Write a checkpoint now; return None if there is nothing new to write.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused, or the combiner's state cannot be saved.
+        WaitTimeout
+            A push did not end in time, or events did not arrive.
+        """
+        began = time.perf_counter()
+        snapshot = subject.snapshot()
+        if snapshot is None:
+            return None
+        version, asked = snapshot.progress.copied.version, subject.asked()
+        contents = version, snapshot.state, snapshot.settings, asked
+        if self._saved == contents:
+            return None
+        while self._first:
+            self._first[0](self.folder)
+            del self._first[0]
+        subject.flush(FLUSH)
+        # Counted on whatever becomes of it, so that no file is written twice.
+        self._number = number = self._number + 1
+        nbytes = self._write_history(number, version)
+        value, arrays = to_parts(self._origin, snapshot, asked, self._history)
+        summary = subject.totals() | {
+            "run": self._origin.run_id,
+            "state": snapshot.state,
+            "milestones": version,
+            "when": time.time(),
+        }
+        nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
+        self._saved = contents
+        self.folder.prune(self._keep)
+        took = time.perf_counter() - began
+        return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
+
+    def _write_history(self, number: int, version: int) -> int:
+        """Write the events since the last checkpoint; return the bytes that took."""
+        events = self._record.take(version)
+        if not events:
+            return 0
+        name = names.history(number)
+        try:
+            written = self.folder.write(name, {"events": len(events)}, *columns(events))
+        except BaseException:
+            self._record.give_back(events)
+            raise
+        # Before the checkpoint itself: its events are taken, whatever becomes of it.
+        self._history += (name,)
+        return written

@@ -1,0 +1,132 @@
+"""Python values as JSON beside a list of arrays, and back: what a combiner keeps, without pickle.
+
+Numbers, text, None, arrays, and lists, tuples, sets, dicts, deques and counters of them. An
+object that `dump`s itself is saved as what it returns, and put back by its own `restore`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..params import Array
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """What has state of its own, and can give and take it."""
+
+    def dump(self) -> Mapping[str, Any]:
+        """Return the state by name, as values that can be saved."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `dump` returned, of an object made by the same parameters."""
+
+
+class Kept(NamedTuple):
+    """What an object dumped: to be restored by the object that stands in its place."""
+
+    state: dict[str, Any]
+
+
+def put_back(target: Any, state: Mapping[str, Any]) -> None:
+    """Set an object's attributes from what was dumped of them."""
+    for name, value in state.items():
+        if isinstance(value, Kept):
+            getattr(target, name).restore(value.state)
+        else:
+            setattr(target, name, value)
+
+
+def encode(value: Any, arrays: list[Array], where: str = "") -> Any:
+    """Return a value as plain JSON; its arrays are copied and added to `arrays`.
+
+    Parameters
+    ----------
+    value : object
+    arrays : list of ndarray
+    where : str
+        What it is, for messages.
+
+    Raises
+    ------
+    CheckpointError
+        It, or something in it, is of another kind than can be saved.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+        arrays.append(np.array(value))
+        kind = "array" if isinstance(value, np.ndarray) else "number"
+        return {kind: len(arrays) - 1}
+    if isinstance(value, Keeps):
+        return {"kept": _pairs(value.dump(), arrays, where)}
+    container = _CONTAINERS.get(type(value))
+    if container == "list":
+        return [encode(item, arrays, where) for item in value]
+    if container in ("dict", "counter"):
+        return {container: _pairs(value, arrays, where)}
+    if container is None:
+        raise CheckpointError(
+            f"{where} cannot be saved: expected numbers, text, arrays, or lists and dicts of them, "
+            f"got {type(value).__name__}. Give the class dump(), which returns such values by "
+            "name, and restore(state)."
+        )
+    items = [encode(item, arrays, where) for item in value]
+    return {container: items} | ({"maxlen": value.maxlen} if container == "deque" else {})
+
+
+_CONTAINERS: dict[type, str] = {
+    list: "list", dict: "dict", Counter: "counter", tuple: "tuple", set: "set", deque: "deque",
+}  # fmt: skip
+
+
+def _pairs(value: Mapping[Any, Any], arrays: list[Array], where: str) -> list[Any]:
+    # In their order: what is summed up over a dict depends on it.
+    return [
+        [encode(key, arrays, where), encode(item, arrays, f"{where}.{key}" if where else str(key))]
+        for key, item in value.items()
+    ]
+
+
+def decode(value: Any, arrays: Sequence[Array]) -> Any:
+    """Return what `encode` was given: arrays as writeable copies, objects as `Kept`.
+
+    Raises
+    ------
+    CheckpointError
+        `encode` returns no such thing.
+    """
+    try:
+        return _decode(value, arrays)
+    except (TypeError, ValueError, LookupError, RecursionError, AttributeError) as error:
+        raise CheckpointError(f"Expected a saved value, got something else: {error}.") from None
+
+
+def _decode(value: Any, arrays: Sequence[Array]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = next(iter(value), "")
+    items = value[kind]
+    if kind in ("array", "number"):
+        array = arrays[items]
+        return array.copy() if kind == "array" else array[()]
+    found = [_decode(item, arrays) for item in items]
+    if kind == "deque":
+        return deque(found, value["maxlen"])
+    return _MAKERS[kind](found)
+
+
+_MAKERS: dict[str, Callable[[list[Any]], Any]] = {
+    "dict": lambda found: dict(map(tuple, found)),
+    "counter": lambda found: Counter(dict(map(tuple, found))),
+    "kept": lambda found: Kept(dict(map(tuple, found))),
+    "tuple": tuple,
+    "set": set,
+}

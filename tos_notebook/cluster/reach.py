@@ -1,0 +1,105 @@
+"""Whether executors reach the driver's process: found out before there is a server."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+KNOCK_TIMEOUT = 5.0
+"""Seconds for an executor's way to the driver. Within a data centre it takes milliseconds."""
+
+_NONCE_BYTES = 16
+
+
+class Beacon:
+    """A listener that tells whoever connects a number that nobody else knows.
+
+    So that an executor which reaches another program at this address, as at ``localhost``, finds
+    out. A context manager; leaving it closes the port.
+
+    Parameters
+    ----------
+    contact : str
+        The address that executors are given.
+    port : int
+        0 for any free one.
+
+    Attributes
+    ----------
+    port : int
+        Where it listens.
+    address : str
+        What executors are given, as host:port.
+
+    Raises
+    ------
+    OSError
+        The port cannot be listened on.
+    """
+
+    def __init__(self, contact: str, port: int = 0) -> None:
+        self._contact = contact
+        self._nonce = secrets.token_bytes(_NONCE_BYTES)
+        host = listening_host(contact)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._sock = socket.create_server((host, port), family=family)
+        self.port: int = self._sock.getsockname()[1]
+        self.address = f"{contact}:{self.port}"
+        self._thread = threading.Thread(target=self._serve, name="tos-beacon", daemon=True)
+        self._thread.start()
+
+    def knock(self) -> Callable[[], str]:
+        """Return a function for executors; it says why they do not reach this, or nothing.
+
+        A closure, because those are pickled by value: it must run where this package is missing.
+        """
+        host, port, nonce, timeout = self._contact, self.port, self._nonce, KNOCK_TIMEOUT
+
+        def knock() -> str:
+            import socket
+
+            try:
+                with socket.create_connection((host, port), timeout) as sock:
+                    heard = sock.recv(len(nonce), socket.MSG_WAITALL)
+            except (OSError, OverflowError) as error:
+                return f"{type(error).__name__}: {error}"
+            return "" if heard == nonce else "another program answers there"
+
+        return knock
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._sock.accept()
+            except OSError:
+                return
+            # So few bytes never wait for the peer.
+            with suppress(OSError), peer:
+                peer.sendall(self._nonce)
+
+    def __enter__(self) -> Beacon:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Closing alone would not wake the thread.
+        self._sock.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._sock.close()
+
+
+def listening_host(contact: str) -> str:
+    """Return the address to listen on: all, unless executors come over the loopback.
+
+    Behind a container's or a cloud's address translation the contact address is none of ours.
+    """
+    loopback = contact == "localhost" or contact.startswith("127.") or contact == "::1"
+    return contact if loopback else ""

@@ -1,0 +1,187 @@
+"""What a codec is: how an update, or a reply, is turned into few bytes.
+
+A :class:`Codec` holds parameters only. Bound to a layout it gives a :class:`Coder`, which owns
+all the memory it needs.
+
+Error feedback is not kept here: whoever encodes keeps what `Coder.encode` leaves in `residual`
+and adds it to the next update (Seide et al. 2014; Karimireddy et al. 2019, arXiv:1901.09847).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import CodecError, RemoteProtocolError
+from ..params import Layout, aligned_empty
+from .parts import Bytes, Part, Raw, Slot, mixed, slots_of
+
+
+class Coder:
+    """A codec bound to a layout, with all the memory it needs. For one thread at a time.
+
+    Parameters
+    ----------
+    layout : Layout
+    parts : sequence of sequence of Part
+        Those of each of the layout's segments.
+    """
+
+    nbytes: int
+    """Length of every payload: a function of codec and layout alone."""
+
+    def __init__(self, layout: Layout, parts: Sequence[Sequence[Part]]) -> None:
+        self.layout = layout
+        self.nbytes = 0
+        self._parts: list[tuple[int, slice, Part]] = []
+        for segment, members in enumerate(parts):
+            for part in members:
+                start = -(-self.nbytes // 8) * 8  # numpy is slow at numbers that are not aligned
+                self.nbytes = start + part.nbytes
+                self._parts.append((segment, slice(start, self.nbytes), part))
+        self._payload = aligned_empty(self.nbytes)
+        self._payload[:] = 0
+
+    def encode(self, update: Bytes, key: int, residual: Bytes | None = None) -> Bytes:
+        """Return an update in few bytes.
+
+        Parameters
+        ----------
+        update : ndarray, shape (layout.nbytes,), uint8
+            Finite values. Padding has no influence.
+        key : int
+            Seeds stochastic rounding; a new one for each update. Encoding the same update once
+            more under the same key, as for a retry, gives the same bytes.
+        residual : ndarray, shape (layout.nbytes,), uint8, optional
+            On return it holds ``update - decode(payload)``. It may be `update` itself; its
+            padding is left as it is.
+
+        Returns
+        -------
+        ndarray, shape (nbytes,), uint8
+            The coder's own memory: valid until the next call.
+
+        Raises
+        ------
+        NonFiniteUpdate
+            The update holds NaN, infinity, or values too large for its scales (from 2**126 on).
+            bf16 and fp16 make the latter two their largest number instead, and what travels as
+            it is (fp32, vectors with powersgd) is not looked at. `residual` is then undefined.
+        """
+        values = self.layout.vectors(update)
+        kept = None if residual is None else self.layout.vectors(residual)
+        for number, (segment, span, part) in enumerate(self._parts):
+            rest = None if kept is None else kept[segment]
+            part.encode(values[segment], self._payload[span], mixed(key, number), rest)
+        return self._payload
+
+    def decode(self, payload: Bytes, out: Bytes) -> None:
+        """Write the update that a payload stands for.
+
+        Parameters
+        ----------
+        payload : ndarray, shape (nbytes,), uint8
+        out : ndarray, shape (layout.nbytes,), uint8
+            Every parameter is written, and finite; padding is left as it is.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The payload has another length, or holds what no encoder writes. `out` is then
+            undefined.
+        """
+        if payload.shape != (self.nbytes,):
+            raise RemoteProtocolError(
+                f"Expected a payload of {self.nbytes} bytes for {self.layout}, got {payload.size}. "
+                "Both sides must use one codec."
+            )
+        vectors = self.layout.vectors(out)
+        for segment, span, part in self._parts:
+            part.decode(payload[span], vectors[segment])
+
+
+@dataclass(frozen=True, repr=False)
+class Codec(ABC):
+    """How updates travel. Immutable; its string is its canonical name: ``topk:0.01+ef``.
+
+    Parameters
+    ----------
+    feedback : bool
+        Whether what one payload misses is to be added to the next update.
+
+    Raises
+    ------
+    CodecError
+        A parameter is out of range, or `feedback` is not what the codec needs.
+    """
+
+    feedback: bool = field(default=False, kw_only=True)
+
+    name: ClassVar[str]
+    """The family's name."""
+    parameter: ClassVar[str] = ""
+    """The field that a name gives behind a colon, if any."""
+    lossless: ClassVar[bool] = False
+    """Whether what comes out is what went in, to the bit."""
+    sparse: ClassVar[bool] = False
+    """Whether most values come out as zeros, so that whole updates cannot be compared."""
+    biased: ClassVar[bool] = False
+    """Whether the errors would add up, so that error feedback is required."""
+    ratio: ClassVar[float]
+    """How many times smaller a float32 update of a network of dense layers becomes."""
+    rule: ClassVar[str]
+    """What is sent."""
+    source: ClassVar[str]
+    """Where it was published."""
+    when: ClassVar[str]
+    """When to choose it."""
+
+    def __post_init__(self) -> None:
+        if self.biased and not self.feedback:
+            raise CodecError(
+                f"Codec {self} needs error feedback: without it, what it leaves out is lost and "
+                f"the model learns less. Write {self}+ef."
+            )
+        if self.lossless and self.feedback:
+            raise CodecError(
+                f"Codec {self.name} loses nothing, so there is no error to feed back. "
+                f"Write {self.name}."
+            )
+
+    def bind(self, layout: Layout) -> Coder:
+        """Return a coder for updates of one layout. Integers travel as they are."""
+        parts: list[Sequence[Part]] = []
+        for segment in layout.segments:
+            dtype, slots = np.dtype(segment.dtype), slots_of(layout, segment)
+            coded = dtype.kind == "f" and slots
+            parts.append(self.parts(dtype, slots) if coded else [Raw(dtype, slots)])
+        return Coder(layout, parts)
+
+    @abstractmethod
+    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+        """Return the parts that code all tensors of a floating-point segment."""
+
+    def __str__(self) -> str:
+        given = f":{getattr(self, self.parameter)}" if self.parameter else ""
+        return f"{self.name}{given}{'+ef' if self.feedback else ''}"
+
+    __repr__ = __str__
+
+
+class FP32(Codec):
+    """Every value as it is, in its own dtype."""
+
+    name = "fp32"
+    lossless = True
+    ratio = 1.0
+    rule = "C(a) = a"
+    source = "McMahan et al. 2017, arXiv:1602.05629"
+    when = "The default: the network is fast or the model is small."
+
+    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+        """Return one part, which copies."""
+        return [Raw(dtype, slots)]

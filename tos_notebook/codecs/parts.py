@@ -1,0 +1,127 @@
+"""Parts of a coder: each turns some tensors of one segment into a fixed number of bytes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import RemoteProtocolError
+from ..params import Array, Layout, Segment, is_finite
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+
+LARGEST = 2.0**126
+"""What the codecs that scale take for too large: products with it stay in float32's range."""
+
+
+class Slot(NamedTuple):
+    """Where one tensor lies in its segment's vector."""
+
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+def slots_of(layout: Layout, segment: Segment) -> list[Slot]:
+    """Return where the tensors of a segment lie, those without elements left out."""
+    places = zip(segment.starts, segment.indices, strict=True)
+    slots = [Slot(start, layout.specs[index].shape) for start, index in places]
+    return [slot for slot in slots if slot.size]
+
+
+class Part(ABC):
+    """Some tensors of one segment, and their `nbytes` bytes of a payload."""
+
+    nbytes: int
+
+    @abstractmethod
+    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+        """Fill `payload`; leave in `residual`, if given, what it misses of `values`.
+
+        Parameters
+        ----------
+        values, residual : ndarray
+            The segment's vectors; they may be the same. Only the part's tensors are touched.
+        payload : ndarray, shape (nbytes,), uint8
+        key : int
+            Decides what is left to chance.
+
+        Raises
+        ------
+        NonFiniteUpdate
+        """
+
+    @abstractmethod
+    def decode(self, payload: Bytes, out: Array) -> None:
+        """Write the part's tensors, and nothing else, of the segment's vector `out`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The payload holds what no encoder writes.
+        """
+
+
+class Raw(Part):
+    """The elements as they are."""
+
+    def __init__(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> None:
+        self.nbytes = sum(slot.size for slot in slots) * dtype.itemsize
+        self._dtype = dtype
+        self._slots = slots
+
+    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+        """Copy the elements; nothing is missed."""
+        for place, there in self._places():
+            payload.view(self._dtype)[there] = values[place]
+            if residual is not None:
+                residual[place] = 0
+
+    def decode(self, payload: Bytes, out: Array) -> None:
+        """Copy the elements back."""
+        elements = payload.view(self._dtype)
+        if not is_finite(elements):
+            raise RemoteProtocolError("Expected finite values in a payload, got NaN or infinity.")
+        for place, there in self._places():
+            out[place] = elements[there]
+
+    def _places(self) -> Iterator[tuple[slice, slice]]:
+        end = 0
+        for start, size in ((slot.start, slot.size) for slot in self._slots):
+            yield slice(start, start + size), slice(end, end + size)
+            end += size
+
+
+def smaller(
+    dtype: np.dtype[Any], slots: Sequence[Slot], make: Callable[[Sequence[Slot]], Part]
+) -> Part:
+    """Return what `make` makes of some tensors if that takes fewer bytes than the elements."""
+    part, raw = make(slots), Raw(dtype, slots)
+    return part if part.nbytes < raw.nbytes else raw
+
+
+def fields(payload: Bytes, *counts: tuple[type[np.generic], int]) -> list[Array]:
+    """View a payload as several vectors, one behind the other, of given dtypes and sizes."""
+    views, end = [], 0
+    for dtype, count in counts:
+        start, end = end, end + count * np.dtype(dtype).itemsize
+        views.append(payload[start:end].view(dtype))
+    return views
+
+
+def mixed(key: int, index: int) -> int:
+    """Return 64 bits that look random, from a key and an index (SplitMix64, Steele et al. 2014)."""
+    bits = (key + (index + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+    return bits ^ bits >> 31

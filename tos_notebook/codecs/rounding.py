@@ -1,0 +1,141 @@
+"""Whole numbers from -127 to 127 or from -7 to 7, times a scale for each bucket of values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..params import Array
+from .base import Codec
+from .buckets import BucketPart, multiply
+from .parts import Floats, Part, Slot, mixed, smaller
+from .pieces import PIECE, Piece
+
+_SEED = 1610
+_LEAST = float(np.finfo(np.float32).tiny)
+"""The least scale, so that its reciprocal is finite."""
+_MARGIN = 1e-4
+"""Levels that the largest value stays below the last one, so that rounding cannot pass it."""
+
+
+@cache
+def _dither() -> Floats:
+    """Return numbers that are spread evenly over (-0.5, 0.5) and shuffled, twice.
+
+    From a random place on, as if round a circle, each is uniform: ``rint(x + d)`` is x on
+    average. To draw numbers anew would take longer than all the rest.
+    """
+    pool = (np.random.default_rng(_SEED).permutation(PIECE) + 0.5) / PIECE - 0.5
+    return np.tile(pool.astype(np.float32), 2)
+
+
+class RoundedPart(BucketPart):
+    """Values rounded to multiples of a bucket's scale.
+
+    Parameters
+    ----------
+    slots : sequence of Slot
+    per_byte : int
+        How many elements' codes a byte holds.
+    levels : int
+        The magnitude of the largest code.
+    stochastic : bool
+        Round up or down by chance, so that the mean is right. Else to the nearest, which error
+        feedback needs: by chance, few levels are no contraction.
+    """
+
+    def __init__(self, slots: Sequence[Slot], per_byte: int, levels: int, stochastic: bool) -> None:
+        super().__init__(slots, per_byte, levels + 1)
+        self._levels = levels
+        self._dither = _dither() if stochastic else None
+
+    def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
+        """Scale, round and pack a piece."""
+        scales, codes = self.shares(piece, sent)
+        np.divide(self.magnitudes(values, np.maximum), self._levels - _MARGIN, out=scales)
+        np.maximum(scales, _LEAST, out=scales)
+        rounded = self.work[: piece.size]
+        multiply(values, np.reciprocal(scales), rounded)
+        if self._dither is not None:
+            at = mixed(key, piece.number) % PIECE
+            np.add(rounded, self._dither[at : at + piece.size], out=rounded)
+        np.rint(rounded, out=rounded)
+        self.pack(rounded, codes)
+
+    @abstractmethod
+    def pack(self, rounded: Floats, codes: Array) -> None:
+        """Turn whole numbers, which may be changed, into codes."""
+
+
+class Int8Part(RoundedPart):
+    """A byte for each value."""
+
+    def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
+        super().__init__(slots, 1, 127, stochastic)
+
+    def pack(self, rounded: Floats, codes: Array) -> None:
+        """Convert to int8."""
+        np.copyto(codes.view(np.int8), rounded, casting="unsafe")
+
+    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+        """Multiply codes with scales."""
+        scales, codes = self.shares(piece, sent)
+        multiply(codes.view(np.int8), scales, out)
+
+
+class Int4Part(RoundedPart):
+    """Half a byte for each value: the first half of a piece in the lower bits."""
+
+    def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
+        super().__init__(slots, 2, 7, stochastic)
+        self._codes = np.empty(self.loaded.size, np.int8)
+
+    def pack(self, rounded: Floats, codes: Array) -> None:
+        """Add 8 to each and combine them as numbers."""
+        low, high = rounded[: codes.size], rounded[codes.size :]
+        np.multiply(high, 16, out=high)
+        np.add(low[: high.size], high, out=low[: high.size])
+        np.add(low, 8 * 16 + 8, out=low)
+        np.copyto(codes, low, casting="unsafe")
+
+    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+        """Take the halves apart and multiply them with scales."""
+        scales, codes = self.shares(piece, sent)
+        whole = self._codes[: piece.size]
+        low, high = whole[: codes.size].view(np.uint8), whole[codes.size :].view(np.uint8)
+        np.bitwise_and(codes, 15, out=low)
+        np.right_shift(codes[: high.size], 4, out=high)
+        np.subtract(whole, 8, out=whole)
+        multiply(whole, scales, out)
+
+
+class Int8(Codec):
+    """One byte for each value."""
+
+    name = "int8"
+    ratio = 3.97
+    rule = "round(a/s), s = max|a| / 127 in buckets of 512; by chance, with +ef to the nearest"
+    source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"
+    when = "A quarter of the bytes, unbiased without memory: the safe choice; for replies too."
+
+    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+        """Return one part."""
+        return [smaller(dtype, slots, lambda s: Int8Part(s, not self.feedback))]
+
+
+class Int4(Codec):
+    """Half a byte for each value."""
+
+    name = "int4"
+    ratio = 7.87
+    rule = "round(a/s), s = max|a| / 7 in buckets of 512; by chance, with +ef to the nearest"
+    source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"
+    when = "An eighth of the bytes; unbiased without memory, but noisy."
+
+    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+        """Return one part."""
+        return [smaller(dtype, slots, lambda s: Int4Part(s, not self.feedback))]

@@ -1,0 +1,274 @@
+"""Rules that a minority of bad workers cannot mislead.
+
+Changes are collected until K workers have pushed: one voice for each worker, so that a fast one
+does not outvote the rest. A worker that pushes again meanwhile began at the same centre again,
+so its voice is the mean of its changes; their sum would overshoot. K voices are aggregated, and
+the aggregate is merged as one push of a single worker: added to the centre, or handed to a server
+optimizer, ``Median(then=FedAdam())``.
+
+With K = n the slowest worker sets the pace. With fewer than three voices there is no majority,
+and no protection. A round that is not full when a run ends is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ConfigError
+from ..params import Array
+from .arithmetic import narrow, pieces, sum_of_squares, wide_dtype, widen_delta
+from .base import Combiner, Part, PushInfo, StatefulCombiner, prepares
+from .parameters import optional_count, require_below, require_count
+from .rules import Downpour
+
+
+class RobustCombiner(StatefulCombiner):
+    """Collect the changes of K workers, then merge what `aggregate` makes of them.
+
+    Parameters
+    ----------
+    k : int, optional
+        Workers of a round; by default, and at most, the active ones.
+    then : Combiner, optional
+        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    """
+
+    striped = True
+    compares = True
+    state = "up to K changes, one for each worker; that of `then`"
+
+    def __init__(self, k: int | None = None, then: Combiner | None = None) -> None:
+        self.k = optional_count(type(self).__name__, "k", k)
+        self.then = None if then is None else _require_elementwise(type(self).__name__, then)
+
+    @abstractmethod
+    def aggregate(self, changes: Array) -> Array:
+        """Return one change for K of them, stacked along axis 0, which may be overwritten."""
+
+    def due(self, push: PushInfo) -> int:
+        """Return how many workers make a round; to wait for more than there are is for ever."""
+        return min(self.k or push.workers, push.workers)
+
+    def reset(self, like: Array) -> None:
+        """Set the empty state; see `StatefulCombiner.reset`."""
+        self.then = (self.then or Downpour()).begin(like)
+        self.voices: dict[int, Array] = {}
+        self.counts: Counter[int] = Counter()
+        self.spare: list[Array] = []
+
+    def dump(self) -> Mapping[str, Any]:
+        """Return the voices, without the memory of those to come; see `Combiner.dump`."""
+        return {**super().dump(), "spare": []}
+
+    def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
+        """Make room for another voice, while it can fail without harm."""
+        for rule, center, _ in parts:
+            assert isinstance(rule, RobustCombiner)
+            if push.worker not in rule.voices and not rule.spare:
+                rule.spare.append(np.empty(center.shape, wide_dtype(center.dtype)))
+
+    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+        """Count the worker's voice; see `Combiner.merge`."""
+        worker, change = push.worker, self.joined(push.worker, widen_delta(update))
+        if worker not in self.voices:
+            self.voices[worker] = self.spare.pop()
+        self.voices[worker][...] = change
+        self.counts[worker] += 1
+        if len(self.voices) >= self.due(push):
+            self._end_round(center, push)
+        update[...] = center
+
+    def joined(self, worker: int, change: Array) -> Array:
+        """Return what the voice of a worker will be with another change."""
+        voice = self.voices.get(worker)
+        if voice is None:
+            return change
+        return np.asarray(voice + (change - voice) / (self.counts[worker] + 1))
+
+    def _end_round(self, center: Array, push: PushInfo) -> None:
+        voices = list(self.voices.values())
+        self.voices.clear()
+        self.counts.clear()
+        self.spare += voices
+        step = narrow(self.aggregate(np.stack(voices)), center.dtype)
+        assert self.then is not None
+        self.then.merge(center, step, replace(push, workers=1))
+
+
+class TrimmedMean(RobustCombiner):
+    """The mean of what is left, for each parameter, without the smallest and largest changes.
+
+    Parameters
+    ----------
+    trim : float
+        Share of the changes to leave out at either end, in [0, 0.5). At least this share, but
+        not all: of 3 changes one at either end, whatever `trim` above 0.
+    k : int, optional
+        Workers of a round; by default, and at most, the active ones.
+    then : Combiner, optional
+        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    """
+
+    name = "trimmedmean"
+    rule = "K workers: c += the mean of Δ without the ⌈trim K⌉ smallest and largest, elementwise"
+    source = "Yin et al. 2018, arXiv:1803.01498; flower"
+    when = "Some workers may send nonsense; smoother than the median."
+
+    def __init__(self, trim: float = 0.2, k: int | None = None, then: Combiner | None = None):
+        super().__init__(k, then)
+        self.trim = require_below("TrimmedMean", "trim", trim, 0.5)
+
+    def cut(self, voices: int) -> int:
+        """Return how many changes to leave out at either end."""
+        wanted = math.ceil(round(self.trim * voices, 9))
+        return min(wanted, (voices - 1) // 2)
+
+    def aggregate(self, changes: Array) -> Array:
+        """Return the trimmed mean; see `RobustCombiner.aggregate`."""
+        return _mean_between(changes, self.cut(len(changes)))
+
+
+class Median(RobustCombiner):
+    """The median change, for each parameter.
+
+    Parameters
+    ----------
+    k : int, optional
+        Workers of a round; by default, and at most, the active ones.
+    then : Combiner, optional
+        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    """
+
+    name = "median"
+    rule = "K workers: c += the median of Δ, elementwise"
+    source = "Yin et al. 2018, arXiv:1803.01498; flower"
+    when = "Up to half of the workers may send nonsense; slower where changes are skewed."
+
+    def aggregate(self, changes: Array) -> Array:
+        """Return the median; see `RobustCombiner.aggregate`."""
+        return _mean_between(changes, (len(changes) - 1) // 2)
+
+
+class MultiKrum(RobustCombiner):
+    """The mean of the K - f changes that lie nearest to their neighbours.
+
+    A change's score is the sum of its squared distances, over the whole model, to its
+    K - f - 2 nearest ones.
+
+    Parameters
+    ----------
+    f : int
+        How many bad workers to expect; K should be at least 2 f + 3.
+    k : int, optional
+        Workers of a round; by default, and at most, the active ones.
+    then : Combiner, optional
+        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    """
+
+    name = "multikrum"
+    rule = "K workers: c += the mean of the K - f Δ of least distance to their K - f - 2 nearest"
+    source = "Blanchard et al. 2017, arXiv:1703.02757; flower"
+    when = "Workers that are bad as a whole: a change is left out with all its parameters."
+
+    def __init__(self, f: int = 1, k: int | None = None, then: Combiner | None = None) -> None:
+        super().__init__(k, then)
+        self.f = require_count("MultiKrum", "f", f)
+        if self.k is not None and self.k < 2 * self.f + 3:
+            raise ConfigError(
+                f"MultiKrum: expected k >= 2 f + 3 = {2 * self.f + 3}, got k={self.k}."
+            )
+
+    def reset(self, like: Array) -> None:
+        """Set the empty state; see `StatefulCombiner.reset`."""
+        super().reset(like)
+        self.chosen = np.zeros(0, np.intp)
+
+    def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
+        """Make room, and choose from the distances over all parameters if the round is full."""
+        super().prepare(parts, push)
+        first = parts[0].rule
+        assert isinstance(first, MultiKrum)
+        if len(first.voices.keys() | {push.worker}) < self.due(push):
+            return
+        with np.errstate(over="ignore"):  # a distance may well be infinite: it is the largest
+            distances = sum(_distances(part, push.worker) for part in parts)
+        chosen = self._choose(np.asarray(distances))
+        for rule, _, _ in parts:
+            assert isinstance(rule, MultiKrum)
+            rule.chosen = chosen
+
+    def _choose(self, distances: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        voices = len(distances)
+        nearest = np.sort(distances, axis=1)[:, 1 : 1 + max(1, voices - self.f - 2)]
+        order = np.argsort(nearest.sum(axis=1), kind="stable")
+        return np.sort(order[: max(1, voices - self.f)])
+
+    def aggregate(self, changes: Array) -> Array:
+        """Return the mean of those chosen; see `RobustCombiner.aggregate`."""
+        return _mean(changes[self.chosen])
+
+
+def _require_elementwise(owner: str, then: Combiner) -> Combiner:
+    fits = isinstance(then, Combiner) and then.pushes == "delta"
+    if not fits or not then.striped or prepares(then):
+        raise ConfigError(
+            f"{owner}: expected then to be a built-in combiner that takes changes one parameter "
+            f"at a time, such as FedAdam(); got {then!r}."
+        )
+    return then
+
+
+def _mean_between(changes: Array, cut: int) -> Array:
+    """Return the mean without the `cut` smallest and largest; `changes` is overwritten."""
+    if cut:
+        rows = changes.reshape(len(changes), -1)
+        for piece in pieces(rows.shape[1]):
+            _to_the_ends(rows[:, piece], cut)
+    return _mean(changes[cut : len(changes) - cut])
+
+
+def _to_the_ends(rows: Array, cut: int) -> None:
+    """Exchange elements within columns until the extreme ones are in the outer rows.
+
+    On few long rows this is several times faster than numpy's sort along the short axis.
+    """
+    for done in range(cut):
+        last = len(rows) - 1 - done
+        for i in range(done, last):
+            _order(rows[i], rows[i + 1])
+        for i in reversed(range(done, last - 1)):
+            _order(rows[i], rows[i + 1])
+
+
+def _order(low: Array, high: Array) -> None:
+    smaller = np.minimum(low, high)
+    np.maximum(low, high, out=high)
+    low[...] = smaller
+
+
+def _mean(changes: Array) -> Array:
+    # The sum of finite changes may overflow where their mean does not.
+    return np.asarray((changes / changes.dtype.type(len(changes))).sum(axis=0))
+
+
+def _distances(part: Part, worker: int) -> npt.NDArray[np.float64]:
+    """Return the squared distances between the voices, this push included, in one slice."""
+    rule, _, update = part
+    assert isinstance(rule, MultiKrum)
+    voices = rule.voices | {worker: rule.joined(worker, widen_delta(update))}
+    rows = [voice.reshape(-1) for voice in voices.values()]
+    distances = np.zeros((len(rows), len(rows)))
+    for piece in pieces(update.size):
+        for i, row in enumerate(rows):
+            for j in range(i):
+                apart = row[piece] - rows[j][piece]
+                distances[i, j] += sum_of_squares(apart)
+    return distances + distances.T

@@ -1,0 +1,224 @@
+"""A run's legs: its Spark jobs, one after the other, and the layouts of the data between them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .cluster.jobs import job_error, run_job
+from .config import PATIENCE, at_least_one
+from .control import Command, RunState
+from .data.labels import check_partitioner
+from .data.partitioners import AnyPartitioner, RandomPartitioner
+from .data.source import DataSource
+from .errors import (
+    ClusterUnreachable,
+    InvalidTransition,
+    LocalProtocolError,
+    SessionClosed,
+    TosError,
+    TransportError,
+)
+from .events import CommandApplied, CommandLapsed, Event, Repartitioned
+from .roster import LaidOut, Leg
+from .snapshots import BEGINNING, Reached
+from .training import Training
+from .watchdog import JOB, Phase
+
+if TYPE_CHECKING:
+    from .worker.task import Task
+
+logger = logging.getLogger(__name__)
+
+Asked = tuple[int, AnyPartitioner]
+"""A repartition that was asked for."""
+
+LOST = (ClusterUnreachable, TransportError, SessionClosed, LocalProtocolError)
+"""What ends a job whose workers died, lost their connection or were superseded."""
+
+UNFINISHED = (
+    "Spark took the job for done although partitions have not been trained to the end. See the "
+    "executors' logs for tasks that ended early."
+)
+
+ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
+"""States in which another epoch may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run was asked to do.
+
+    Parameters
+    ----------
+    epochs : int
+    repartition_every : int or None
+        Epochs between two random repartitions of the data; None for never.
+    seed : int
+    slots : int
+        Tasks that Spark runs at once.
+    patience : float
+        Seconds after which the run says what it waits for.
+    """
+
+    epochs: int
+    repartition_every: int | None
+    seed: int
+    slots: int
+    patience: float = PATIENCE
+
+
+class Legs:
+    """Trains all epochs of a run, in as few Spark jobs as its layouts allow.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    training : Training
+    task : Task
+    source : DataSource
+        Closed in the end.
+    plan : RunPlan
+    publish : callable
+        Takes an event.
+    start : Reached
+        Where to begin: where a run that is resumed was.
+    asked : tuple of int and Partitioner, optional
+        A repartition that is still to be done.
+
+    Attributes
+    ----------
+    phase : Phase
+        What the run is busy with.
+    """
+
+    def __init__(
+        self,
+        sc: Any,
+        training: Training,
+        task: Task,
+        source: DataSource,
+        plan: RunPlan,
+        publish: Callable[[Event], None],
+        start: Reached = BEGINNING,
+        asked: Asked | None = None,
+    ) -> None:
+        self.source = source
+        self.phase = Phase()
+        self._sc = sc
+        self._training = training
+        self._task = task
+        self._plan = plan
+        self._publish = publish
+        self._start = start
+        self._layout = start.layout
+        # Until then workers may have trained under the present layout.
+        self._floor = training.latest_epoch
+        self._asked = asked
+        self._doing: Asked | None = None
+
+    @property
+    def onward(self) -> bool:
+        """Whether another epoch may begin."""
+        return self._training.machine.state in ONWARD
+
+    @property
+    def asked(self) -> Asked | None:
+        """A repartition that is still to be done."""
+        return self._asked or self._doing
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
+        """Lay the data out anew when the present epoch is done; see `Run.repartition`."""
+        at_least_one("partitions", partitions)
+        chosen = partitioner or RandomPartitioner(partitions, self._plan.seed)
+        check_partitioner(chosen, partitions, self.source.columns)
+        before = self._asked
+        # Set first: the epoch may end as soon as the workers know.
+        self._asked = (partitions, chosen)
+        try:
+            self._training.end_leg_early(f"{partitions} partitions, at the end of the epoch")
+        except InvalidTransition:
+            self._asked = before
+            raise
+
+    def train(self) -> None:
+        """Run the jobs; return when the epochs are done, or the run is told to end."""
+        epochs, run_id = self._plan.epochs, self._training.run_id
+        epoch = self._start.epoch
+        if self._start.between and epoch < epochs:
+            self._lay_out(epoch)
+        while epoch < epochs and self.onward:
+            last = self._last_epoch(epoch)
+            leg = self._training.begin_leg(self.source, epoch, last, self._layout)
+            self._doing = None
+            self._run(leg, f"{run_id}: epochs from {epoch + 1} of {epochs}")
+            epoch = leg.last_epoch + 1
+            if self._floor < epoch < epochs and self.onward:
+                self._lay_out(epoch)
+
+    def _run(self, leg: Leg, description: str) -> None:
+        """Run one job to its end; again if it has lost its workers, but got on before.
+
+        Spark gives a job up once a task has failed four times, or at once in ``local[N]``. Who
+        dies again and again in a long night is no reason to end it: the next job goes on behind
+        the last batch that was committed.
+        """
+        make = partial(self.source.tasks, self._sc)
+        while self.onward:
+            before, raised_before = self._training.store.version, len(self._training.failures)
+            error: TosError | None = None
+            self.phase.enter(JOB)
+            try:
+                run_job(self._sc, make, self._task, self._training.run_id, description)
+            except Exception as raised:
+                error = raised if isinstance(raised, TosError) else job_error(raised)
+            if error is None and (self._training.has_trained(leg) or not self.onward):
+                return
+            error = error or ClusterUnreachable(UNFINISHED)
+            if not isinstance(error, LOST) or self._training.store.version == before:
+                raise error
+            if len(self._training.failures) > raised_before:
+                # It may be what the user's own code raised that ended the job.
+                raise error
+            logger.info("The job of %s begins again: %s", self._training.run_id, error)
+
+    def _last_epoch(self, first: int) -> int:
+        """Return the last epoch that one Spark job can train from `first` on."""
+        if self.source.partitions > self._plan.slots:
+            # Spark runs them in turns: one job for all epochs would train one partition to
+            # the end before it begins with the next.
+            return first
+        every = self._plan.repartition_every
+        last = self._plan.epochs - 1
+        if self._asked is not None:
+            last = max(first, self._floor)
+        return last if every is None else min(last, (first // every + 1) * every - 1)
+
+    def _lay_out(self, epoch: int) -> None:
+        """Repartition before an epoch, if that was asked for."""
+        self._doing = self._asked
+        asked, self._asked = self._asked, None
+        every = self._plan.repartition_every
+        if asked is None and every is not None and epoch % every == 0:
+            count = self.source.partitions
+            asked = count, RandomPartitioner(count, self._plan.seed)
+        if asked is None:
+            return
+        self.phase.enter("the data to be laid out anew")
+        began = time.perf_counter()
+        self._layout = LaidOut(*asked, epoch)
+        old, self.source = self.source, self.source.repartition(*self._layout)
+        old.close()
+        took = time.perf_counter() - began
+        self._publish(Repartitioned(time.time(), epoch, asked[0], took))
+        self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
+
+    def report_lapsed(self) -> None:
+        """Say so if a repartition was asked for, and no epoch followed."""
+        if self._asked is not None:
+            detail = f"{self._asked[0]} partitions: no epoch followed"
+            self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))

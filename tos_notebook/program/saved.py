@@ -1,0 +1,99 @@
+"""A program of which only the archive is left: that of a run that goes on from a checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ShapeMismatch, UnsupportedProgram
+from ..params import Array
+from .base import ColumnType, Program
+from .spec import read_spec
+
+
+class SavedProgram(Program):
+    """Trains as it was captured; the trained values go to a model, if there is one.
+
+    Parameters
+    ----------
+    archive : Path
+        As `Program.export` returned it.
+    columns : sequence of (dtype, shape)
+        The data's that it was exported for.
+    model : Program, optional
+        The same model, made anew: where parameters are written to, and what evaluates them.
+
+    Raises
+    ------
+    RemoteProtocolError
+        The file is no program's archive.
+    ShapeMismatch
+        The model has other parameters.
+    """
+
+    def __init__(
+        self, archive: Path, columns: Sequence[ColumnType], model: Program | None = None
+    ) -> None:
+        super().__init__()
+        spec = read_spec(archive)
+        self.kind, self.feeds = spec.kind, spec.feeds
+        self.layout, self.slots = spec.layout, spec.slots
+        self._learning_rate = spec.learning_rate
+        self._model = model
+        kept = Path(self._folder.name, "saved.zip")
+        shutil.copyfile(archive, kept)
+        self._exported[tuple(columns)] = kept
+        # Names may differ: Keras counts layers on for as long as the process lives.
+        if model is not None and _shapes(model) != _shapes(self):
+            raise ShapeMismatch(
+                f"Expected a model with the saved run's parameters, {_text(self)}; got "
+                f"{_text(model)}. Make it as it was made then."
+            )
+
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+        (expected,) = self._exported
+        raise ShapeMismatch(f"The saved program takes columns {expected}; got {columns}.")
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """See `Program.has_learning_rate`."""
+        return self._learning_rate
+
+    def read(self) -> npt.NDArray[np.uint8]:
+        """Return nothing but zeros: the parameters are in the checkpoint."""
+        buffer = self.layout.allocate()
+        buffer[...] = 0
+        return buffer
+
+    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+        """Set the model's parameters, if there is one."""
+        if self._model is not None:
+            self._model.write(buffer)
+
+    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        """See `Program.evaluate`.
+
+        Raises
+        ------
+        UnsupportedProgram
+            There is no model: an archive only trains.
+        """
+        if self._model is None:
+            raise UnsupportedProgram(
+                "This run was resumed without its model, so that nothing can be evaluated here. "
+                "Make the model as before and give it: tos.resume(uri, program=model). "
+                "run.parameters() returns the values by name."
+            )
+        return self._model.evaluate(columns, batch_size)
+
+
+def _shapes(program: Program) -> list[tuple[tuple[int, ...], str]]:
+    return [(spec.shape, spec.dtype) for spec in program.layout.specs]
+
+
+def _text(program: Program) -> str:
+    return ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in program.layout.specs)

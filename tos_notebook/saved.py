@@ -1,0 +1,370 @@
+"""Runs as their checkpoints have them: list, look at, and resume."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import session as sessions
+from .checkpoint import record
+from .checkpoint.contents import Checkpoint, from_sealed
+from .checkpoint.data import check_same, read_data
+from .checkpoint.every import Every, as_every
+from .checkpoint.folder import PROGRAM, Folder, checkpoint
+from .checkpoint.format import HEAD, read_summary
+from .checkpoint.keeper import Keeper
+from .cluster.connect import connect
+from .cluster.storage import Storage, digest_of
+from .combiners import Combiner, as_combiner
+from .config import at_least_one
+from .control import ACTIVE
+from .data.source import DataSource, as_source
+from .errors import CheckpointError, ConfigError, InvalidTransition
+from .events import Event
+from .program.capture import capture
+from .program.saved import SavedProgram
+from .run import Resumed, Run, Sinks
+from .session import TrainingSession
+from .telemetry.history import History
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
+"""Of a list of runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A run, as its last good checkpoint has it.
+
+    Parameters
+    ----------
+    run : str
+        Its id.
+    state : str
+        How it ended; ``running`` if it is trained by this process, and ``unfinished`` if not: its
+        process has died, or is another one.
+    epoch, epochs : int
+        The present one, counted from 1, and how many.
+    milestones, samples : int
+        What is done.
+    loss : float
+    when : datetime
+        When the checkpoint was written.
+    size : int
+        Bytes of all its files.
+    uri : str
+    """
+
+    run: str
+    state: str
+    epoch: int
+    epochs: int
+    milestones: int
+    samples: int
+    loss: float
+    when: datetime
+    size: int
+    uri: str
+    _folder: Folder = field(repr=False, compare=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was in force, and what the run was asked to do."""
+        _, saved = _last(self._folder)
+        origin = saved.origin
+        return {
+            **saved.settings,
+            "combiner": saved.combiner,
+            "epochs": origin.epochs,
+            "batch_size": origin.batch_size,
+            "shuffle": origin.shuffle,
+            "seed": origin.seed,
+            "repartition_every": origin.repartition_every,
+            "slots": origin.slots,
+            "checkpoint_every": origin.every,
+            "keep": origin.keep,
+        }
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Every milestone until the checkpoint; see `tos_notebook.Run.history`."""
+        return self._told().frame()
+
+    def figure(self) -> go.Figure:
+        """Return loss and staleness over samples as a plotly figure."""
+        from .telemetry.figure import figure
+
+        return figure(self._told())
+
+    def resume(self, data: Any = None, **options: Any) -> Run:
+        """Go on; see `tos_notebook.resume`."""
+        return resume(self.uri, data, **options)
+
+    def _told(self) -> History:
+        history = History()
+        for event in _past(self._folder, _last(self._folder)[1].history):
+            history(event)
+        return history
+
+
+class SavedRuns(list[SavedRun]):
+    """Runs, which show as a table."""
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per run, oldest first, with the attributes of `SavedRun` as columns."""
+        import pandas as pd
+
+        rows = [[getattr(run, column) for column in COLUMNS] for run in self]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
+
+    def __repr__(self) -> str:
+        return self.frame().to_string(index=False) if self else "no runs"
+
+    def _repr_html_(self) -> str | None:
+        return self.frame().to_html(index=False) if self else None
+
+
+def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedRuns:
+    """Return the runs of this process that somebody still holds, or those saved in a directory.
+
+    Parameters
+    ----------
+    uri : str, optional
+        The `directory` of sessions whose runs had checkpoints, or the folder of one run.
+    spark : SparkSession or SparkContext, optional
+        Reads the files; `connect`'s by default.
+
+    Returns
+    -------
+    list of Run, or SavedRuns
+        Oldest first. Of a saved one the last good checkpoint counts; what has none is left out.
+
+    Examples
+    --------
+    >>> tos.runs("hdfs:///runs")                                              # doctest: +SKIP
+    >>> tos.runs("hdfs:///runs")[-1].resume()                                 # doctest: +SKIP
+    """
+    if uri is None:
+        return sessions.runs()
+    storage = Storage(connect(spark, warm_up=False).sparkContext, uri)
+    if Folder(storage).numbers():
+        return SavedRuns(_saved([storage]))
+    return SavedRuns(_saved(storage.inside(name) for name in storage.folders()))
+
+
+def _saved(storages: Iterable[Storage]) -> list[SavedRun]:
+    found = [run for run in map(_saved_run, storages) if run is not None]
+    return sorted(found, key=lambda run: run.run)
+
+
+def _saved_run(storage: Storage) -> SavedRun | None:
+    folder = Folder(storage)
+    for number in reversed(folder.numbers()):
+        name = checkpoint(number)
+        try:
+            data = storage.head(name, HEAD)
+            summary = read_summary(data, name)
+            if isinstance(summary, int):
+                summary = read_summary(storage.head(name, summary), name)
+            if isinstance(summary, int):
+                raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
+        except CheckpointError as error:
+            logger.warning("%s: %s", storage.uri, error)
+            continue
+        fields = {n: summary[n] for n in COLUMNS[2:7]}
+        when = datetime.fromtimestamp(summary["when"]).astimezone()
+        run, state = summary["run"], _state(summary["run"], summary["state"])
+        return SavedRun(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
+                        _folder=folder)  # fmt: skip
+    return None
+
+
+def _state(run_id: str, saved: str) -> str:
+    if _active(run_id) is not None:
+        return "running"
+    return "unfinished" if saved in ACTIVE else saved
+
+
+def _active(run_id: str) -> Run | None:
+    found = (run for run in sessions.runs() if run.run_id == run_id and run.active)
+    return next(found, None)
+
+
+def _last(folder: Folder) -> tuple[int, Checkpoint]:
+    found = folder.last()
+    return found.number, from_sealed(found.sealed, found.name)
+
+
+def _past(folder: Folder, names: Iterable[str]) -> list[Event]:
+    """Return the events of some files; of one that cannot be read, none, and a warning."""
+    events: list[Event] = []
+    for name in names:
+        try:
+            events += record.events(folder.read(name), name)
+        except CheckpointError as error:
+            logger.warning("A part of the history is missing: %s", error)
+    return events
+
+
+def resume(
+    uri: str,
+    data: Any = None,
+    *,
+    spark: Any = None,
+    program: Any = None,
+    combiner: Any = None,
+    epochs: int | None = None,
+    validation: Any = None,
+    sinks: Sinks = (),
+    checkpoint_every: str | int | Every | None = None,
+    keep: int | None = None,
+    server_host: str | None = None,
+    server_port: int = 0,
+) -> Run:
+    """Go on with a run from its last good checkpoint, where it was, and return at once.
+
+    Every batch counts once: those in the checkpoint are not trained again, all others are. The
+    run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
+    workers keep for themselves (optimizer slots, unless merged, and what a codec with error
+    feedback has left out) begins anew, as for any worker that is replaced.
+
+    Parameters
+    ----------
+    uri : str
+        The run's folder: `Run.uri`, or one of ``runs(directory)``.
+    data : RDD of tuple, or tuple of ndarray, optional
+        What the run was trained on. Arrays are saved with it, and need not be given.
+    spark : SparkSession or SparkContext, optional
+        `connect`'s by default.
+    program : Program or keras.Model, optional
+        The run's model, made anew: it gets the parameters and evaluates them. Without it the run
+        trains all the same, by the program that was saved; `Run.parameters` returns the values.
+    combiner : Combiner, class or function, optional
+        The run's own combiner, if it is none of the built-in ones.
+    epochs : int, optional
+        Another number of epochs, such as more, for a run that has ended.
+    validation, sinks, checkpoint_every, keep
+        As for `TrainingSession.start`; the last two as they were by default.
+    server_host, server_port
+        As for `TrainingSession`.
+
+    Raises
+    ------
+    CheckpointError
+        There is no good checkpoint, or a file that it needs is missing or damaged.
+    ConfigError
+        A setting is out of range, or does not go with the run.
+    DataError, ShapeMismatch
+        Data or model are not the run's.
+    InvalidTransition
+        The run is active in this process, or all its epochs are done.
+
+    Examples
+    --------
+    >>> run = tos.resume("hdfs:///runs/run-20261122-010203-1")                # doctest: +SKIP
+    """
+    spark = connect(spark, warm_up=False)
+    storage = Storage(spark.sparkContext, uri)
+    folder = Folder(storage)
+    if not folder.numbers() and (inside := _saved(map(storage.inside, storage.folders()))):
+        raise ConfigError(
+            f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
+        )
+    number, saved = _last(folder)
+    origin = _origin(saved, epochs, checkpoint_every, keep)
+    chosen = saved.settings_with(_combiner(saved, combiner))
+    session = TrainingSession(
+        spark,
+        _program(folder, saved, program),
+        combiner=chosen.combiner,
+        sync_interval=chosen.sync_interval,
+        sync=chosen.sync,
+        codec=chosen.codec,
+        batch_size=origin.batch_size,
+        server_host=server_host,
+        server_port=server_port,
+        directory=storage.uri,
+        non_finite=origin.non_finite,
+        slots=origin.slots,
+    )
+    try:
+        source = _data(folder, saved, data, spark.sparkContext)
+        every = as_every(origin.every)
+        newest = max(folder.numbers())
+        keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
+        resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
+        return session.resume(source, chosen, resumed, keeper, validation, sinks)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _origin(
+    saved: Checkpoint, epochs: int | None, every: str | int | Every | None, keep: int | None
+) -> Any:
+    origin = saved.origin
+    active = _active(origin.run_id)
+    if active is not None:
+        raise InvalidTransition(
+            active.state, "resume it from a checkpoint", f"{origin.run_id} trains in this process."
+        )
+    changes: dict[str, Any] = {}
+    if epochs is not None:
+        changes["epochs"] = at_least_one("epochs", epochs)
+    if every is not None:
+        changes["every"] = str(as_every(every))
+    if keep is not None:
+        changes["keep"] = at_least_one("keep", keep)
+    origin = replace(origin, **changes)
+    if saved.progress.reached.epoch >= origin.epochs:
+        raise InvalidTransition(
+            "finished",
+            "resume it",
+            f"{saved.progress.reached.epoch} epochs are done, of {origin.epochs}. To go on, give "
+            "more: epochs=...",
+        )
+    return origin
+
+
+def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
+    if given is None:
+        return None
+    combiner = as_combiner(given)
+    if not saved.own_combiner or combiner.name != saved.combiner:
+        raise ConfigError(
+            f"combiner: the run goes on with the one that it has, {saved.combiner}; got "
+            f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
+        )
+    return combiner
+
+
+def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
+    content = folder.storage.read(PROGRAM)
+    if digest_of(content) != saved.origin.program:
+        raise CheckpointError(
+            f"{folder.storage.uri}/{PROGRAM} is damaged: expected the program that the run was "
+            "started with. Put a copy of it there."
+        )
+    with tempfile.TemporaryDirectory(prefix="tos-resume-") as directory:
+        archive = Path(directory, PROGRAM)
+        archive.write_bytes(content)
+        own = None if model is None else capture(model)
+        return SavedProgram(archive, saved.origin.columns, own)
+
+
+def _data(folder: Folder, saved: Checkpoint, data: Any, sc: Any) -> DataSource:
+    if data is None:
+        return read_data(folder, saved.origin)
+    source = as_source(sc, data, saved.origin.partitions)
+    check_same(source, saved.origin)
+    return source

@@ -1,0 +1,156 @@
+"""Copies of a run that trains: ledger and center of one moment, while pushes wait outside."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .answers import Answers
+from .errors import WaitTimeout
+from .ps.ledger import Ledger
+from .ps.slots import Buffer
+from .ps.store import Copied
+from .roster import LaidOut
+from .settings import Settings
+
+PATIENCE = 10.0
+"""Seconds that a copy waits for pushes that are being merged, before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where in its epochs a run is.
+
+    Parameters
+    ----------
+    epoch : int
+        The first one that is not done.
+    between : bool
+        Whether the data is to be laid out for it, if that is due.
+    layout : LaidOut or None
+        That of the data now; None for the first one.
+    """
+
+    epoch: int
+    between: bool
+    layout: LaidOut | None
+
+
+BEGINNING = Reached(0, False, None)
+"""Nothing is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What of a run is done: every batch that is in the center, and no other.
+
+    Parameters
+    ----------
+    ledger : mapping
+        `Ledger.to_json`, from `reached.epoch` on: what is done before needs no proof.
+    copied : Copied
+        Center and combiner state.
+    slots : ndarray or None
+        The mean of the workers' optimizer slots.
+    samples : mapping of int
+        Of each unfinished epoch: rows of the partitions that are done.
+    rows : mapping of int
+        Of each partition: its rows, as far as they are known.
+    reached : Reached
+    """
+
+    ledger: Mapping[str, Any]
+    copied: Copied
+    slots: Buffer | None
+    samples: Mapping[int, int]
+    rows: Mapping[int, int]
+    reached: Reached
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run at one moment.
+
+    Parameters
+    ----------
+    progress : Progress
+    settings : Settings
+    state : str
+    stall : float
+        Seconds for which pushes had to wait for the copy.
+    """
+
+    progress: Progress
+    settings: Settings
+    state: str
+    stall: float
+
+
+class Snapshots(Answers):
+    """Copies a run, and restores it; its parameters are those of `TrainingState`."""
+
+    def snapshot(self) -> Snapshot | None:
+        """Copy what is done; None before the first Spark job.
+
+        No push is admitted until those under way are merged and the copy has its place among the
+        merges; later ones then follow behind it.
+
+        Raises
+        ------
+        WaitTimeout
+            A push is still being merged after `PATIENCE`.
+        CheckpointError
+            The combiner keeps something that cannot be saved.
+        """
+        began = time.perf_counter()
+        with self._changed:
+            leg = self._leg
+            if leg is None:
+                return None
+            self._holding = True
+            if not self._changed.wait_for(lambda: not self._merging, PATIENCE):
+                self._let_go()
+                raise WaitTimeout(f"A push is still being merged after {PATIENCE:g} s.")
+            epoch = self._ledger.open_epoch(leg.first_epoch)
+            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout)
+            ledger = self._ledger.to_json(epoch)
+            # The rows of another layout say nothing of the next.
+            samples, rows = dict(self._samples), {} if reached.between else dict(self._rows)
+            settings, state = self.settings, str(self.machine.state)
+        stalled = [0.0]
+
+        def entered() -> None:
+            self._let_go()
+            stalled[0] = time.perf_counter() - began
+
+        try:
+            copied = self.store.snapshot(entered)
+        finally:
+            self._let_go()
+        slots = None if self.slots is None else self.slots.copy()
+        progress = Progress(ledger, copied, slots, samples, rows, reached)
+        return Snapshot(progress, settings, state, stalled[0])
+
+    def _let_go(self) -> None:
+        with self._changed:
+            self._holding = False
+            self._changed.notify_all()
+
+    def restore(self, progress: Progress) -> None:
+        """Go on from what was done, before any worker joins.
+
+        Raises
+        ------
+        CheckpointError
+            It is of other parameters, or of another combiner.
+        """
+        self.store.restore(progress.copied)
+        if self.slots is not None and progress.slots is not None:
+            self.slots.load(progress.slots)
+        with self._lock:
+            self._ledger = Ledger.from_json(progress.ledger)
+            self._samples = Counter(progress.samples)
+            self._rows = dict(progress.rows)

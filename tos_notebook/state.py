@@ -1,0 +1,223 @@
+"""The server's state of one run, under one lock: what `answers` and `training` work on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal
+
+from .control import Machine, RunEvent, RunState
+from .errors import RemoteProtocolError, SessionClosed, TosError, WorkerError
+from .events import EpochFinished, Event, PartitionFinished, StateChanged, WorkerJoined, WorkerLost
+from .ps import store as ps
+from .ps.ledger import Admission, Ledger, Position
+from .ps.slots import SlotMean
+from .roster import Leg, Member, Roster
+from .settings import Settings
+from .wire.messages import Directive, Finish, Join, Push, Status
+
+log = logging.getLogger(__name__)
+
+NonFinite = Literal["raise", "skip"]
+"""What a non-finite update does: end the run, or be left out."""
+
+
+class TrainingState:
+    """One run's ledger, roster and state machine; every change is a short one under the lock.
+
+    Parameters
+    ----------
+    run_id : str
+    store : ps.store.Store
+        The center parameters.
+    settings : Settings
+        Those that it begins with.
+    publish : callable
+        Takes an event.
+    locate : callable
+        Takes a Spark task attempt id, returns (executor id, host).
+    on_failure : callable
+        Called once, from a connection's thread, when the run cannot go on.
+    non_finite : {"raise", "skip"}
+    slots : SlotMean, optional
+        Where workers merge their optimizer slots, if they do.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        store: ps.Store,
+        settings: Settings,
+        publish: Callable[[Event], None],
+        locate: Callable[[int], tuple[str, str]],
+        on_failure: Callable[[], None],
+        non_finite: NonFinite = "raise",
+        slots: SlotMean | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.store = store
+        self.slots = slots
+        self.machine = Machine()
+        self.failures: list[WorkerError] = []
+        self.error: TosError | None = None
+        self._publish = publish
+        self._locate = locate
+        self._on_failure = on_failure
+        self._non_finite = non_finite
+        self._ledger = Ledger()
+        self._roster = Roster(settings, publish)
+        self._leg: Leg | None = None
+        self._merging = 0
+        # Whether pushes wait outside, so that ledger and center can be copied as one.
+        self._holding = False
+        # Rows of each partition of the present layout, as far as one was used up.
+        self._rows: dict[int, int] = {}
+        self._settled = False
+        self._samples: Counter[int] = Counter()
+        # Orders changes of settings; taken before all other locks.
+        self._steering = threading.Lock()
+        # Reentrant, so that small helpers can say for themselves what they guard. Nobody waits
+        # for the store while holding it: a user's combiner may keep the store for long.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force for whoever asks next."""
+        return self._roster.settings
+
+    def report(self, event: RunEvent) -> None:
+        """Move the state machine by something that happened."""
+        with self._changed:
+            before = self.machine.state
+            self.machine.event(event)
+            self._report_state(before)
+            self._changed.notify_all()
+
+    def fail(self, error: TosError) -> None:
+        """End the run with an error; the first one counts, even one that comes after the end."""
+        with self._lock:
+            self.error = self.error or error
+            if not self.machine.active:
+                return
+            self.report(RunEvent.FAILED)
+        try:
+            self._on_failure()
+        except Exception:
+            log.warning("The job of %s could not be cancelled.", self.run_id, exc_info=True)
+
+    def lost(self, member: Member, reason: str) -> None:
+        """Take note that a worker's connection ended."""
+        with self._lock:
+            if self._roster.present(member.partition) is member and self.machine.active:
+                self._publish(WorkerLost(time.time(), **member.who(), reason=reason))
+                self._leave(member)
+
+    # -- under the lock ---------------------------------------------------------------
+
+    def _begin(self, message: Join) -> tuple[Leg, Position]:
+        leg = self._leg
+        if message.run != self.run_id or leg is None or not self.machine.active:
+            raise SessionClosed(f"Run {message.run} is over; this is run {self.run_id}.")
+        position = self._ledger.begin(message.partition, message.task, leg.first_epoch)
+        if position is Admission.SUPERSEDED:
+            raise SessionClosed(f"Partition {message.partition} belongs to a later attempt by now.")
+        return leg, position
+
+    def _enter(self, member: Member, position: Position) -> None:
+        earlier = self._roster.present(member.partition)
+        if earlier is not None:
+            self.lost(earlier, "a later attempt has taken its place")
+        self._roster.enter(member)
+        if self.machine.state is RunState.STARTING:
+            self.report(RunEvent.STARTED)
+        self._publish(
+            WorkerJoined(
+                time.time(), **member.who(), epoch=position.epoch, resumed_at=position.steps
+            )
+        )
+
+    def _admit(self, member: Member, message: Push) -> Status:
+        if not self._roster.is_current(member):
+            return "superseded"
+        if self._settled or not self.machine.active:
+            return "skipped"
+        admission = self._ledger.admit(
+            message.epoch, member.partition, member.task, message.sequence, message.steps
+        )
+        self._merging += admission is Admission.COMMIT
+        return _STATUS[admission]
+
+    def _check_current(self, member: Member) -> None:
+        """Let a superseded task fail: Spark takes the partition of one that returns for done."""
+        if not self._roster.is_current(member):
+            raise SessionClosed(f"Partition {member.partition} belongs to a later attempt by now.")
+
+    def _check_finish(self, member: Member, message: Finish) -> None:
+        committed = self._ledger.committed(message.epoch, member.partition).steps
+        rows = self._rows.get(member.partition, message.samples)
+        if message.steps != committed or message.samples != rows or rows < 0:
+            raise RemoteProtocolError(
+                f"Partition {member.partition}, epoch {message.epoch}: expected {committed} "
+                f"batches, as committed, of {rows} rows; got {message.steps} batches of "
+                f"{message.samples} rows. A partition must hold the same rows at every attempt, "
+                "in every epoch and after a resume: cache the data."
+            )
+
+    def _report_finish(self, member: Member, message: Finish) -> None:
+        epoch, now = message.epoch, time.time()
+        self._samples[epoch] += message.samples
+        self._rows[member.partition] = message.samples
+        self._publish(PartitionFinished(now, epoch, member.partition, message.samples))
+        if self._ledger.epoch_done(epoch, self._ledger.partitions or 0):
+            self._publish(EpochFinished(now, epoch, self._samples.pop(epoch)))
+
+    def _next(self, member: Member, epoch: int) -> Directive:
+        """Return what a worker does that is about to begin an epoch."""
+        leg = self._leg
+        if leg is None or epoch > leg.last_epoch:
+            self._leave(member)
+            return Directive.LEAVE
+        leg.started = max(leg.started, epoch)
+        return self._tell(member)
+
+    def _tell(self, member: Member) -> Directive:
+        """Return what a worker does next; one that is told to stop leaves in order."""
+        directive = self._directive(member)
+        if directive is Directive.STOP:
+            self._leave(member)
+        return directive
+
+    def _directive(self, member: Member) -> Directive:
+        if self._settled or not self._roster.is_current(member):
+            return Directive.STOP
+        directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
+        if directive is Directive.GO and self._roster.is_ahead(member):
+            return Directive.WAIT
+        return directive
+
+    def _leave(self, member: Member) -> None:
+        """Expect nothing more of a worker, nor let anybody wait for it."""
+        self._roster.leave(member)
+        self._changed.notify_all()
+
+    def _report_state(self, before: str) -> None:
+        if self.machine.state != before:
+            self._publish(StateChanged(time.time(), self.machine.state))
+
+
+_STATUS: dict[Admission, Status] = {
+    Admission.COMMIT: "committed",
+    Admission.DUPLICATE: "duplicate",
+    Admission.SUPERSEDED: "superseded",
+}
+
+DIRECTIVES = {
+    RunState.STARTING: Directive.GO,
+    RunState.RUNNING: Directive.GO,
+    RunState.PAUSED: Directive.WAIT,
+}
+"""What workers are told in each state; in all others they stop."""

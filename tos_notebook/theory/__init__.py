@@ -1,0 +1,34 @@
+"""What theory predicts of asynchronous training: staleness, implicit momentum, stability.
+
+The predictions are for plain gradient steps on a quadratic with curvature h, one step to a
+milestone, added as they are (`downpour`), by n workers that take equally long on average. A
+combiner that damps stale pushes (`dynsgd`) or a local optimizer with a state of its own keeps to
+them in kind, not in number.
+"""
+
+from __future__ import annotations
+
+from .predictions import (
+    Gauge,
+    effective_rate,
+    gauges,
+    implicit_momentum,
+    local_sgd_factor,
+    mean_staleness,
+    stability_bound,
+)
+from .simulation import Fit, Simulation, fit_momentum, simulate
+
+__all__ = [
+    "Fit",
+    "Gauge",
+    "Simulation",
+    "effective_rate",
+    "fit_momentum",
+    "gauges",
+    "implicit_momentum",
+    "local_sgd_factor",
+    "mean_staleness",
+    "simulate",
+    "stability_bound",
+]

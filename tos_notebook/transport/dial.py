@@ -1,0 +1,116 @@
+"""The worker's end of the transport between processes."""
+
+from __future__ import annotations
+
+import socket
+from time import monotonic, sleep
+
+from ..errors import AuthenticationError, ConnectionClosed, ConnectTimeout, TransportError
+from .auth import client_handshake
+from .client import MAX_PAYLOAD, ChannelConnection
+from .sockets import SocketChannel, gone, is_loopback
+from .tcp import TcpChannel
+from .tls import TlsChannel, wrap_client
+
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds. A server that many strangers crowd may close a connection before its turn."""
+
+
+def connect_tcp(
+    host: str,
+    port: int,
+    secret: bytes,
+    fingerprint: bytes | None = None,
+    timeout: float = 10.0,
+    request_timeout: float = 60.0,
+    max_payload: int = MAX_PAYLOAD,
+) -> ChannelConnection:
+    """Connect to a listener and prove the secret to it.
+
+    Parameters
+    ----------
+    host, port : str, int
+        The server's contact address.
+    secret : bytes
+        The session's secret.
+    fingerprint : bytes, optional
+        Of the server's certificate. Without it the connection is plain TCP, which is for the
+        loopback interface only; with it there is nothing but TLS 1.3 with that server.
+    timeout : float
+        Seconds to connect, and again to shake hands.
+    request_timeout : float
+        Seconds without a byte after which a request has failed.
+    max_payload : int
+        Bytes that an answer may bring when no buffer is given for it.
+
+    Raises
+    ------
+    ConnectTimeout
+        Nobody answered in time.
+    TransportError
+        The address cannot be reached, or nobody listens there.
+    AuthenticationError
+        One side does not hold the other's secret, or the server has another certificate.
+    ProtocolError
+        Whoever listens there is none of ours, or of another version.
+    """
+    for pause in _PAUSES:
+        try:
+            channel = _open(host, port, secret, fingerprint, timeout, request_timeout)
+            break
+        except ConnectionClosed:
+            sleep(pause)
+    else:
+        channel = _open(host, port, secret, fingerprint, timeout, request_timeout)
+    return ChannelConnection(channel, max_payload)
+
+
+def _open(
+    host: str,
+    port: int,
+    secret: bytes,
+    fingerprint: bytes | None,
+    timeout: float,
+    request_timeout: float,
+) -> SocketChannel:
+    """Return a channel to a server that has proved the secret, too."""
+    sock, peer = _dial(host, port, timeout), f"{host}:{port}"
+    deadline = monotonic() + timeout
+    try:
+        channel: SocketChannel
+        if fingerprint is None:
+            _refuse_to_be_heard(sock, peer)
+            channel = TcpChannel(sock, peer, request_timeout, patient=False)
+        else:
+            sock = wrap_client(sock, peer, fingerprint, deadline)
+            channel = TlsChannel(sock, peer, request_timeout, patient=False)
+        channel.shake_hands(client_handshake(secret, fingerprint or b""), deadline)
+        channel.configure()
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, OSError):
+            raise gone(peer, error) from error
+        raise
+    return channel
+
+
+def _refuse_to_be_heard(sock: socket.socket, peer: str) -> None:
+    address = sock.getpeername()[0]
+    if not is_loopback(address):
+        raise AuthenticationError(
+            f"Expected the fingerprint of {peer}'s certificate, got none: {address} is not on "
+            "this host, and whatever goes there travels within TLS."
+        )
+
+
+def _dial(host: str, port: int, timeout: float) -> socket.socket:
+    hint = "Set `server_host` to an address of the driver that executors can reach."
+    try:
+        return socket.create_connection((host, port), timeout)
+    except TimeoutError:
+        raise ConnectTimeout(
+            f"Expected the server at {host}:{port} to answer within {timeout} s. {hint}"
+        ) from None
+    except (OSError, OverflowError) as error:
+        message = f"Cannot reach the server at {host}:{port}: {error}. {hint}"
+        raise TransportError(message) from error

@@ -1,0 +1,222 @@
+"""Where clients prove the secret, before anything of the server's is theirs.
+
+All of them in one thread that waits for none: whoever has not proved the secret costs a
+socket for a few seconds, and neither a thread nor a buffer. Of these there are only so many;
+when one more comes, the oldest of the address that has most of them must go. So whoever
+opens connections without end is in his own way rather than in others'.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+
+from ..errors import TosError
+from .auth import Handshake
+from .sockets import gone, unfinished
+
+log = logging.getLogger(__name__)
+
+_POLL = 1.0
+_RETRY = 0.1
+_AT_ONCE = 16
+"""Clients that come in between two looks at those who are there."""
+
+
+class Guest:
+    """A client that has yet to prove the secret.
+
+    Parameters
+    ----------
+    sock : socket
+        Its connection, which does not block; for TLS before the handshake.
+    host, peer : str
+        Its address, and with the port.
+    handshake : Handshake
+        The server's side of one.
+    deadline : float
+        When it must be over, by `time.monotonic`.
+    """
+
+    def __init__(
+        self, sock: socket.socket, host: str, peer: str, handshake: Handshake, deadline: float
+    ) -> None:
+        self.sock = sock
+        self.host = host
+        self.peer = peer
+        self.deadline = deadline
+        self._handshake = handshake
+        self._expected = next(handshake)[1]
+        self._received = b""
+        self._secured = not isinstance(sock, ssl.SSLSocket)
+
+    def advance(self) -> int:
+        """Go as far as what has come allows; return the event to wait for, 0 when it is let in.
+
+        Raises
+        ------
+        TosError
+            It may not come in.
+        OSError
+            Its connection broke.
+        """
+        try:
+            if not self._secured and isinstance(self.sock, ssl.SSLSocket):
+                self.sock.do_handshake()
+                self._secured = True
+            while True:
+                outgoing, self._expected = self._handshake.send(self._receive())
+                # It always fits: nothing else is on its way to a client that has to answer.
+                self.sock.send(outgoing)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            return selectors.EVENT_WRITE
+        except StopIteration:
+            return 0
+
+    def _receive(self) -> bytes:
+        while len(self._received) < self._expected:
+            part = self.sock.recv(self._expected - len(self._received))
+            if not part:
+                raise gone(self.peer)
+            self._received += part
+        received, self._received = self._received, b""
+        return received
+
+
+class Gate:
+    """Lets in who proves the secret, in a thread that runs `run`.
+
+    Parameters
+    ----------
+    sock : socket
+        Listens, and does not block; stays its owner's.
+    prepare : callable
+        Takes a new connection; returns what the handshake goes over.
+    handshake : callable
+        Returns the server's side of a new handshake.
+    admit : callable
+        Takes a connection that was let in and its peer's name.
+    seconds : float
+        For a client to prove the secret.
+    max_pending : int
+        Clients that may be at it at a time.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        prepare: Callable[[socket.socket], socket.socket],
+        handshake: Callable[[], Handshake],
+        admit: Callable[[socket.socket, str], None],
+        seconds: float,
+        max_pending: int,
+    ) -> None:
+        self._sock = sock
+        self._prepare = prepare
+        self._handshake = handshake
+        self._admit = admit
+        self._seconds = seconds
+        self._max_pending = max_pending
+        # The oldest first, as all have the same time.
+        self._guests: dict[Guest, None] = {}
+        self._hosts: Counter[str] = Counter()
+        self._selector = selectors.DefaultSelector()
+        self._closing = threading.Event()
+
+    def run(self) -> None:
+        """Let clients in until closed."""
+        self._selector.register(self._sock, selectors.EVENT_READ)
+        while not self._closing.is_set():
+            ready = [key.data for key, _ in self._selector.select(self._patience())]
+            for guest in ready:
+                if guest is not None:
+                    self._attend(guest)
+            self._dismiss_late()
+            if None in ready:
+                self._welcome()
+        for guest in list(self._guests):
+            self._dismiss(guest)
+        self._selector.close()
+
+    def close(self) -> None:
+        """Let `run` end; from any thread."""
+        self._closing.set()
+        try:
+            # On Linux this wakes it; elsewhere it looks up by itself.
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError as error:
+            log.debug("Not listening any more: %s", error)
+
+    def _patience(self) -> float:
+        oldest = next(iter(self._guests), None)
+        return _POLL if oldest is None else min(_POLL, max(0.0, oldest.deadline - monotonic()))
+
+    def _welcome(self) -> None:
+        try:
+            for _ in range(_AT_ONCE):
+                sock, address = self._sock.accept()
+                self._enter(sock, address[0], f"{address[0]}:{address[1]}")
+        except (BlockingIOError, ConnectionError):
+            # Nobody more, or somebody who has left again.
+            return
+        except OSError as error:
+            if not self._closing.wait(_RETRY):
+                log.warning("A connection could not be accepted: %s", error)
+
+    def _enter(self, sock: socket.socket, host: str, peer: str) -> None:
+        if len(self._guests) == self._max_pending:
+            self._dismiss(self._superfluous())
+        try:
+            sock.setblocking(False)
+            prepared = self._prepare(sock)
+        except OSError as error:
+            log.debug("%s was not let in: %s", peer, error)
+            sock.close()
+            return
+        guest = Guest(prepared, host, peer, self._handshake(), monotonic() + self._seconds)
+        self._guests[guest] = None
+        self._hosts[host] += 1
+        self._selector.register(guest.sock, selectors.EVENT_READ, guest)
+
+    def _superfluous(self) -> Guest:
+        most = max(self._hosts.values())
+        return next(guest for guest in self._guests if self._hosts[guest.host] == most)
+
+    def _attend(self, guest: Guest) -> None:
+        try:
+            event = guest.advance()
+            if event:
+                self._selector.modify(guest.sock, event, guest)
+                return
+            self._forget(guest)
+            self._admit(guest.sock, guest.peer)
+        except (TosError, OSError) as error:
+            log.debug("%s was not let in: %s", guest.peer, error)
+            self._dismiss(guest)
+
+    def _dismiss_late(self) -> None:
+        now = monotonic()
+        late = [guest for guest in self._guests if guest.deadline <= now]
+        for guest in late:
+            log.debug("%s was not let in: %s", guest.peer, unfinished(guest.peer))
+            self._dismiss(guest)
+
+    def _dismiss(self, guest: Guest) -> None:
+        if guest in self._guests:
+            self._forget(guest)
+        guest.sock.close()
+
+    def _forget(self, guest: Guest) -> None:
+        del self._guests[guest]
+        self._hosts[guest.host] -= 1
+        if not self._hosts[guest.host]:
+            del self._hosts[guest.host]
+        self._selector.unregister(guest.sock)

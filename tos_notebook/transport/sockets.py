@@ -1,0 +1,229 @@
+"""What channels over sockets share: frames from a stream of bytes, and its time limits."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from abc import ABC, abstractmethod
+from ipaddress import ip_address
+from time import monotonic
+
+from ..errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
+from ..wire.frames import HEADER_SIZE, Header, decode_header
+from .auth import Handshake
+
+log = logging.getLogger(__name__)
+
+SLOWEST = 16_384
+"""Bytes a second. A frame that comes slower is given up, however steadily it drips."""
+
+_CHUNK = 65_536
+_DISCARD_TIMEOUT = 5.0
+_KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+
+
+class SocketChannel(ABC):
+    """One end of a connected socket; see `base.Channel`.
+
+    Parameters
+    ----------
+    sock : socket
+        A connected socket, owned from now on.
+    peer : str
+        The other end's name.
+    timeout : float
+        Seconds without a byte after which a transfer has failed.
+    patient : bool
+        Whether to wait for the begin of a frame for as long as the peer lives.
+    """
+
+    def __init__(self, sock: socket.socket, peer: str, timeout: float, patient: bool) -> None:
+        self.peer = peer
+        self._sock = sock
+        self._timeout = timeout
+        self._patient = patient
+        self._chunk = memoryview(bytearray(_CHUNK))
+        self._rest = self._chunk[:0]
+
+    def shake_hands(self, handshake: Handshake, deadline: float) -> None:
+        """Run one side of a handshake.
+
+        Parameters
+        ----------
+        handshake : Handshake
+            This side's generator.
+        deadline : float
+            When the whole of it must be over, by `time.monotonic`, however slowly the peer's
+            bytes come.
+
+        Raises
+        ------
+        ConnectTimeout
+            The peer took longer.
+        ConnectionClosed
+            The peer closed the connection.
+        """
+        try:
+            outgoing, expected = next(handshake)
+            while True:
+                limit(self._sock, deadline)
+                self._sock.sendall(outgoing)
+                outgoing, expected = handshake.send(self._receive_by(expected, deadline))
+        except StopIteration:
+            return
+        except TimeoutError:
+            raise unfinished(self.peer) from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
+
+    def _receive_by(self, nbytes: int, deadline: float) -> bytes:
+        received = b""
+        while len(received) < nbytes:
+            limit(self._sock, deadline)
+            part = self._sock.recv(nbytes - len(received))
+            if not part:
+                raise gone(self.peer)
+            received += part
+        return received
+
+    def configure(self) -> None:
+        """Set the socket up for frames, once the peer has been let in.
+
+        Raises
+        ------
+        ConnectionClosed
+            The peer has closed the connection.
+        """
+        sock = self._sock
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A peer that has vanished is noticed.
+            for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", int(self._timeout * 1e3))):
+                # Names that not every system has.
+                if hasattr(socket, name):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            self._limit_waits(sock)
+        except OSError as error:
+            raise gone(self.peer, error) from error
+
+    @abstractmethod
+    def _limit_waits(self, sock: socket.socket) -> None:
+        """Let a call that waits for longer than the timeout fail."""
+
+    @abstractmethod
+    def send(self, head: bytes, payload: memoryview | None) -> None:
+        """Send one frame."""
+
+    @abstractmethod
+    def _receive(self, target: memoryview, whole: bool = False) -> int:
+        """Receive some bytes, at least one; if it can be had, all that `target` takes."""
+
+    def receive_head(self) -> tuple[Header, bytes]:
+        """Wait for a frame; return its header and body.
+
+        One call to the kernel brings a whole small frame, the begin of its payload included.
+        """
+        chunk, got = self._chunk, self._first()
+        if got < HEADER_SIZE:
+            got = self._fill(chunk, got, HEADER_SIZE)
+        header = decode_header(chunk)
+        end = HEADER_SIZE + header.body
+        if end > len(chunk):
+            chunk = memoryview(bytearray(end))
+            chunk[:got] = self._chunk[:got]
+        if got < end:
+            got = self._fill(chunk, got, end)
+        if got - end > header.payload:
+            raise RemoteProtocolError(
+                f"Expected {self.peer} to wait for its answer, but it sent "
+                f"{got - end - header.payload} bytes beyond the frame."
+            )
+        self._rest = chunk[end:got]
+        return header, bytes(chunk[HEADER_SIZE:end])
+
+    def receive_payload(self, target: memoryview) -> None:
+        """Fill `target` with the payload of the last head."""
+        got = len(self._rest)
+        target[:got] = self._rest
+        if got < target.nbytes:
+            self._fill(target, got, target.nbytes)
+
+    def discard(self, nbytes: int) -> None:
+        """Throw away the last head's payload, for a few seconds at most."""
+        left = nbytes - len(self._rest)
+        deadline = monotonic() + _DISCARD_TIMEOUT
+        while left > 0 and monotonic() < deadline:
+            left -= self._receive(self._chunk[: min(left, len(self._chunk))])
+
+    def shutdown(self) -> None:
+        """End the stream and wake whoever waits on it."""
+        try:
+            # Not the method of a subclass: what TLS adds must not change under whoever reads.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+        except OSError as error:
+            log.debug("%s had ended before: %s", self.peer, error)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+    def _first(self) -> int:
+        while True:
+            try:
+                return self._receive(self._chunk)
+            except ConnectTimeout:
+                if not self._patient:
+                    raise
+
+    def _fill(self, target: memoryview, got: int, nbytes: int) -> int:
+        got += self._receive(target[got:nbytes], whole=True)
+        if got < nbytes:
+            deadline = monotonic() + self._timeout + (nbytes - got) / SLOWEST
+            while got < nbytes:
+                if monotonic() > deadline:
+                    raise ConnectTimeout(
+                        f"Expected {self.peer} to send a frame at {SLOWEST} bytes/s or more, but "
+                        f"{nbytes - got} bytes are still missing. Check the network to it."
+                    )
+                got += self._receive(target[got:nbytes], whole=True)
+        return got
+
+    def _late(self, what: str) -> ConnectTimeout:
+        return ConnectTimeout(
+            f"Expected {self.peer} to {what} within {self._timeout} s, but nothing moved. "
+            "Check the network to it, and its log for what it waits for."
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether what goes to an IP address never leaves this host."""
+    return ip_address(address.partition("%")[0]).is_loopback
+
+
+def limit(sock: socket.socket, deadline: float) -> None:
+    """Let a socket's next call end at a deadline, by `time.monotonic`.
+
+    Raises
+    ------
+    TimeoutError
+        It has passed.
+    """
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    sock.settimeout(left)
+
+
+def unfinished(peer: str) -> ConnectTimeout:
+    """Return the error for a handshake that takes too long."""
+    return ConnectTimeout(
+        f"Expected {peer} to finish the handshake in time. "
+        "Check that host and port are those of this session's server."
+    )
+
+
+def gone(peer: str, error: OSError | None = None) -> ConnectionClosed:
+    """Return the error for a connection that has ended."""
+    reason = f": {error}" if error else ""
+    return ConnectionClosed(f"The connection to {peer} is closed{reason}.")

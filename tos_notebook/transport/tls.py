@@ -1,0 +1,201 @@
+"""Frames over TLS 1.3, with a certificate that is known by its fingerprint.
+
+A session makes its own certificate and tells its tasks the fingerprint, so that no authority
+is needed, and none is trusted. Older versions of TLS are refused by both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import socket
+import ssl
+import tempfile
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+from ..errors import AuthenticationError
+from .sockets import SocketChannel, gone, limit, unfinished
+
+RECORD = 16_384
+"""Bytes. The most that a record of TLS holds."""
+
+_PIECE = 1 << 20
+_LIFETIME = timedelta(days=3650)
+
+
+class TlsChannel(SocketChannel):
+    """One end of a TLS connection; see `SocketChannel`.
+
+    Parameters
+    ----------
+    sock : ssl.SSLSocket
+        After its handshake.
+    """
+
+    def _limit_waits(self, sock: socket.socket) -> None:
+        # Below TLS the kernel's own limits would go unnoticed.
+        sock.settimeout(self._timeout)
+
+    def send(self, head: bytes, payload: memoryview | None) -> None:
+        """Send one frame."""
+        try:
+            if payload is None:
+                self._sock.sendall(head)
+                return
+            # One record for what one record can hold.
+            first = max(0, RECORD - len(head))
+            self._sock.sendall(b"".join((head, payload[:first])))
+            # A call has the timeout for all that it is given.
+            for start in range(first, payload.nbytes, _PIECE):
+                self._sock.sendall(payload[start : start + _PIECE])
+        except TimeoutError:
+            raise self._late("take what was sent") from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
+
+    def _receive(self, target: memoryview, whole: bool = False) -> int:
+        try:
+            got = self._sock.recv_into(target)
+        except TimeoutError:
+            raise self._late("send") from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
+        if not got:
+            raise gone(self.peer)
+        return got
+
+
+class Certificate:
+    """A server's certificate, made for one session, with its key.
+
+    Attributes
+    ----------
+    fingerprint : bytes
+        SHA-256 of the certificate, by which clients know it.
+    """
+
+    def __init__(self) -> None:
+        certificate, key, password = _self_signed()
+        self._context = _modern(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        # Sessions are not resumed: each connection proves who it is.
+        self._context.num_tickets = 0
+        # OpenSSL takes keys from files only. What is on the disk for a moment is worthless
+        # without a password that never was there.
+        with tempfile.NamedTemporaryFile(prefix="tos-") as file:
+            file.write(certificate + key)
+            file.flush()
+            self._context.load_cert_chain(file.name, password=password)
+        self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
+
+    def wrap(self, sock: socket.socket) -> ssl.SSLSocket:
+        """Return the server's end of TLS over a socket; its handshake is still to be done."""
+        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+
+def _self_signed() -> tuple[bytes, bytes, bytes]:
+    """Return a certificate and its encrypted key, both as PEM, and the key's password."""
+    # Only a driver that other hosts reach needs this package; executors do with OpenSSL.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tos_notebook session")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + _LIFETIME)
+        .sign(key, hashes.SHA256())
+    )
+    password = secrets.token_hex(32).encode("ascii")
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(password),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), encrypted, password
+
+
+def fingerprint_of(certificate: bytes) -> bytes:
+    """Return the SHA-256 of a certificate in DER, 32 bytes."""
+    return hashlib.sha256(certificate).digest()
+
+
+def wrap_client(
+    sock: socket.socket, peer: str, fingerprint: bytes, deadline: float
+) -> ssl.SSLSocket:
+    """Return the client's end of TLS over a socket, with a server that has a certificate.
+
+    Parameters
+    ----------
+    sock : socket
+        A connected socket; what is returned takes it over.
+    peer : str
+        The server's name.
+    fingerprint : bytes
+        Of the server's certificate.
+    deadline : float
+        When the handshake must be over, by `time.monotonic`.
+
+    Raises
+    ------
+    AuthenticationError
+        The server has another certificate, or does not speak TLS 1.3.
+    ConnectTimeout
+        The server took longer.
+    ConnectionClosed
+        The server closed the connection.
+    """
+    try:
+        limit(sock, deadline)
+        secured = _client_context().wrap_socket(sock, do_handshake_on_connect=False)
+        try:
+            secured.do_handshake()
+            _check(secured, peer, fingerprint)
+        except BaseException:
+            secured.close()
+            raise
+    except TimeoutError:
+        raise unfinished(peer) from None
+    except ssl.SSLError as error:
+        if isinstance(error, ssl.SSLEOFError):
+            raise gone(peer, error) from error
+        raise AuthenticationError(
+            f"Expected {peer} to speak TLS 1.3, but: {error}. Host and port may belong to "
+            "another session: start a new run from the session that owns the server."
+        ) from error
+    except OSError as error:
+        raise gone(peer, error) from error
+    return secured
+
+
+def _check(sock: ssl.SSLSocket, peer: str, fingerprint: bytes) -> None:
+    certificate = sock.getpeercert(binary_form=True) or b""
+    if not hmac.compare_digest(fingerprint_of(certificate), fingerprint):
+        raise AuthenticationError(
+            f"Expected {peer} to have this session's certificate, but it has another. Somebody "
+            "else may answer there: start a new run from the session that owns the server."
+        )
+
+
+@cache
+def _client_context() -> ssl.SSLContext:
+    context = _modern(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    # The fingerprint takes the place of names and authorities. That the server has the
+    # certificate's key, OpenSSL checks in any case.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _modern(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
