@@ -10,12 +10,12 @@ from time import perf_counter
 from typing import Any
 
 import tos_notebook as tos
+from tests.watching import Watch
 from tos_notebook.events import WorkerJoined
 
 from . import counting
 from .clusters import Cluster
 from .kinds import PACE, Fault, Scene
-from .watching import Watch
 
 BATCH = 1
 PATIENCE = 10.0

@@ -23,6 +23,7 @@ from typing import Any
 
 import tos_notebook as tos
 from tests.cluster.standalone import command_line, descendants, parent
+from tests.watching import Watch
 from tos_notebook.cluster.storage import executor_folder
 from tos_notebook.errors import TosError
 from tos_notebook.events import EpochFinished, MilestoneCommitted, StateChanged, WorkerFailed
@@ -31,7 +32,6 @@ from tos_notebook.stderr import quiet_stderr
 from . import counting
 from .clusters import Cluster
 from .kinds import ALL
-from .watching import Watch
 
 DAEMON = re.compile(r" -m (pyspark|tos_notebook\.cluster)\.daemon ")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tos_notebook as tos
+from tests.watching import Watch
 from tos_notebook.events import (
     MilestoneCommitted,
     Stalled,
@@ -23,7 +24,6 @@ from tos_notebook.events import (
 
 from . import counting, processes
 from .network import THERE
-from .watching import Watch
 
 CLUSTERS = ("local-cluster", "standalone", "yarn")
 ALL = ("local", *CLUSTERS, "wire")

@@ -10,8 +10,8 @@ from tests.faults import counting
 from tests.faults.__main__ import MODES, cases, line
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
-from tests.faults.watching import RunIsOver, Watch
 from tests.telemetry.samples import milestone
+from tests.watching import RunIsOver, Watch
 from tos_notebook.events import MilestoneCommitted, RunFinished
 
 

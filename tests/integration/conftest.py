@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tos_notebook.events import Event
+from tests.watching import Watch
 
 
 @pytest.fixture(scope="session")
@@ -73,32 +73,6 @@ def train(spark_context: Any) -> Iterator[Callable[..., tos.TrainingSession]]:
         session.close()
     left = {t for t in threading.enumerate() if t.name.startswith("tos-")} - before
     assert not left, f"threads left behind: {left}"
-
-
-class Watch:
-    """A sink that collects events and lets a test wait for one."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._changed = threading.Condition()
-
-    def __call__(self, event: Event) -> None:
-        with self._changed:
-            self.events.append(event)
-            self._changed.notify_all()
-
-    def of(self, kind: type[Event]) -> list[Any]:
-        with self._changed:
-            return [e for e in self.events if isinstance(e, kind)]
-
-    def wait_for(self, kind: type[Event], count: int = 1, timeout: float = 60.0) -> list[Any]:
-        """Wait until `count` events of a kind have been seen, and return them."""
-        with self._changed:
-            enough = self._changed.wait_for(
-                lambda: sum(isinstance(e, kind) for e in self.events) >= count, timeout
-            )
-        assert enough, f"expected {count} {kind.__name__}, got {len(self.of(kind))}: {self.events}"
-        return self.of(kind)
 
 
 @pytest.fixture

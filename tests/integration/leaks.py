@@ -28,7 +28,8 @@ import cloudpickle
 import numpy as np
 
 import tos_notebook as tos
-from tests.integration.conftest import Watch, counter
+from tests.integration.conftest import counter
+from tests.watching import Watch
 from tos_notebook.events import MilestoneCommitted
 
 PAGES = ("jobs/", "stages/", "storage/", "environment/", "executors/")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import Watch, counter
+from tests.integration.conftest import counter
+from tests.watching import Watch
 from tos_notebook.cluster.executors import task_attempts
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerJoined, WorkerLost
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import Watch, classifier
+from tests.integration.conftest import classifier
+from tests.watching import Watch
 from tos_notebook.cluster.storage import executor_folder
-from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerJoined, WorkerLost
+from tos_notebook.events import CommandApplied, WorkerJoined, WorkerLost
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -46,33 +44,18 @@ def partition(number: int, rows: int, zeros: int) -> list[tuple[np.ndarray]]:
 
 
 def test_what_updates_left_out_survives_that_the_worker_is_killed(
-    spark_context: Any, train: Train, tmp_path: Path
+    spark_context: Any, train: Train, watch: Watch
 ) -> None:
-    parts = [partition(number, 8, 40) for number in range(2)]
-
-    def note_process(number: int, records: Any) -> Any:
-        (tmp_path / f"pid-{number}").write_text(str(os.getpid()))
-        return records
-
-    rdd = spark_context.parallelize([row for part in parts for row in part], 2)
-    killed: list[int] = []
-    watch = Watch()
-
-    def kill_once(event: Any) -> None:
-        is_fifth = isinstance(event, MilestoneCommitted) and event.sequence == 5
-        if is_fifth and event.partition == 1 and not killed:
-            killed.append(int((tmp_path / "pid-1").read_text()))
-            os.kill(killed[0], signal.SIGKILL)
-
+    rows = [row for number in range(2) for row in partition(number, 8, 40)]
     options = {"batch_size": 1, "sync_interval": 1, "combiner": "downpour", "codec": CODEC}
     session = train(adder(), **options)
-    rdd = rdd.mapPartitionsWithIndex(note_process)
-    run = session.run(rdd, epochs=1, shuffle=False, sinks=[watch, kill_once])
+    run = session.start(spark_context.parallelize(rows, 2), shuffle=False, sinks=[watch])
+    run.chaos(tos.chaos.Kill(worker=1, at=6))
+    assert run.wait(120).state == "finished"
     assert [event.partition for event in watch.of(WorkerLost)] == [1]
     again = [e for e in watch.of(WorkerJoined) if e.partition == 1][-1]
-    assert 5 <= again.resumed_at < 40  # while there was something to lose
-    expected = sum(np.sum(part, axis=0)[0] for part in parts)
-    np.testing.assert_allclose(run.parameters()["total"], expected, atol=1e-3)
+    assert again.resumed_at == 5  # while there was something to lose
+    np.testing.assert_allclose(run.parameters()["total"], np.sum(rows, axis=0)[0], atol=1e-3)
     assert list(executor_folder().glob(f"tos-{run.run_id}.*")) == []
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import Watch, classifier, counter
+from tests.integration.conftest import classifier, counter
+from tests.watching import Watch
 from tos_notebook.events import (
     MilestoneCommitted,
     UpdateSkipped,

@@ -75,6 +75,11 @@ class Watch:
                     last = self.events[-3:]
                     raise TimeoutError(f"No {kind.__name__} within {timeout:g} s; last: {last}")
 
+    def wait_for(self, kind: type[Event], count: int = 1, timeout: float = 120.0) -> list[Any]:
+        """Wait until there are `count` events of a kind, and return them all. Raises as `until`."""
+        self.until(kind, count=count, timeout=timeout)
+        return self.of(kind)
+
     def mid_epoch(self, partition: int, since: int | None = None) -> int:
         """Wait for a partition's next milestone that neither begins nor ends an epoch."""
         return self.until(
