@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import session as sessions
+from . import launch
 from .checkpoint import record
 from .checkpoint.contents import Checkpoint, from_sealed
 from .checkpoint.data import check_same, read_data
@@ -155,7 +155,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     >>> tos.runs("hdfs:///runs")[-1].resume()                                 # doctest: +SKIP
     """
     if uri is None:
-        return sessions.runs()
+        return launch.runs()
     storage = Storage(connect(spark, warm_up=False).sparkContext, uri)
     if Folder(storage).numbers():
         return SavedRuns(_saved([storage]))
@@ -196,7 +196,7 @@ def _state(run_id: str, saved: str) -> str:
 
 
 def _active(run_id: str) -> Run | None:
-    found = (run for run in sessions.runs() if run.run_id == run_id and run.active)
+    found = (run for run in launch.runs() if run.run_id == run_id and run.active)
     return next(found, None)
 
 

@@ -6,85 +6,40 @@ import atexit
 import itertools
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from .checkpoint.contents import Origin, require_known, require_saveable
-from .checkpoint.data import write_data
+from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.every import Every, as_every
-from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.connect import connect, warm_up
-from .cluster.executors import contact_host, contact_port, executor_of, slots, task_cores
-from .cluster.jobs import cancel
+from .cluster.executors import contact_host, contact_port, slots
 from .cluster.reach import listening_host
-from .cluster.storage import Storage, digest_of, executor_folder, temporary_directory
+from .cluster.storage import Storage, temporary_directory
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .config import PATIENCE, at_least_one, not_negative, one_of, positive
-from .data.arrays import ArraySource
 from .data.blocks import Columns, check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
+from .launch import Launcher, Wanted
 from .legs import RunPlan
 from .program.capture import capture
-from .ps.slots import SlotMean
-from .ps.store import Store
 from .roster import LaidOut
 from .run import Resumed, Run, Sinks
 from .server import ParameterServer
 from .settings import Settings, default_combiner
 from .snapshots import Reached
 from .sync import SyncMode, as_sync
-from .telemetry.bus import EventBus, Sink
-from .telemetry.history import History
-from .training import Training
 from .transport.auth import new_secret
 from .validation import validation_rows
-from .worker.loop import Plan
-from .worker.memory import sweep
 from .worker.slots import POLICIES
-from .worker.task import Task
-
-STRIPE_BYTES = 1 << 20
-"""Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
 
 _run_numbers = itertools.count(1)
-_runs: list[weakref.ref[Run]] = []
-
-watchers: list[Callable[[Run], object]] = []
-"""Each is told of every run before it begins, and may add a sink."""
-
-
-def runs() -> list[Run]:
-    """Return the runs of this process that somebody still holds, oldest first."""
-    return [run for run in (reference() for reference in _runs) if run is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A run about to be made."""
-
-    number: int
-    run_id: str
-    """Of its Spark jobs and its workers: another one each time that a run is resumed."""
-    plan: RunPlan
-    settings: Settings
-    shuffle: bool
-    first: DataSource
-    """The data as they come."""
-    reached: Reached
-    sinks: tuple[Sink, ...]
-    stripe_bytes: int = STRIPE_BYTES
-    keeper: Keeper | None = None
-    resumed: Resumed | None = None
 
 
 class TrainingSession:
@@ -184,18 +139,29 @@ class TrainingSession:
         self._combiner = as_combiner(default_combiner(self._sync) if combiner is None else combiner)
         self._sync_interval = at_least_one("sync_interval", sync_interval)
         self._codec = as_codecs(codec)
-        self._batch_size = at_least_one("batch_size", batch_size)
-        self._non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
-        self._slots = one_of("slots", slots, POLICIES)
+        batch_size = at_least_one("batch_size", batch_size)
+        non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
+        slots = one_of("slots", slots, POLICIES)
         self.program = capture(program)
         self._sc = connect(spark, warm_up=False).sparkContext
         self._host = server_host or contact_host(self._sc)
         port = contact_port(self._sc) if server_port is None else server_port
         warm_up(self._sc, server=(self._host, port))
         self._directory = directory
-        self._storage = Storage(self._sc, directory or temporary_directory(self._sc))
-        self._secret = new_secret()
-        self._server = ParameterServer(self._secret, listening_host(self._host), port)
+        storage = Storage(self._sc, directory or temporary_directory(self._sc))
+        secret = new_secret()
+        self._server = ParameterServer(secret, listening_host(self._host), port)
+        self._launcher = Launcher(
+            self._sc,
+            self.program,
+            storage,
+            self._server,
+            self._host,
+            secret,
+            batch_size,
+            non_finite,
+            slots,
+        )
         self._run: Run | None = None
         self._closed = False
         # Whether the session is over when its run is.
@@ -316,7 +282,7 @@ class TrainingSession:
                 tuple(sinks),
             )
             if every is not None:
-                wanted = replace(wanted, keeper=self._keeper(wanted, every, keep))
+                wanted = replace(wanted, keeper=self._launcher.keeper(wanted, every, keep))
             return self._launch(wanted, rows)
 
     def resume(
@@ -397,129 +363,23 @@ class TrainingSession:
             )
 
     def _refuse_without_slots(self) -> None:
-        if self._slots != "keep" and self.program.slots is None:
+        policy = self._launcher.slots
+        if policy != "keep" and self.program.slots is None:
             raise ConfigError(
-                f'slots="{self._slots}": there is nothing to {self._slots}, since the program\'s '
+                f'slots="{policy}": there is nothing to {policy}, since the program\'s '
                 "optimizer has no slots. Expected one that has, such as Adam or SGD with "
                 'momentum; use slots="keep" with this one.'
             )
 
-    def _launch(self, wanted: Wanted, rows: Callable[[], Columns] | None = None) -> Run:
-        """Lay the data out, make the run, and begin."""
-        first, layout = wanted.first, wanted.reached.layout
-        source = first if layout is None else first.repartition(*layout)
-        if source is not first:
-            first.close()
-        self._run = run = self._make_run(wanted, source)
-        _runs.append(weakref.ref(run))
-        for watch in watchers:
-            watch(run)
+    def _launch(self, wanted: Wanted, rows: Callable[[], Columns] | None) -> Run:
+        self._run = run = self._launcher.make(wanted, self._on_end)
         return run._begin(rows)
 
-    def _make_run(self, wanted: Wanted, source: DataSource) -> Run:
-        run_id, plan, keeper = wanted.run_id, wanted.plan, wanted.keeper
-        name = self._publish_program(source)
-        initial = self.program.read()
-        if wanted.resumed is None:
-            self._storage.write(f"{run_id}.initial", initial.data)
-        # Asked now: Spark may be stopped by the time the run ends.
-        folder = executor_folder()
-        history = History()
-        own = () if keeper is None else (keeper,)
-        bus = EventBus([history, *own, *wanted.sinks])
-        training = Training(
-            run_id,
-            Store(self.program.layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
-            wanted.settings,
-            publish=bus.publish,
-            locate=lambda task: executor_of(self._sc, task),
-            on_failure=lambda: cancel(self._sc, run_id),
-            non_finite="skip" if self._non_finite == "skip" else "raise",
-            slots=self._slot_mean(),
-        )
-        if wanted.resumed is not None:
-            training.restore(wanted.resumed.checkpoint.progress)
-        served = len(source.columns) if source.rows(0) is not None else 0
-        task = Task(
-            self._host,
-            self._server.address.port,
-            self._secret,
-            self._server.fingerprint,
-            name,
-            task_cores(self._sc),
-            Plan(run_id, plan.seed, wanted.shuffle, self._batch_size, served, self._slots),
-        )
-        self._server.serve(training)
-        return Run(
-            wanted.number,
-            self._sc,
-            self.program,
-            training,
-            task,
-            source,
-            plan,
-            bus,
-            history,
-            on_end=lambda: self._clear(folder, run_id),
-            reached=wanted.reached,
-            keeper=keeper,
-            resumed=wanted.resumed,
-        )
-
-    def _keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
-        """Return what keeps a new run, its program saved already."""
-        first, plan = wanted.first, wanted.plan
-        archive = self._archive(first)
-        origin = Origin(
-            run_id=wanted.run_id,
-            epochs=plan.epochs,
-            repartition_every=plan.repartition_every,
-            seed=plan.seed,
-            shuffle=wanted.shuffle,
-            batch_size=self._batch_size,
-            slots=self._slots,
-            non_finite=self._non_finite,
-            stripe_bytes=wanted.stripe_bytes,
-            partitions=first.partitions,
-            columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
-            rows=first.samples,
-            stored=isinstance(first, ArraySource),
-            program=digest_of(archive),
-            every=str(every),
-            keep=keep,
-            created=time.time(),
-        )
-        folder = Folder(self._storage.inside(wanted.run_id))
-        if folder.storage.list():
-            raise ConfigError(
-                f"{folder.storage.uri} holds another run's files: start again in a second, or "
-                "choose another directory."
-            )
-        folder.storage.write(PROGRAM, archive)
-        data = [partial(write_data, arrays=first.arrays)] if isinstance(first, ArraySource) else []
-        return Keeper(folder, origin, every, keep, first=data)
-
-    def _slot_mean(self) -> SlotMean | None:
-        layout = self.program.slots
-        return SlotMean(layout) if self._slots == "merge" and layout is not None else None
-
-    def _clear(self, folder: Path, run_id: str) -> None:
-        self._server.serve(None)
-        sweep(folder, run_id)
+    def _on_end(self) -> None:
         if self._only:
             self._closed = True
             atexit.unregister(self.close)
             self._server.close()
-
-    def _publish_program(self, source: DataSource) -> str:
-        """Persist the program where every executor can fetch it; return its name."""
-        archive = self._archive(source)
-        name = f"program-{digest_of(archive)}.zip"
-        self._storage.publish(name, archive)
-        return name
-
-    def _archive(self, source: DataSource) -> Path:
-        return self.program.export([(c.dtype, c.shape) for c in source.columns])
 
     def close(self) -> None:
         """Stop an active run, keep the weights, close the server; idempotent."""

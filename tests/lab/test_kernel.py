@@ -17,7 +17,7 @@ SETUP = """
 import threading, time
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
-from tos_notebook import session
+from tos_notebook import launch
 from tos_notebook.events import StateChanged
 
 class Run(FakeRun):
@@ -32,7 +32,7 @@ class Run(FakeRun):
 """
 START = """
 run = Run()
-for watch in session.watchers:
+for watch in launch.watchers:
     watch(run)
 model = run.sinks[-1]
 model(started(time.time()))

@@ -68,7 +68,7 @@ def cells(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cells]:
     """Run cells in a namespace of the test's own, in a process that has not trained before."""
-    monkeypatch.setattr("tos_notebook.session._runs", [])
+    monkeypatch.setattr("tos_notebook.launch._runs", [])
     before = dict(shell.user_ns)
     yield Cells(shell, capsys)
     shell.user_ns.clear()
@@ -221,7 +221,7 @@ def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setitem(sys.modules, "tos_notebook.widgets", widgets)
     monkeypatch.setattr(tos_notebook, "widgets", widgets, raising=False)
     monkeypatch.setattr("tos_notebook.session.TrainingSession", made.session)
-    monkeypatch.setattr("tos_notebook.session.runs", lambda: made.runs)
+    monkeypatch.setattr("tos_notebook.launch.runs", lambda: made.runs)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: fake_spark())
     x, y = np.zeros((8, 4)), np.zeros(8)
     cells.space.update(program=FakeProgram(), train=(x, y), x=x, y=y)

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tests.magics.conftest import Cells, Engine
-from tos_notebook import magics, session
+from tos_notebook import launch, magics
 from tos_notebook.combiners.registry import COMBINERS, describe
 from tos_notebook.magics.parsers import PARSERS
 
@@ -55,14 +55,14 @@ def test_loading_the_extension_loads_nothing_heavy() -> None:
 
 
 def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
-    assert len(session.watchers) == 1
+    assert len(launch.watchers) == 1
     shell = cells.shell
     magics.load_ipython_extension(shell)
     found = [c for c in shell.configurables if type(c) is magics.TosMagics]
     matchers = len(shell.Completer.custom_matchers)
     magics.unload_ipython_extension(shell)
     magics.unload_ipython_extension(shell)
-    assert session.watchers == []
+    assert launch.watchers == []
     assert len(found) == 1
     assert len(shell.Completer.custom_matchers) == matchers - 1
     assert shell.find_line_magic("tos_train") is None

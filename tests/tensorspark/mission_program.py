@@ -11,7 +11,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 import tos_notebook
-from tos_notebook.session import watchers
+from tos_notebook.launch import watchers
 from tos_notebook.tensorspark import mnist
 from tos_notebook.tensorspark import partitioner as par
 from tos_notebook.tensorspark import spark_session as sps

@@ -31,9 +31,9 @@ COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "
 
 def all_runs() -> list[Any]:
     """Return the runs of this process, oldest first."""
-    from .. import session
+    from .. import launch
 
-    return list(session.runs())
+    return list(launch.runs())
 
 
 def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:

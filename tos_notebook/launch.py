@@ -1,0 +1,237 @@
+"""Make a run of what a session was asked for, and remember the runs of this process."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .checkpoint.contents import Origin
+from .checkpoint.data import write_data
+from .checkpoint.every import Every
+from .checkpoint.folder import PROGRAM, Folder
+from .checkpoint.keeper import Keeper
+from .cluster.executors import executor_of, task_cores
+from .cluster.jobs import cancel
+from .cluster.storage import Storage, digest_of, executor_folder
+from .data.arrays import ArraySource
+from .data.source import DataSource
+from .errors import ConfigError
+from .legs import RunPlan
+from .ps.slots import SlotMean
+from .ps.store import Store
+from .run import Resumed, Run
+from .server import ParameterServer
+from .settings import Settings
+from .snapshots import Reached
+from .telemetry.bus import EventBus, Sink
+from .telemetry.history import History
+from .training import Training
+from .transport.auth import Secret
+from .worker.loop import Plan
+from .worker.memory import sweep
+from .worker.task import Task
+
+if TYPE_CHECKING:
+    from .program.base import Program
+
+STRIPE_BYTES = 1 << 20
+"""Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
+
+_runs: list[weakref.ref[Run]] = []
+
+watchers: list[Callable[[Run], object]] = []
+"""Each is told of every run before it begins, and may add a sink."""
+
+
+def runs() -> list[Run]:
+    """Return the runs of this process that somebody still holds, oldest first."""
+    return [run for run in (reference() for reference in _runs) if run is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run about to be made."""
+
+    number: int
+    run_id: str
+    """Of its Spark jobs and its workers: another one each time that a run is resumed."""
+    plan: RunPlan
+    settings: Settings
+    shuffle: bool
+    first: DataSource
+    """The data as they come."""
+    reached: Reached
+    sinks: tuple[Sink, ...]
+    stripe_bytes: int = STRIPE_BYTES
+    keeper: Keeper | None = None
+    resumed: Resumed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What all runs of a session have in common.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    program : Program
+    storage : Storage
+        For programs, initial parameters and checkpoints.
+    server : ParameterServer
+    host : str
+        Where executors reach the server.
+    secret : Secret
+    batch_size : int
+    non_finite : {"raise", "skip"}
+    slots : {"keep", "reset", "merge"}
+    """
+
+    sc: Any
+    program: Program
+    storage: Storage
+    server: ParameterServer
+    host: str
+    secret: Secret
+    batch_size: int
+    non_finite: str
+    slots: str
+
+    def make(self, wanted: Wanted, on_end: Callable[[], None]) -> Run:
+        """Lay the data out and make the run, which has not begun.
+
+        Parameters
+        ----------
+        wanted : Wanted
+        on_end : callable
+            Called when the run has left nothing behind.
+        """
+        first, layout = wanted.first, wanted.reached.layout
+        source = first if layout is None else first.repartition(*layout)
+        if source is not first:
+            first.close()
+        run = self._make(wanted, source, on_end)
+        _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
+        for watch in watchers:
+            watch(run)
+        return run
+
+    def keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
+        """Return what keeps a new run, its program saved already."""
+        first, plan = wanted.first, wanted.plan
+        archive = self._archive(first)
+        origin = Origin(
+            run_id=wanted.run_id,
+            epochs=plan.epochs,
+            repartition_every=plan.repartition_every,
+            seed=plan.seed,
+            shuffle=wanted.shuffle,
+            batch_size=self.batch_size,
+            slots=self.slots,
+            non_finite=self.non_finite,
+            stripe_bytes=wanted.stripe_bytes,
+            partitions=first.partitions,
+            columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
+            rows=first.samples,
+            stored=isinstance(first, ArraySource),
+            program=digest_of(archive),
+            every=str(every),
+            keep=keep,
+            created=time.time(),
+        )
+        folder = Folder(self.storage.inside(wanted.run_id))
+        if folder.storage.list():
+            raise ConfigError(
+                f"{folder.storage.uri} holds another run's files: start again in a second, or "
+                "choose another directory."
+            )
+        folder.storage.write(PROGRAM, archive)
+        data = [partial(write_data, arrays=first.arrays)] if isinstance(first, ArraySource) else []
+        return Keeper(folder, origin, every, keep, first=data)
+
+    def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
+        task, initial = self._task(wanted, source), self.program.read()
+        if wanted.resumed is None:
+            self.storage.write(f"{wanted.run_id}.initial", initial.data)
+        history = History()
+        own = () if wanted.keeper is None else (wanted.keeper,)
+        bus = EventBus([history, *own, *wanted.sinks])
+        training = self._training(wanted, bus, initial)
+        self.server.serve(training)
+        return Run(
+            wanted.number,
+            self.sc,
+            self.program,
+            training,
+            task,
+            source,
+            wanted.plan,
+            bus,
+            history,
+            # Asked now: Spark may be stopped by the time the run ends.
+            on_end=partial(self._clear, executor_folder(), wanted.run_id, on_end),
+            reached=wanted.reached,
+            keeper=wanted.keeper,
+            resumed=wanted.resumed,
+        )
+
+    def _training(self, wanted: Wanted, bus: EventBus, initial: npt.NDArray[np.uint8]) -> Training:
+        layout, run_id = self.program.layout, wanted.run_id
+        training = Training(
+            run_id,
+            Store(layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
+            wanted.settings,
+            publish=bus.publish,
+            locate=lambda task: executor_of(self.sc, task),
+            on_failure=lambda: cancel(self.sc, run_id),
+            non_finite="skip" if self.non_finite == "skip" else "raise",
+            slots=self._slot_mean(),
+        )
+        if wanted.resumed is not None:
+            training.restore(wanted.resumed.checkpoint.progress)
+        return training
+
+    def _task(self, wanted: Wanted, source: DataSource) -> Task:
+        served = len(source.columns) if source.rows(0) is not None else 0
+        return Task(
+            self.host,
+            self.server.address.port,
+            self.secret,
+            self.server.fingerprint,
+            self._publish_program(source),
+            task_cores(self.sc),
+            Plan(
+                wanted.run_id,
+                wanted.plan.seed,
+                wanted.shuffle,
+                self.batch_size,
+                served,
+                self.slots,
+            ),
+        )
+
+    def _slot_mean(self) -> SlotMean | None:
+        layout = self.program.slots
+        return SlotMean(layout) if self.slots == "merge" and layout is not None else None
+
+    def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
+        self.server.serve(None)
+        sweep(folder, run_id)
+        on_end()
+
+    def _publish_program(self, source: DataSource) -> str:
+        """Persist the program where every executor can fetch it; return its name."""
+        archive = self._archive(source)
+        name = f"program-{digest_of(archive)}.zip"
+        self.storage.publish(name, archive)
+        return name
+
+    def _archive(self, source: DataSource) -> Path:
+        return self.program.export([(c.dtype, c.shape) for c in source.columns])
