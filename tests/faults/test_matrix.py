@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faults import counting
-from tests.faults.__main__ import MODES, cases, line
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
+from tests.faults.matrix import MODES, cases, line
 from tests.telemetry.samples import milestone
 from tests.watching import RunIsOver, Watch
 from tos_notebook.events import MilestoneCommitted, RunFinished
