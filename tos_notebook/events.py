@@ -127,6 +127,15 @@ class ValidationFailed(Event):
 
 
 @dataclass(slots=True)
+class CallbackFailed(Event):
+    """A callback raised; it is not called again in this run."""
+
+    callback: str
+    hook: str
+    message: str
+
+
+@dataclass(slots=True)
 class Repartitioned(Event):
     """The data was laid out anew between two epochs."""
 

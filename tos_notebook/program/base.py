@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,11 @@ class Program(ABC):
         columns : sequence of ndarray, one per feed, shape (rows, ...)
         batch_size : int
         """
+
+    @property
+    def model(self) -> Any:
+        """The user's Keras model; None if there is none."""
+        return None
 
     @property
     def summary(self) -> str:

@@ -120,6 +120,11 @@ class KerasProgram(Program):
         return rate if isinstance(rate, keras.Variable) else None
 
     @property
+    def model(self) -> Any:
+        """See `Program.model`."""
+        return self._model
+
+    @property
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
         return self._learning_rate is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +64,14 @@ class SavedProgram(Program):
         """See `Program.has_learning_rate`."""
         return self._learning_rate
 
+    @property
+    def model(self) -> Any:
+        """See `Program.model`."""
+        return None if self._model is None else self._model.model
+
     def read(self) -> npt.NDArray[np.uint8]:
-        """Return nothing but zeros: the parameters are in the checkpoint."""
-        buffer = self.layout.allocate()
-        buffer[...] = 0
-        return buffer
+        """Return the model's; without one, zeros: the parameters are in the checkpoint."""
+        return self.layout.allocate() if self._model is None else self._model.read()
 
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """Set the model's parameters, if there is one."""
