@@ -45,6 +45,8 @@ def _add_training(parser: Parser) -> None:
     parser.add("--data", kind="data", **NAME, help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
+    text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
+    parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
     parser.add("--epochs", **COUNT, help="passes over the data")
     parser.add("--batch-size", **COUNT, help="rows of one batch")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
