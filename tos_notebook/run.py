@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
 from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from .legs import Legs, RunPlan
+from .outputs import Outputs
 from .snapshots import BEGINNING, Reached
 from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
@@ -40,7 +42,6 @@ from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
 
     from .program.base import Program
     from .worker.task import Task
@@ -99,7 +100,7 @@ class Resumed:
     past: Sequence[Event]
 
 
-class Run:
+class Run(Outputs):
     """One training. Made by `TrainingSession.start`; every method may be called at any time.
 
     Attributes
@@ -313,12 +314,6 @@ class Run:
         """
         return self._history.theory(self.settings["learning_rate"])
 
-    def figure(self) -> go.Figure:
-        """Return loss and staleness over samples as a plotly figure."""
-        from .telemetry.figure import figure
-
-        return figure(self._history)
-
     def report(self, path: str | Path) -> Path:
         """Write figure, settings and workers as one HTML page that needs no network.
 
@@ -346,10 +341,24 @@ class Run:
             facts["Chaos"] = describe(self.chaos_log)
         return write_report(path, self._history, f"Run {self.run_id}", facts)
 
-    def parameters(self) -> dict[str, npt.NDArray[Any]]:
-        """Return a copy of the center parameters, by name."""
-        buffer, _ = self._training.store.read()
-        return self._program.layout.tensors(buffer)
+    def model_card(self, path: str | os.PathLike[str]) -> str:
+        """Write what somebody who gets the model should know, as Markdown.
+
+        Data, parameters, settings, versions, and the loss of each epoch.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write: a local path or a Hadoop URI.
+
+        Returns
+        -------
+        str
+            The URI, or the absolute path.
+        """
+        from .card import write_card
+
+        return write_card(self._sc, self, self._legs.source, path)
 
     def evaluate(self, *columns: npt.ArrayLike, batch_size: int = 1000) -> Mapping[str, float]:
         """Return loss and metrics over other rows, with the present parameters.
@@ -611,13 +620,10 @@ class Run:
         self._legs.phase.enter("the validation after the last epoch, or callbacks")
         # Asked first: a callback that raises may end the run.
         last = self._legs.onward
-        try:
-            # So that the last epoch's end has reached them.
-            self._bus.flush(FLUSH)
-        except WaitTimeout as error:
-            logger.warning("Run %s: %s", self.run_id, error)
         for companion in self._companions:
             try:
+                # So that the last epoch's end, and what the one before told, has reached it.
+                self._bus.flush(FLUSH)
                 companion.finish(last)
             except WaitTimeout as error:
                 # The training itself is over and its weights are kept.

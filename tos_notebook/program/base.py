@@ -18,6 +18,10 @@ ColumnType = tuple[str, tuple[int, ...]]
 """dtype and shape, without the row dimension, of one column of data."""
 
 
+SAVED = ("keras", "savedmodel", "checkpoint")
+"""The formats of TensorFlow that some programs can be saved in."""
+
+
 class Program(ABC):
     """A captured model: it knows its parameters, and exports itself for given data.
 
@@ -94,6 +98,28 @@ class Program(ABC):
     def model(self) -> Any:
         """The user's Keras model; None if there is none."""
         return None
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """The graph, to be drawn: ``keras`` and JSON, or ``graph`` and a GraphDef."""
+        return None
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Those of `SAVED` that `save` knows."""
+        return ()
+
+    def save(self, chosen: str, target: Path) -> None:
+        """Write the user's model as it is.
+
+        Parameters
+        ----------
+        chosen : str
+            One of `formats`.
+        target : Path
+            Becomes a file for ``keras``, else a folder.
+        """
+        raise NotImplementedError
 
     @property
     def summary(self) -> str:

@@ -69,6 +69,21 @@ class SavedProgram(Program):
         """See `Program.model`."""
         return None if self._model is None else self._model.model
 
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`."""
+        return None if self._model is None else self._model.drawing
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return () if self._model is None else self._model.formats
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        if self._model is not None:
+            self._model.save(chosen, target)
+
     def read(self) -> npt.NDArray[np.uint8]:
         """Return the model's; without one, zeros: the parameters are in the checkpoint."""
         return self.layout.allocate() if self._model is None else self._model.read()
