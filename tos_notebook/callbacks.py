@@ -10,12 +10,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .companions import Call, Companion, Courier, Handle, Maker
-from .config import one_of
-from .data.blocks import Columns
+from .companions import Companion, Handle
 from .errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
 from .events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
-from .program.base import Program
+from .telemetry.courier import Call, Courier
 from .validation import Evaluation
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ BOUND = 1000
 
 REFRESH_SHARE = 0.05
 """Of the time, at most, goes into writing the center into the model for hooks of milestones."""
-
-BATCH_SIZE = 1000
-"""Rows of one batch when the validation data is evaluated."""
 
 POLICIES = ("disable", "raise")
 
@@ -262,44 +257,3 @@ class Callbacks(Companion):
         except ConfigError as error:
             self._notes += (f"A callback set a learning rate that cannot be: {error}",)
             logger.warning("%s", self._notes[-1])
-
-
-def following(
-    callbacks: Any, program: Program, rows: Callable[[], Columns] | None, on_error: str
-) -> tuple[Maker, float | None]:
-    """Check callbacks; return what makes the companion that calls them, and the learning rate.
-
-    Parameters
-    ----------
-    callbacks : sequence of keras.callbacks.Callback
-    program : Program
-    rows : callable or None
-        Returns the validation data.
-    on_error : {"disable", "raise"}
-
-    Raises
-    ------
-    ConfigError
-        They are no callbacks, cannot work here, or there is no Keras model for them.
-    """
-    one_of("on_callback_error", on_error, POLICIES)
-    if program.model is None:
-        raise ConfigError(
-            f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "
-            "functions that take the run's events. For a resumed run, give program=model."
-        )
-    from .program.hooks import Hooks
-
-    given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
-    hooks = Hooks(given, program.model)
-
-    def evaluate(columns: Columns) -> Mapping[str, float]:
-        return program.evaluate(columns, BATCH_SIZE)
-
-    def make(handle: Handle) -> Companion:
-        evaluation = None
-        if rows is not None:
-            evaluation = Evaluation(rows, evaluate, handle.publish, handle.samples)
-        return Callbacks(handle, hooks, evaluation, on_error)
-
-    return make, hooks.learning_rate

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from .companions import HeldModel
-from .errors import UnsupportedProgram
+from .board import Board
+from .companions import Companion, HeldModel
+from .distributions import Distributions
+from .errors import ConfigError, UnsupportedProgram
 from .out import save
 from .telemetry.history import History
 from .training import Training
@@ -28,12 +30,41 @@ class Outputs:
     _training: Training
     _history: History
     _model: HeldModel
+    _companions: list[Companion]
+
+    @property
+    def tensorboard(self) -> str | None:
+        """Where its event files are; None if it writes none."""
+        return next((c.folder for c in self._companions if isinstance(c, Board)), None)
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
         from .telemetry.figure import figure
 
         return figure(self._history)
+
+    def weights_figure(self, *names: str) -> go.Figure:
+        """Return how the distribution of each parameter's values changes, as a plotly figure.
+
+        Parameters
+        ----------
+        *names : str
+            Parameters, as `parameters` names them; those with the widest range by default.
+
+        Raises
+        ------
+        ConfigError
+            The run does not record histograms, or there is no parameter of a name.
+        """
+        from .telemetry.weights import weights_figure
+
+        found = [c.measured for c in self._companions if isinstance(c, Distributions)]
+        if not found or not found[0]:
+            raise ConfigError(
+                "This run has no histograms of its weights. Start it with histograms=True, or "
+                "with tensorboard=URI."
+            )
+        return weights_figure(found[0], names)
 
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the center parameters, by name."""

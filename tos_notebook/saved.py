@@ -227,6 +227,8 @@ def resume(
     validation: Any = None,
     callbacks: Any = (),
     on_callback_error: str = "disable",
+    tensorboard: str | None = None,
+    histograms: bool | None = None,
     sinks: Sinks = (),
     checkpoint_every: str | int | Every | None = None,
     keep: int | None = None,
@@ -255,9 +257,11 @@ def resume(
         The run's own combiner, if it is none of the built-in ones.
     epochs : int, optional
         Another number of epochs, such as more, for a run that has ended.
-    validation, callbacks, on_callback_error, sinks, checkpoint_every, keep
-        As for `TrainingSession.start`; the last two as they were by default. Callbacks need the
-        model, and begin anew.
+    validation, callbacks, on_callback_error, tensorboard, histograms, sinks
+        As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
+        on in another file of the same folder.
+    checkpoint_every, keep
+        As for `TrainingSession.start`; as they were by default.
     server_host, server_port
         As for `TrainingSession`.
 
@@ -307,7 +311,11 @@ def resume(
         keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
         resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
         beside = session.beside(
-            validation=validation, callbacks=callbacks, on_callback_error=on_callback_error
+            validation=validation,
+            callbacks=callbacks,
+            on_callback_error=on_callback_error,
+            tensorboard=tensorboard,
+            histograms=histograms,
         )
         return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:

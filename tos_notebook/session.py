@@ -200,6 +200,8 @@ class TrainingSession:
         validation: Any = None,
         callbacks: Any = (),
         on_callback_error: str = "disable",
+        tensorboard: str | None = None,
+        histograms: bool | None = None,
         sinks: Sinks = (),
         patience: float = PATIENCE,
         checkpoint_every: str | int | Every | None = None,
@@ -232,6 +234,12 @@ class TrainingSession:
             never waits for them. See docs/callbacks.md.
         on_callback_error : {"disable", "raise"}
             What a callback that raises does: it is called no more, or ends the run.
+        tensorboard : str, optional
+            A folder, as a Hadoop URI or a local path, for event files, written while the run
+            trains; they need the package ``tensorboard``. See docs/tensorboard.md.
+        histograms : bool, optional
+            Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
+            event files; by default where event files are written.
         sinks : sequence of callable
             Further consumers of the run's events.
         patience : float
@@ -274,7 +282,11 @@ class TrainingSession:
             first, layout = self._first_layout(data, partitions, partitioner, count)
             check_columns(first.columns, self.program.feeds)
             beside = self.beside(
-                validation=validation, callbacks=callbacks, on_callback_error=on_callback_error
+                validation=validation,
+                callbacks=callbacks,
+                on_callback_error=on_callback_error,
+                tensorboard=tensorboard,
+                histograms=histograms,
             )
             number = next(_run_numbers)
             wanted = Wanted(

@@ -98,6 +98,7 @@ class FakeRun:
         self.rules: tuple[Any, ...] = ()
         self.waits_for: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
+        self.tensorboard: str | None = None
         self._done = threading.Event()
 
     @property

@@ -212,12 +212,14 @@ def _every(text: str) -> str | int:
 
 
 def _given(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return data and callbacks, under the names that `TrainingSession.start` has for them."""
+    """Return data, callbacks and the like, as `TrainingSession.start` takes them."""
     found = {"data": find.data(names, "--data", options.data)}
     if options.validation:
         found["validation"] = find.data(names, "--validation", options.validation)
     if options.callbacks:
         found["callbacks"] = names.several("--callbacks", options.callbacks)
+    if options.tensorboard:
+        found["tensorboard"] = options.tensorboard
     return found
 
 
