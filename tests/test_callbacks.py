@@ -250,6 +250,24 @@ def test_a_learning_rate_goes_to_the_run_and_comes_from_it(follow: Follow) -> No
     assert followed.run.settings["learning_rate"] == 1.0
 
 
+def test_a_schedule_by_milestones_reaches_the_run_until_it_has_ended(follow: Follow) -> None:
+    def schedule(batch: int, logs: Any) -> None:
+        followed.hooks.learning_rate = 1.0 / (2 + batch)
+
+    callback = Recorder(on_train_batch_end=schedule)
+    followed = follow(callback)
+    followed.callbacks.begin()
+    followed.milestone(0)
+    followed.milestone(0)
+    followed.settle()
+    assert followed.run.settings["learning_rate"] == pytest.approx(1 / 3)
+    followed.run.over = True
+    followed.milestone(0)
+    followed.settle()
+    assert callback.names().count("train_batch_end") == 3
+    assert followed.callbacks.notes == ()
+
+
 def test_a_learning_rate_that_cannot_be_is_noted(follow: Follow) -> None:
     def drop(epoch: int, logs: Any) -> None:
         followed.hooks.learning_rate = 0.0
