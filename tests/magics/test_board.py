@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import threading
 from pathlib import Path
@@ -18,7 +19,9 @@ LINE = "%tos_train --model program --data train"
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
-    monkeypatch.setattr("tensorboard.notebook.start", lines.append)
+    # By its name alone it would be a stand-in, which forgets the patch once it is loaded.
+    notebook = importlib.import_module("tensorboard.notebook")
+    monkeypatch.setattr(notebook, "start", lines.append)
     return lines
 
 

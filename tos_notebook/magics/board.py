@@ -31,11 +31,11 @@ def show(options: Namespace, namespace: Mapping[str, Any], spark: Callable[[], A
         The run writes no event files, or the package `tensorboard` is not installed.
     """
     require_tensorboard()
-    from tensorboard import notebook
+    from tensorboard.notebook import start
 
     uri = options.uri or _folder_of(find_run(namespace, options.run))
     folder = local_path(uri) if is_local(uri) else _mirrored(spark().sparkContext, uri)
-    notebook.start(f"--logdir {shlex.quote(str(folder))} --reload_interval 5")
+    start(f"--logdir {shlex.quote(str(folder))} --reload_interval 5")
 
 
 def _folder_of(run: Any) -> str:
