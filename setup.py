@@ -53,9 +53,14 @@ LAB = [
     "jupyterlab>=4.4,<5",  # 4.4 answers the view's controls while a cell runs
 ]
 
+TENSORBOARD = [
+    "tensorboard>=2.18,<3",  # writes and reads event files; as old as TensorFlow may be
+]
+
 TEST = [
     *DEMO,
     *LAB,
+    *TENSORBOARD,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "pytest-xdist>=3.6,<4",  # two processes: with Spark and without
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
@@ -84,7 +89,7 @@ setup(
         "tos_notebook.widgets": ["static/*"],
     },
     data_files=labextension(),
-    extras_require={"demo": DEMO, "lab": LAB, "test": TEST},
+    extras_require={"demo": DEMO, "lab": LAB, "tensorboard": TENSORBOARD, "test": TEST},
     zip_safe=False,
     classifiers=[
         "Development Status :: 3 - Alpha",

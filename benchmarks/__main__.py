@@ -24,6 +24,7 @@ NAMES = (
     "stragglers",
     "merging",
     "checkpoints",
+    "tensorboard",
     "accuracy",
     "epochs",
     "slots",

@@ -20,6 +20,8 @@ LAYERS = {
     "worker": 2, "telemetry": 2, "testing": 2,
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
     "state": 3, "roster": 3, "validation": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
+    "companions": 3, "callbacks": 3, "beside": 3, "out": 3, "card": 3,
+    "board": 3, "distributions": 3, "eventfiles": 3, "outputs": 3,
     "launch": 3, "session": 3, "run": 3, "tensorspark": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
 }  # fmt: skip
@@ -47,6 +49,7 @@ EDGES = (
         frozenset({"pandas", "plotly"}),
         lazily=("telemetry", "magics", "widgets", "demo", "saved"),
     ),
+    Edge(frozenset({"tensorboard"}), lazily=("telemetry", "magics")),
     Edge(frozenset({"cryptography"}), lazily=("transport.tls",)),
     Edge(frozenset({"IPython", "ipywidgets", "anywidget"}), anywhere=("magics", "widgets", "lab")),
 )

@@ -46,6 +46,7 @@ from tos_notebook.settings import Settings
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
+from tos_notebook.validation import Validator, validator
 
 ROWS = 24
 
@@ -385,7 +386,7 @@ def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> Non
 
 def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Setting) -> None:
     rows = np.arange(3.0)
-    run = setting.make(epochs=2)._begin(lambda: (rows,))
+    run = setting.make(epochs=2)._begin([validator(lambda: (rows,))])
     run.wait(LIMIT)
     found = of(Validated, setting.events)
     assert found[-1].epoch == 1
@@ -404,12 +405,13 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
         gate.wait(LIMIT)
         return (np.arange(3.0),)
 
-    run = setting.make(epochs=1)._begin(rows)
+    run = setting.make(epochs=1)._begin([validator(rows)])
     assert run.wait(LIMIT).state == "finished"
     gate.set()
-    assert run._validator is not None
-    run._validator._thread.join(LIMIT)
-    assert not run._validator._thread.is_alive()
+    (companion,) = run._companions
+    assert isinstance(companion, Validator)
+    companion._thread.join(LIMIT)
+    assert not companion._thread.is_alive()
 
 
 def test_a_model_that_is_evaluated_without_end_is_a_named_error(
@@ -417,7 +419,7 @@ def test_a_model_that_is_evaluated_without_end_is_a_named_error(
 ) -> None:
     monkeypatch.setattr(run_module, "EVALUATION", 0.01)
     run = setting.make(epochs=1)
-    with run._model:
+    with run._model.held():
         run._begin()
         with pytest.raises(WaitTimeout, match=r"run\.parameters\(\) returns them"):
             run.wait(LIMIT)

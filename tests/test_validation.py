@@ -28,7 +28,7 @@ class Evaluation:
         self.allowed = threading.Semaphore(0)
         self.published = threading.Semaphore(0)
         self.fails: Exception | None = None
-        self.validator = Validator(self._rows, self._evaluate, self._publish)
+        self.validator = Validator(validation.Evaluation(self._rows, self._evaluate, self._publish))
 
     def _rows(self) -> Any:
         self.loads += 1

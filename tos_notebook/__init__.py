@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import chaos, combiners, errors, events, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
+    from .eventfiles import read_events
     from .program.capture import capture
     from .run import Run
     from .saved import resume, runs
@@ -29,6 +30,7 @@ _HOMES = {
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
+    "read_events": ".eventfiles",
     "resume": ".saved",
     "runs": ".saved",
     "view": ".widgets",
@@ -59,6 +61,7 @@ __all__ = [
     "errors",
     "events",
     "partitioners",
+    "read_events",
     "resume",
     "runs",
     "testing",

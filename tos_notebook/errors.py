@@ -16,6 +16,7 @@
     ├── CombinerError            a combiner that is unknown, raises or returns nonsense
     │   ├── NonFiniteUpdate      an update or a new centre with NaN or infinity in it
     │   └── CombinerCheckFailed  a combiner breaks a law that `testing.check_combiner` tests
+    ├── CallbackError            a Keras callback raised, and was to end the run
     ├── ProtocolError
     │   ├── LocalProtocolError   we misused the protocol
     │   ├── RemoteProtocolError  the peer misbehaved
@@ -98,6 +99,10 @@ class NonFiniteUpdate(CombinerError):
 
 class CombinerCheckFailed(CombinerError):
     """A combiner broke a law that `testing.check_combiner` tests; the message is its report."""
+
+
+class CallbackError(TosError):
+    """A callback raised, and was to end the run; what it raised is the ``__cause__``."""
 
 
 class ProtocolError(TosError):

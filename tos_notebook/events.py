@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 
 @dataclass(slots=True)
 class Event:
@@ -124,6 +127,37 @@ class ValidationFailed(Event):
 
     epoch: int
     message: str
+
+
+@dataclass(slots=True)
+class CallbackFailed(Event):
+    """A callback raised; it is not called again in this run."""
+
+    callback: str
+    hook: str
+    message: str
+
+
+@dataclass(slots=True)
+class Histogram:
+    """How often values lie between `edges`; of large tensors, of evenly chosen ones."""
+
+    counts: npt.NDArray[np.float64]
+    """Shape (bins,)."""
+    edges: npt.NDArray[np.float64]
+    """Shape (bins + 1,), ascending."""
+
+
+@dataclass(slots=True)
+class WeightsMeasured(Event):
+    """The center's parameters were looked at."""
+
+    samples: int
+    """How many had been trained, a milestone or two more or less."""
+    weights: Mapping[str, Histogram]
+    """By parameter."""
+    updates: Mapping[str, Histogram]
+    """What was added since the last time; empty at the first."""
 
 
 @dataclass(slots=True)

@@ -122,6 +122,11 @@ class Legs:
         self._doing: Asked | None = None
 
     @property
+    def first_epoch(self) -> int:
+        """The epoch to begin with."""
+        return self._start.epoch
+
+    @property
     def onward(self) -> bool:
         """Whether another epoch may begin."""
         return self._training.machine.state in ONWARD

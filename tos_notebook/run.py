@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,25 +24,24 @@ from .cluster.jobs import cancel, job_error
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import as_combiner
+from .companions import Companion, Handle, HeldModel, Maker
 from .config import at_least_one, positive
 from .control import Command, RunEvent
-from .data.blocks import Columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
 from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from .legs import Legs, RunPlan
+from .outputs import Outputs
 from .snapshots import BEGINNING, Reached
 from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
-from .validation import Validator
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
 
     from .program.base import Program
     from .worker.task import Task
@@ -64,7 +64,8 @@ STOP_GRACE = 1.0
 class RunStatus:
     """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
 
-    `waits_for` says what has not come for longer than the run's patience, and where to look.
+    `waits_for` says what has not come for longer than the run's patience, and where to look;
+    `notes` what has gone wrong beside the training, such as a callback that raised.
     """
 
     run: str
@@ -78,6 +79,7 @@ class RunStatus:
     staleness: float
     elapsed: float
     waits_for: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Resumed:
     past: Sequence[Event]
 
 
-class Run:
+class Run(Outputs):
     """One training. Made by `TrainingSession.start`; every method may be called at any time.
 
     Attributes
@@ -148,30 +150,39 @@ class Run:
         self._history = history
         self._on_end = on_end
         self._given = bus.sinks
-        self._validator: Validator | None = None
-        # The user's model or session holds one set of parameters at a time.
-        self._model = threading.Lock()
+        self._model = HeldModel(program, training.store)
+        self._companions: list[Companion] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
-    def _begin(self, validation: Callable[[], Columns] | None = None) -> Run:
-        if validation is not None:
-            self._validator = Validator(
-                validation, lambda rows: self.evaluate(*rows), self._bus.publish
-            )
-            self._bus.add(self._validator)
+    def _begin(self, makers: Iterable[Maker] = ()) -> Run:
+        if self._resumed is not None:
+            self._tell_past(self._resumed.past)
+        for make in makers:
+            self._companions.append(make(self._handle()))
+            self._bus.add(self._companions[-1])
         epochs, source = self._plan.epochs, self._legs.source
         size = epochs, source.partitions, source.samples
         if self._resumed is None:
             self._bus.publish(RunStarted(time.time(), self.run_id, *size))
         else:
-            self._tell_past(self._resumed.past)
             self._bus.publish(RunResumed(time.time(), self._resumed.number, *size))
         self._thread.start()
         self._watchdog.start()
         if self._keeper is not None:
             self._keeper.begin(self._subject())
         return self
+
+    def _handle(self) -> Handle:
+        return Handle(
+            self,
+            self._model,
+            self._training.store,
+            self._bus.publish,
+            self._training.fail,
+            range(self._legs.first_epoch, self._plan.epochs),
+            self._history.totals().samples,
+        )
 
     def _tell_past(self, past: Iterable[Event]) -> None:
         """Let whoever looks at the run know what it did before; the user's own sinks do."""
@@ -242,6 +253,7 @@ class Run:
             totals.staleness_mean,
             totals.elapsed,
             tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
+            tuple(note for companion in self._companions for note in companion.notes),
         )
 
     @property
@@ -302,12 +314,6 @@ class Run:
         """
         return self._history.theory(self.settings["learning_rate"])
 
-    def figure(self) -> go.Figure:
-        """Return loss and staleness over samples as a plotly figure."""
-        from .telemetry.figure import figure
-
-        return figure(self._history)
-
     def report(self, path: str | Path) -> Path:
         """Write figure, settings and workers as one HTML page that needs no network.
 
@@ -335,10 +341,24 @@ class Run:
             facts["Chaos"] = describe(self.chaos_log)
         return write_report(path, self._history, f"Run {self.run_id}", facts)
 
-    def parameters(self) -> dict[str, npt.NDArray[Any]]:
-        """Return a copy of the center parameters, by name."""
-        buffer, _ = self._training.store.read()
-        return self._program.layout.tensors(buffer)
+    def model_card(self, path: str | os.PathLike[str]) -> str:
+        """Write what somebody who gets the model should know, as Markdown.
+
+        Data, parameters, settings, versions, and the loss of each epoch.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write: a local path or a Hadoop URI.
+
+        Returns
+        -------
+        str
+            The URI, or the absolute path.
+        """
+        from .card import write_card
+
+        return write_card(self._sc, self, self._legs.source, path)
 
     def evaluate(self, *columns: npt.ArrayLike, batch_size: int = 1000) -> Mapping[str, float]:
         """Return loss and metrics over other rows, with the present parameters.
@@ -351,9 +371,8 @@ class Run:
         batch_size : int
         """
         at_least_one("batch_size", batch_size)
-        with self._model:
-            self._program.write(self._training.store.read()[0])
-            return self._program.evaluate([np.asarray(c) for c in columns], batch_size)
+        with self._model.present() as program:
+            return program.evaluate([np.asarray(c) for c in columns], batch_size)
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
@@ -408,7 +427,7 @@ class Run:
             Spark did not end the job in time.
         """
         self._training.command(Command.STOP, "at each worker's next milestone")
-        if self._bus.delivers:
+        if self._bus.delivers or any(c.delivers for c in self._companions):
             # The end of the run waits for its sinks.
             threading.Thread(target=self._end_job, name=f"tos-stop-{self.run_id}").start()
             return self
@@ -553,6 +572,8 @@ class Run:
 
     def _drive(self) -> None:
         try:
+            for companion in self._companions:
+                companion.begin()
             self._legs.train()
         except Exception as error:
             self._explain(error)
@@ -570,7 +591,7 @@ class Run:
     def _end(self) -> None:
         steps = (
             self._keep,
-            self._end_validation,
+            self._end_companions,
             self._watchdog.close,
             self._legs.report_lapsed,
             self._reach_end,
@@ -591,28 +612,22 @@ class Run:
         self._legs.phase.enter("an evaluation of the model, so that it can be written")
         self._training.settle()
         self._legs.source.close()
-        if not self._model.acquire(timeout=EVALUATION):
-            raise WaitTimeout(
-                f"The model was still being evaluated {EVALUATION:g} s after the run's end, so it "
-                "does not hold the trained weights. run.parameters() returns them."
-            )
-        try:
-            # Nobody pushes any more, so the center needs no copy.
-            self._program.write(self._training.store.center)
-        finally:
-            self._model.release()
+        self._model.keep(EVALUATION)
 
-    def _end_validation(self) -> None:
-        if self._validator is None:
+    def _end_companions(self) -> None:
+        if not self._companions:
             return
-        self._legs.phase.enter("the validation after the last epoch")
-        # So that the last epoch's end has reached the validator.
-        try:
-            self._bus.flush(FLUSH)
-            self._validator.finish(last=self._legs.onward)
-        except WaitTimeout as error:
-            # The training itself is over and its weights are kept.
-            logger.warning("Run %s: %s", self.run_id, error)
+        self._legs.phase.enter("the validation after the last epoch, or callbacks")
+        # Asked first: a callback that raises may end the run.
+        last = self._legs.onward
+        for companion in self._companions:
+            try:
+                # So that the last epoch's end, and what the one before told, has reached it.
+                self._bus.flush(FLUSH)
+                companion.finish(last)
+            except WaitTimeout as error:
+                # The training itself is over and its weights are kept.
+                logger.warning("Run %s: %s", self.run_id, error)
 
     def _reach_end(self) -> None:
         if self._training.machine.active:

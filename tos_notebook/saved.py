@@ -225,6 +225,10 @@ def resume(
     combiner: Any = None,
     epochs: int | None = None,
     validation: Any = None,
+    callbacks: Any = (),
+    on_callback_error: str = "disable",
+    tensorboard: str | None = None,
+    histograms: bool | None = None,
     sinks: Sinks = (),
     checkpoint_every: str | int | Every | None = None,
     keep: int | None = None,
@@ -253,8 +257,11 @@ def resume(
         The run's own combiner, if it is none of the built-in ones.
     epochs : int, optional
         Another number of epochs, such as more, for a run that has ended.
-    validation, sinks, checkpoint_every, keep
-        As for `TrainingSession.start`; the last two as they were by default.
+    validation, callbacks, on_callback_error, tensorboard, histograms, sinks
+        As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
+        on in another file of the same folder.
+    checkpoint_every, keep
+        As for `TrainingSession.start`; as they were by default.
     server_host, server_port
         As for `TrainingSession`.
 
@@ -303,7 +310,14 @@ def resume(
         newest = max(folder.numbers())
         keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
         resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
-        return session.resume(source, chosen, resumed, keeper, validation, sinks)
+        beside = session.beside(
+            validation=validation,
+            callbacks=callbacks,
+            on_callback_error=on_callback_error,
+            tensorboard=tensorboard,
+            histograms=histograms,
+        )
+        return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:
         session.close()
         raise

@@ -6,11 +6,11 @@ import atexit
 import itertools
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from .beside import Beside, attached
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.every import Every, as_every
 from .checkpoint.keeper import Keeper
@@ -22,7 +22,7 @@ from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .config import PATIENCE, at_least_one, not_negative, one_of, positive
-from .data.blocks import Columns, check_columns
+from .data.blocks import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
@@ -36,7 +36,6 @@ from .settings import Settings, default_combiner
 from .snapshots import Reached
 from .sync import SyncMode, as_sync
 from .transport.auth import new_secret
-from .validation import validation_rows
 from .worker.slots import POLICIES
 
 _run_numbers = itertools.count(1)
@@ -199,6 +198,10 @@ class TrainingSession:
         partitioner: AnyPartitioner | None = None,
         seed: int = 0,
         validation: Any = None,
+        callbacks: Any = (),
+        on_callback_error: str = "disable",
+        tensorboard: str | None = None,
+        histograms: bool | None = None,
         sinks: Sinks = (),
         patience: float = PATIENCE,
         checkpoint_every: str | int | Every | None = None,
@@ -226,6 +229,17 @@ class TrainingSession:
             Order and repartitioning are pure functions of it.
         validation : RDD of tuple, or tuple of ndarray, optional
             Evaluated on the driver when an epoch is done, while training goes on.
+        callbacks : sequence of keras.callbacks.Callback
+            Called on a thread of the driver, where a milestone counts as a batch; the exchange
+            never waits for them. See docs/callbacks.md.
+        on_callback_error : {"disable", "raise"}
+            What a callback that raises does: it is called no more, or ends the run.
+        tensorboard : str, optional
+            A folder, as a Hadoop URI or a local path, for event files, written while the run
+            trains; they need the package ``tensorboard``. See docs/tensorboard.md.
+        histograms : bool, optional
+            Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
+            event files; by default where event files are written.
         sinks : sequence of callable
             Further consumers of the run's events.
         patience : float
@@ -267,15 +281,25 @@ class TrainingSession:
             count = slots(self._sc)
             first, layout = self._first_layout(data, partitions, partitioner, count)
             check_columns(first.columns, self.program.feeds)
-            rows = None
-            if validation is not None:
-                rows = validation_rows(self._sc, validation, self.program)
+            beside = self.beside(
+                validation=validation,
+                callbacks=callbacks,
+                on_callback_error=on_callback_error,
+                tensorboard=tensorboard,
+                histograms=histograms,
+            )
             number = next(_run_numbers)
             wanted = Wanted(
                 number,
                 f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}",
                 RunPlan(epochs, repartition_every, int(seed), count, patience),
-                Settings(self._combiner, self._sync_interval, self._sync, codec=self._codec),
+                Settings(
+                    self._combiner,
+                    self._sync_interval,
+                    self._sync,
+                    beside.learning_rate,
+                    self._codec,
+                ),
                 bool(shuffle),
                 first,
                 Reached(0, False, layout),
@@ -283,7 +307,7 @@ class TrainingSession:
             )
             if every is not None:
                 wanted = replace(wanted, keeper=self._launcher.keeper(wanted, every, keep))
-            return self._launch(wanted, rows)
+            return self._launch(wanted, beside)
 
     def resume(
         self,
@@ -291,16 +315,13 @@ class TrainingSession:
         settings: Settings,
         resumed: Resumed,
         keeper: Keeper,
-        validation: Any,
+        beside: Beside,
         sinks: Sinks,
     ) -> Run:
         """Go on with a run, as the only one of this session; see `tos_notebook.saved.resume`."""
         saved = resumed.checkpoint
         origin = saved.origin
         check_columns(source.columns, self.program.feeds)
-        rows = None
-        if validation is not None:
-            rows = validation_rows(self._sc, validation, self.program)
         self._only = True
         count = slots(self._sc)
         number = next(_run_numbers)
@@ -318,7 +339,7 @@ class TrainingSession:
             resumed,
         )
         with self._lock:
-            return self._launch(wanted, rows)
+            return self._launch(wanted, beside)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -371,9 +392,13 @@ class TrainingSession:
                 'momentum; use slots="keep" with this one.'
             )
 
-    def _launch(self, wanted: Wanted, rows: Callable[[], Columns] | None) -> Run:
+    def beside(self, **wanted: Any) -> Beside:
+        """Return what is to work beside the run; see `tos_notebook.beside.attached`."""
+        return attached(self._sc, self.program, **wanted)
+
+    def _launch(self, wanted: Wanted, beside: Beside) -> Run:
         self._run = run = self._launcher.make(wanted, self._on_end)
-        return run._begin(rows)
+        return run._begin(beside.makers)
 
     def _on_end(self) -> None:
         if self._only:

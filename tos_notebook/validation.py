@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from .companions import Companion, Handle, Maker
 from .data.blocks import Columns, check_columns, concatenate
 from .data.source import as_source
 from .errors import SessionClosed, WaitTimeout
@@ -46,19 +47,24 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     return rows
 
 
-class Validator:
-    """A sink that evaluates after every epoch, on a thread of its own.
-
-    If epochs end faster than it evaluates, the latest counts.
+class Evaluation:
+    """Evaluates the center on the validation data, and tells of it.
 
     Parameters
     ----------
     rows : callable
-        Returns the validation data; called once, on the thread.
+        Returns the validation data; called once.
     evaluate : callable
         Takes columns, returns loss and metrics of the center as it is.
     publish : callable
         Takes an event.
+    samples : int
+        How many were trained before.
+
+    Attributes
+    ----------
+    failed : bool
+        Whether it raised; it is not tried again.
     """
 
     def __init__(
@@ -66,12 +72,53 @@ class Validator:
         rows: Callable[[], Columns],
         evaluate: Callable[[Columns], Mapping[str, float]],
         publish: Callable[[Event], None],
+        samples: int = 0,
     ) -> None:
         self._rows = rows
         self._evaluate = evaluate
         self._publish = publish
         self._columns: Columns | None = None
-        self._samples = 0
+        self._samples = samples
+        self.failed = False
+
+    def count(self, event: MilestoneCommitted) -> None:
+        """Note how far the training is."""
+        self._samples += event.samples
+
+    def __call__(self, epoch: int) -> Mapping[str, float] | None:
+        """Return loss and metrics; None if they could not be computed, now or before."""
+        if self.failed:
+            return None
+        try:
+            if self._columns is None:
+                self._columns = self._rows()
+            # Training goes on: what counts is how far it is when the center is read.
+            samples = self._samples
+            values = self._evaluate(self._columns)
+        except Exception as error:
+            self.failed = True
+            logger.warning("The validation data could not be evaluated.", exc_info=True)
+            message = f"{type(error).__name__}: {error}"
+            self._publish(ValidationFailed(time.time(), epoch, message))
+            return None
+        # Nobody listens any more to what ends after `finish` has given up.
+        with suppress(SessionClosed):
+            self._publish(Validated(time.time(), epoch, samples, values))
+        return values
+
+
+class Validator(Companion):
+    """Evaluates after every epoch, on a thread of its own.
+
+    If epochs end faster than it evaluates, the latest counts.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    """
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
         self._wanted: int | None = None
         self._ending = False
         self._changed = threading.Condition()
@@ -81,19 +128,14 @@ class Validator:
     def __call__(self, event: Event) -> None:
         """Ask for an evaluation when an epoch is done."""
         if isinstance(event, MilestoneCommitted):
-            self._samples += event.samples
+            self._evaluation.count(event)
         elif isinstance(event, EpochFinished):
             with self._changed:
                 self._wanted = event.epoch
                 self._changed.notify_all()
 
     def finish(self, last: bool) -> None:
-        """Let the thread end.
-
-        Parameters
-        ----------
-        last : bool
-            Whether it first evaluates what it was asked for last.
+        """End the thread; `last` says whether it first evaluates what it was asked for last.
 
         Raises
         ------
@@ -114,23 +156,24 @@ class Validator:
 
     def _run(self) -> None:
         while (epoch := self._next()) is not None:
-            try:
-                if self._columns is None:
-                    self._columns = self._rows()
-                # Training goes on: what counts is how far it is when the center is read.
-                samples = self._samples
-                values = self._evaluate(self._columns)
-            except Exception as error:
-                logger.warning("The validation data could not be evaluated.", exc_info=True)
-                message = f"{type(error).__name__}: {error}"
-                self._publish(ValidationFailed(time.time(), epoch, message))
+            self._evaluation(epoch)
+            if self._evaluation.failed:
                 return
-            # Nobody listens any more to what ends after `finish` has given up.
-            with suppress(SessionClosed):
-                self._publish(Validated(time.time(), epoch, samples, values))
 
     def _next(self) -> int | None:
         with self._changed:
             self._changed.wait_for(lambda: self._ending or self._wanted is not None)
             wanted, self._wanted = self._wanted, None
             return wanted
+
+
+def validator(rows: Callable[[], Columns]) -> Maker:
+    """Return what makes a run's validator, on data that `rows` returns."""
+
+    def make(handle: Handle) -> Validator:
+        def evaluate(columns: Columns) -> Mapping[str, float]:
+            return handle.run.evaluate(*columns)
+
+        return Validator(Evaluation(rows, evaluate, handle.publish, handle.samples))
+
+    return make

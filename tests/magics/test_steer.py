@@ -92,6 +92,11 @@ def test_status_says_what_the_run_waits_for(cells: Cells, runs: list[Any]) -> No
     assert "  Nothing has come since 01:02:03: the run waits for a worker." in cells("%tos_status")
 
 
+def test_status_says_what_went_wrong_beside_the_training(cells: Cells, runs: list[Any]) -> None:
+    runs[1].notes = ("CSVLogger.on_epoch_end raised OSError: disk full.",)
+    assert "  CSVLogger.on_epoch_end raised OSError: disk full." in cells("%tos_status")
+
+
 def test_a_view_is_shown_of_the_run_that_is_named(
     cells: Cells, engine: Engine, runs: list[Any]
 ) -> None:

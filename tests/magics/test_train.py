@@ -47,6 +47,14 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert "Training 3 epochs on train" in output
 
 
+def test_callbacks_are_named_one_by_one_or_as_a_list(cells: Cells, engine: Engine) -> None:
+    cells.space.update(stop="stop", log="log", both=["stop", "log"])
+    cells(f"{LINE} --callbacks stop,log")
+    cells(f"{LINE} --callbacks both --if-running replace")
+    assert [s.started["callbacks"] for s in engine.sessions] == [["stop", "log"]] * 2
+    assert "got 'none'" in cells.fails(f"{LINE} --callbacks none --if-running replace")
+
+
 @pytest.mark.parametrize(("sync", "combiner"), [("asp", "dynsgd"), ("bsp", "fedavg")])
 def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
     cells: Cells, engine: Engine, sync: str, combiner: str

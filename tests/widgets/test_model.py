@@ -7,6 +7,7 @@ import pytest
 from tests.telemetry.samples import joined, lost, milestone, started
 from tests.widgets.support import FACTS, points
 from tos_notebook.events import (
+    CallbackFailed,
     CommandAccepted,
     CommandApplied,
     CommandLapsed,
@@ -215,11 +216,13 @@ def test_the_log_says_what_else_went_wrong() -> None:
     for n in range(1000):
         model(UpdateSkipped(n / 1000, 0, 2, 0, n, "NaN in the update"))
     model(ValidationFailed(1.5, 1, "no memory"))
+    model(CallbackFailed(1.5, "CSVLogger", "on_epoch_end", "OSError: disk full"))
     model(Repartitioned(2.0, 2, 4, 0.5))
     texts = [entry["text"] for entry in state(model)["log"]]
     assert texts == [
         "1 updates left out so far; partition 2: NaN in the update",
         "Validation after epoch 2 failed, and ends: no memory",
+        "Callback CSVLogger is called no more: on_epoch_end raised OSError: disk full",
         "4 partitions from epoch 3 on, laid out in 0.50 s.",
     ]
     assert state(model)["run"]["partitions"] == 4

@@ -112,10 +112,11 @@ def ship_package(sc: SparkContext) -> None:
 
 def driver_packages() -> dict[str, str]:
     """Return the driver's versions of the packages a worker needs."""
-    return {name: _version(name) for name in REQUIRED}
+    return {name: installed_version(name) for name in REQUIRED}
 
 
-def _version(name: str) -> str:
+def installed_version(name: str) -> str:
+    """Return a package's version; empty if it is not installed."""
     # tensorflow is also installed as tensorflow-cpu and others; the metadata of any will do.
     for distribution in (name, f"{name}-cpu", f"{name}_intel"):
         try:

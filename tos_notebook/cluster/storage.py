@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from tos_notebook.errors import CheckpointError, ConfigError
 
@@ -61,7 +63,8 @@ class Storage:
         ----------
         name : str
             Without directories.
-        data : bytes-like, or Path of a local file
+        data : bytes-like, or Path of a local file or folder
+            A folder that it replaces is deleted first.
 
         Returns
         -------
@@ -77,16 +80,18 @@ class Storage:
         """
         target = self._file(name)
         temporary = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
-        with self._failing("write", name), tempfile.TemporaryDirectory() as directory:
+        with self.failing("write", name), tempfile.TemporaryDirectory() as directory:
             local = data if isinstance(data, Path) else Path(directory, "data")
             if not isinstance(data, Path):
                 local.write_bytes(data)
             self._fs.mkdirs(self._root)
             try:
                 self._fs.copyFromLocalFile(False, True, self._local(local), temporary)
+                if local.is_dir():
+                    self._fs.delete(target, True)
                 self._replace(temporary, target)
             finally:
-                self._fs.delete(temporary, False)
+                self._fs.delete(temporary, True)
         return str(target.toString())
 
     def read(self, name: str) -> bytes:
@@ -100,11 +105,22 @@ class Storage:
             There is no such file, or the file system refused.
         """
         source = self._file(name)
-        with self._failing("read", name), tempfile.TemporaryDirectory() as directory:
+        with self.failing("read", name), tempfile.TemporaryDirectory() as directory:
             local = Path(directory, "data")
             # Raw: without a checksum file beside the copy.
             self._fs.copyToLocalFile(False, source, self._local(local), True)
             return local.read_bytes()
+
+    def create(self, name: str) -> Any:
+        """Return Java's stream of a new, empty file, which is the caller's to close.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused, or there is such a file.
+        """
+        with self.failing("create", name):
+            return self._fs.create(self._file(name), False)
 
     def head(self, name: str, nbytes: int) -> bytes:
         """Return a file's first bytes; all of them if there are fewer.
@@ -115,7 +131,7 @@ class Storage:
             There is no such file, or the file system refused.
         """
         source = self._file(name)
-        with self._failing("read", name):
+        with self.failing("read", name):
             file = self._fs.open(source)
             try:
                 return bytes(file.readNBytes(nbytes))
@@ -129,7 +145,7 @@ class Storage:
 
     def folders(self) -> list[str]:
         """Return the names of the directories in this one, sorted."""
-        with self._failing("list", "directories"):
+        with self.failing("list", "directories"):
             if not self._fs.exists(self._root):
                 return []
             statuses = self._fs.listStatus(self._root)
@@ -137,22 +153,22 @@ class Storage:
 
     def size(self) -> int:
         """Return the bytes of all files in this directory."""
-        with self._failing("measure", "files"):
+        with self.failing("measure", "files"):
             return int(self._fs.getContentSummary(self._root).getLength())
 
     def exists(self, name: str) -> bool:
         """Tell whether there is a file of this name."""
-        with self._failing("look for", name):
+        with self.failing("look for", name):
             return bool(self._fs.exists(self._file(name)))
 
     def delete(self, name: str) -> bool:
         """Delete a file; return whether there was one."""
-        with self._failing("delete", name):
+        with self.failing("delete", name):
             return bool(self._fs.delete(self._file(name), False))
 
     def list(self) -> list[str]:
         """Return the names of the files, sorted."""
-        with self._failing("list", "files"):
+        with self.failing("list", "files"):
             if not self._fs.exists(self._root):
                 return []
             statuses = self._fs.listStatus(self._root)
@@ -183,7 +199,7 @@ class Storage:
             )
         if name not in self._published:
             uri = self.write(name, data)
-            with self._failing("publish", name):
+            with self.failing("publish", name):
                 self._sc.addFile(uri)
             self._published[name] = digest
         return str(self._file(name).toString())
@@ -215,7 +231,8 @@ class Storage:
         context.rename(source, target, overwrite)
 
     @contextmanager
-    def _failing(self, action: str, name: str) -> Iterator[None]:
+    def failing(self, action: str, name: str) -> Iterator[None]:
+        """Turn what the file system raises inside into a `CheckpointError`."""
         try:
             yield
         except java_errors(OSError) as error:
@@ -314,7 +331,21 @@ def find_files(sc: SparkContext, pattern: str) -> list[str]:
 
 def _path(sc: SparkContext, uri: str) -> Any:
     """Return a Hadoop Path; a bare path is local, whatever the cluster's default."""
-    local = "://" not in uri and not uri.startswith("file:")
+    bare = "://" not in uri and not uri.startswith("file:")
     # Not Path.as_uri, which would escape the characters of a glob.
-    text = f"file://{Path(uri).expanduser().absolute()}" if local else uri
+    text = f"file://{Path(uri).expanduser().absolute()}" if bare else uri
     return sc._jvm.org.apache.hadoop.fs.Path(text)
+
+
+def is_local(uri: str) -> bool:
+    """Whether a URI, or bare path, names files of this machine."""
+    return "://" not in uri or uri.startswith("file:")
+
+
+def local_path(uri: str) -> Path:
+    """Return the path of a local URI, or of a bare path."""
+    return (
+        Path(url2pathname(urlparse(uri).path) if uri.startswith("file:") else uri)
+        .expanduser()
+        .absolute()
+    )

@@ -12,7 +12,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 from ..config import PATIENCE
 from ..errors import ConfigError
 from ..worker.slots import POLICIES
-from . import steer
+from . import board, steer
 from .completion import matcher
 from .connect import Connection
 from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
@@ -279,6 +279,24 @@ class TosMagics(Magics):
         if uri is None:
             return steer.runs_table()
         return steer.saved_runs(uri, self._connection.ensure(self.shell.user_ns))
+
+    @line_magic
+    @documented
+    def tos_tensorboard(self, line: str) -> None:
+        """Open TensorBoard on a run's event files, also while it trains.
+
+        It needs the package tensorboard, and a browser that reaches the kernel's machine. What is
+        not on this machine is copied to it.
+
+        Examples
+        --------
+        ::
+
+            %tos_tensorboard
+            %tos_tensorboard hdfs:///logs/run1
+        """
+        options, space = PARSERS["tos_tensorboard"].parse(line), self.shell.user_ns
+        board.show(options, space, lambda: self._connection.ensure(space))
 
     @line_magic
     @documented

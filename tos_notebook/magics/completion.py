@@ -144,6 +144,7 @@ def is_run(value: Any) -> bool:
 
 TESTS: Mapping[str, find.Test] = {
     "data": is_data,
+    "callbacks": find.is_callback,
     "model": find.is_compiled,
     "graph": is_tensorflow,
     "feeds": is_feed,

@@ -92,6 +92,13 @@ def is_keras(value: Any) -> bool:
     return keras is not None and isinstance(value, keras.Model)
 
 
+def is_callback(value: Any) -> bool:
+    """Whether a value is a Keras callback, or a list of them."""
+    keras = sys.modules.get("keras")
+    values = value if isinstance(value, list | tuple) and value else [value]
+    return keras is not None and all(isinstance(v, keras.callbacks.Callback) for v in values)
+
+
 def is_compiled(value: Any) -> bool:
     """Whether a value is a Keras model that could be trained."""
     return is_keras(value) and bool(value.compiled)

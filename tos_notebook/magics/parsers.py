@@ -45,6 +45,8 @@ def _add_training(parser: Parser) -> None:
     parser.add("--data", kind="data", **NAME, help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
+    text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
+    parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
     parser.add("--epochs", **COUNT, help="passes over the data")
     parser.add("--batch-size", **COUNT, help="rows of one batch")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
@@ -83,6 +85,8 @@ def _add_training(parser: Parser) -> None:
     text = "how often, with --checkpoint: 30s, 5min, 2h, or a number of milestones"
     parser.add("--checkpoint-every", metavar="TIME", help=text)
     parser.add("--keep", **COUNT, help="checkpoints to keep")
+    text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
+    parser.add("--tensorboard", metavar="URI", help=text)
 
 
 def _add_program(parser: Parser) -> None:
@@ -175,6 +179,9 @@ def _all() -> dict[str, Parser]:
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
     text = "a directory of saved runs; this notebook's runs by default"
     parsers["tos_runs"] = Parser("%tos_runs").add("uri", nargs="?", metavar="URI", help=text)
+    text = "a folder of event files; by default the run's own"
+    board = _steering("tos_tensorboard")
+    parsers["tos_tensorboard"] = board.add("uri", nargs="?", metavar="URI", help=text)
     text = "of the next epochs"
     parsers["tos_repartition"] = _steering("tos_repartition").add("partitions", **COUNT, help=text)
     parsers["tos_combiner"] = _steering("tos_combiner").add("combiner", **COMBINER)

@@ -141,8 +141,8 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     )
     if settings["chaos"]:
         say(f"  CHAOS is on: {describe(settings['chaos'])}. %tos_chaos off ends it.")
-    for waited in now.waits_for:
-        say(f"  {waited}")
+    for line in (*now.waits_for, *now.notes):
+        say(f"  {line}")
     error = failure(run)
     if error is not None:
         say(f"  {type(error).__name__}: {error}")

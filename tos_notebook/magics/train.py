@@ -111,7 +111,7 @@ class Trainer:
         from ..session import TrainingSession
         from ..telemetry.progress import ProgressLine
 
-        wanted = {name: getattr(options, name) for name in START} | _data(names, options)
+        wanted = {name: getattr(options, name) for name in START} | _given(names, options)
         spark = self._connection.ensure(self._shell.user_ns)
         settings = {name: getattr(options, name) for name in SESSION}
         if options.combiner is None:
@@ -211,11 +211,15 @@ def _every(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
-def _data(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return training and validation data, under the names that a session takes."""
+def _given(names: Names, options: Namespace) -> dict[str, Any]:
+    """Return data, callbacks and the like, as `TrainingSession.start` takes them."""
     found = {"data": find.data(names, "--data", options.data)}
     if options.validation:
         found["validation"] = find.data(names, "--validation", options.validation)
+    if options.callbacks:
+        found["callbacks"] = names.several("--callbacks", options.callbacks)
+    if options.tensorboard:
+        found["tensorboard"] = options.tensorboard
     return found
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,10 @@ from .spec import FeedSpec
 
 ColumnType = tuple[str, tuple[int, ...]]
 """dtype and shape, without the row dimension, of one column of data."""
+
+
+SAVED = ("keras", "savedmodel", "checkpoint")
+"""The formats of TensorFlow that some programs can be saved in."""
 
 
 class Program(ABC):
@@ -88,6 +93,33 @@ class Program(ABC):
         columns : sequence of ndarray, one per feed, shape (rows, ...)
         batch_size : int
         """
+
+    @property
+    def model(self) -> Any:
+        """The user's Keras model; None if there is none."""
+        return None
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """The graph, to be drawn: ``keras`` and JSON, or ``graph`` and a GraphDef."""
+        return None
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Those of `SAVED` that `save` knows."""
+        return ()
+
+    def save(self, chosen: str, target: Path) -> None:
+        """Write the user's model as it is.
+
+        Parameters
+        ----------
+        chosen : str
+            One of `formats`.
+        target : Path
+            Becomes a file for ``keras``, else a folder.
+        """
+        raise NotImplementedError
 
     @property
     def summary(self) -> str:

@@ -18,6 +18,7 @@ from .export import Step, export, layout_of, refuse_driver_bound, trace
 from .frames import collect, graphs, named_operations
 from .rebuild import SCOPE, ancestors, as_function, cut_out
 from .refs import REFERENCES
+from .saving import session_checkpoint
 from .spec import FeedSpec, ProgramSpec
 from .updates import VARIABLES, powers_of, slots_of
 
@@ -262,6 +263,20 @@ class GraphProgram(Program):
                 "A variable has no value in the session. Run the initializer, session.run("
                 f"tf.global_variables_initializer()), before training. ({error.message})"
             ) from error
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`."""
+        return "graph", self._graph.as_graph_def().SerializeToString()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return ("checkpoint",)
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        session_checkpoint(self._session, self._params, target)
 
     @property
     def has_learning_rate(self) -> bool:

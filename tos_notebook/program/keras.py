@@ -14,12 +14,13 @@ import tensorflow as tf
 
 from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array, Layout
-from .base import ColumnType, Program
+from .base import SAVED, ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
 from .optimizers import Counters, optimizers_of, slots_of
 from .rebuild import ancestors
+from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
 
 
@@ -118,6 +119,28 @@ class KerasProgram(Program):
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         rate = getattr(optimizer, "_learning_rate", None)
         return rate if isinstance(rate, keras.Variable) else None
+
+    @property
+    def model(self) -> Any:
+        """See `Program.model`."""
+        return self._model
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`; None for a subclass, of which Keras has no picture."""
+        if getattr(_functional(self._model), "_inputs_struct", None) is None:
+            return None
+        return "keras", self._model.to_json().encode()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return SAVED
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        write = {"keras": keras_file, "savedmodel": saved_model, "checkpoint": model_checkpoint}
+        write[chosen](self._model, target)
 
     @property
     def has_learning_rate(self) -> bool:

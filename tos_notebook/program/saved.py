@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +64,29 @@ class SavedProgram(Program):
         """See `Program.has_learning_rate`."""
         return self._learning_rate
 
+    @property
+    def model(self) -> Any:
+        """See `Program.model`."""
+        return None if self._model is None else self._model.model
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`."""
+        return None if self._model is None else self._model.drawing
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return () if self._model is None else self._model.formats
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        if self._model is not None:
+            self._model.save(chosen, target)
+
     def read(self) -> npt.NDArray[np.uint8]:
-        """Return nothing but zeros: the parameters are in the checkpoint."""
-        buffer = self.layout.allocate()
-        buffer[...] = 0
-        return buffer
+        """Return the model's; without one, zeros: the parameters are in the checkpoint."""
+        return self.layout.allocate() if self._model is None else self._model.read()
 
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """Set the model's parameters, if there is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..events import (
+    CallbackFailed,
     CheckpointFailed,
     CommandAccepted,
     CommandApplied,
@@ -135,6 +136,11 @@ class Diary:
     def not_validated(self, time: float, event: ValidationFailed) -> None:
         """Say that there is no validation any more."""
         text = f"Validation after epoch {event.epoch + 1} failed, and ends: {event.message}"
+        self.say(time, "warning", text)
+
+    def not_called(self, time: float, event: CallbackFailed) -> None:
+        """Say that a callback is out of use."""
+        text = f"Callback {event.callback} is called no more: {event.hook} raised {event.message}"
         self.say(time, "warning", text)
 
     def not_saved(self, time: float, event: CheckpointFailed) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..events import (
+    CallbackFailed,
     CheckpointFailed,
     CommandAccepted,
     CommandApplied,
@@ -101,6 +102,7 @@ class RunModel:
             StallEnded: self._moves_again,
             StateChanged: self._moved,
             RunResumed: self._resumed,
+            CallbackFailed: lambda event, time: self._diary.not_called(time, event),
             CheckpointFailed: lambda event, time: self._diary.not_saved(time, event),
             RunFinished: self._end,
         }

@@ -1,0 +1,54 @@
+"""Heat maps of weights keep every value's share, whatever the bins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tos_notebook.distributions import BINS, SAMPLE, histograms
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import Histogram, WeightsMeasured
+from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
+
+
+def test_a_histogram_counts_every_finite_value_of_a_small_tensor() -> None:
+    tensor = np.array([[1.0, 2.0], [np.nan, np.inf]], np.float32)
+    found = histograms({"w": tensor, "steps": np.array(3), "bad": np.full(2, np.nan)})
+    assert found["w"].counts.sum() == 2
+    assert (found["w"].edges[0], found["w"].edges[-1]) == (1.0, 2.0)
+    assert len(found["w"].counts) == BINS
+    assert found["steps"].counts.sum() == 1
+    assert found["bad"].counts.sum() == 0
+
+
+def test_of_a_large_tensor_evenly_chosen_values_count() -> None:
+    values = np.arange(3 * SAMPLE, dtype=np.float64)
+    found = histograms({"w": values})["w"]
+    assert SAMPLE <= found.counts.sum() <= 2 * SAMPLE
+    assert found.counts / found.counts.sum() == pytest.approx(np.full(BINS, 1 / BINS), rel=0.01)
+
+
+def test_values_are_spread_evenly_within_a_bin() -> None:
+    histogram = Histogram(np.array([3.0, 1.0]), np.array([0.0, 1.0, 2.0]))
+    found = densities(histogram, np.array([-1.0, 0.0, 0.5, 1.5, 2.0, 3.0]))
+    assert found == pytest.approx([0, 0.375, 0.5, 0.125, 0])
+    empty = Histogram(np.zeros(2), np.array([0.0, 0.5, 1.0]))
+    assert densities(empty, np.array([0.0, 1.0])) == pytest.approx([0])
+
+
+def measured(samples: int, scale: float) -> WeightsMeasured:
+    tensors = {f"w{n}": np.linspace(-n * scale, n * scale, 50) for n in range(1, 9)}
+    return WeightsMeasured(0.0, samples, histograms(tensors), {})
+
+
+def test_the_widest_parameters_are_shown_unless_some_are_named() -> None:
+    looks = [measured(0, 1.0), measured(100, 2.0)]
+    figure = weights_figure(looks)
+    assert len(figure.data) == SHOWN
+    assert [a.text for a in figure.layout.annotations] == [f"w{n}" for n in range(3, 9)]
+    (named,) = weights_figure(looks, ["w1"]).data
+    assert list(named.x) == [0, 100]
+    assert (named.y.min(), named.y.max()) == pytest.approx((-2, 2), abs=0.1)
+    assert named.z.sum(axis=0) == pytest.approx([1, 1])
+    with pytest.raises(ConfigError, match="no parameter 'w9'; there are w1, w2"):
+        weights_figure(looks, ["w9"])

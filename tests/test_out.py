@@ -1,0 +1,64 @@
+"""Where a file goes, which format its name says, and how a curve is drawn in one line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tos_notebook.card import BARS, sparkline
+from tos_notebook.errors import ConfigError
+from tos_notebook.out import _format, deliver
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "expected"),
+    [
+        ("model.keras", None, "keras"),
+        ("hdfs:///m/weights.npz", None, "numpy"),
+        ("hdfs:///m/served", "savedmodel", "savedmodel"),
+        ("weights", "numpy", "numpy"),
+    ],
+)
+def test_the_format_is_what_was_said_or_what_the_name_says(
+    place: str, given: str | None, expected: str
+) -> None:
+    assert _format(place, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "message"),
+    [
+        ("model", None, "expected one of keras, savedmodel, checkpoint, numpy"),
+        ("model.h5", "h5", "got 'h5'"),
+        ("model", "keras", "ends in .keras, got 'model'"),
+    ],
+)
+def test_an_unclear_format_is_refused(place: str, given: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        _format(place, given)
+
+
+def test_what_is_delivered_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "model"
+    for content in ("old", "new"):
+        made = tmp_path / content
+        made.mkdir()
+        (made / content).write_text(content)
+        assert deliver(None, made, str(target)) == str(target)
+    assert [path.name for path in target.iterdir()] == ["new"]
+    assert list(target.parent.iterdir()) == [target]
+    file = tmp_path / "file"
+    file.write_text("text")
+    assert deliver(None, file, str(tmp_path / "other")) == str(tmp_path / "other")
+    assert (tmp_path / "other").read_text() == "text"
+    assert not file.exists()
+
+
+def test_a_sparkline_spans_its_values() -> None:
+    line = sparkline([4.0, math.nan, 0.0, 2.0])
+    assert (line[0], line[1], line[2]) == (BARS[-1], " ", BARS[0])
+    assert line[3] in BARS[3:5]
+    assert sparkline([1.0, 1.0]) == BARS[0] * 2
+    assert sparkline([]) == ""

@@ -1,0 +1,111 @@
+"""What a user may have beside a run's training: validation, callbacks, event files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .board import writing
+from .callbacks import POLICIES, Callbacks
+from .companions import Companion, Handle, Maker
+from .config import one_of
+from .data.blocks import Columns
+from .distributions import watching
+from .errors import ConfigError
+from .program.base import Program
+from .validation import Evaluation, validation_rows, validator
+
+BATCH_SIZE = 1000
+"""Rows of one batch when callbacks are told of the validation data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Checked, and not begun.
+
+    Parameters
+    ----------
+    makers : tuple of callable
+        Each makes a companion of the run.
+    learning_rate : float or None
+        To begin with; None for the program's own.
+    """
+
+    makers: tuple[Maker, ...]
+    learning_rate: float | None
+
+
+def attached(
+    sc: Any,
+    program: Program,
+    *,
+    validation: Any = None,
+    callbacks: Any = (),
+    on_callback_error: str = "disable",
+    tensorboard: str | None = None,
+    histograms: bool | None = None,
+) -> Beside:
+    """Check what is wanted beside a run; see `TrainingSession.start`.
+
+    Raises
+    ------
+    ConfigError, DataError, ShapeMismatch
+        Something does not fit; nothing was begun.
+    """
+    makers: list[Maker] = []
+    rate = None
+    rows = None if validation is None else validation_rows(sc, validation, program)
+    if callbacks:
+        # They evaluate for themselves: what they are told is of the parameters they find.
+        follow, rate = _following(callbacks, program, rows, on_callback_error)
+        makers.append(follow)
+    elif rows is not None:
+        makers.append(validator(rows))
+    if tensorboard is not None:
+        makers.append(writing(sc, tensorboard))
+    if histograms or (histograms is None and tensorboard is not None):
+        # First at the end of a run: the last look is to be in the event files.
+        makers.insert(0, watching)
+    return Beside(tuple(makers), rate)
+
+
+def _following(
+    callbacks: Any, program: Program, rows: Callable[[], Columns] | None, on_error: str
+) -> tuple[Maker, float | None]:
+    """Check callbacks; return what makes the companion that calls them, and the learning rate.
+
+    Parameters
+    ----------
+    callbacks : sequence of keras.callbacks.Callback
+    program : Program
+    rows : callable or None
+        Returns the validation data.
+    on_error : {"disable", "raise"}
+
+    Raises
+    ------
+    ConfigError
+        They are no callbacks, cannot work here, or there is no Keras model for them.
+    """
+    one_of("on_callback_error", on_error, POLICIES)
+    if program.model is None:
+        raise ConfigError(
+            f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "
+            "functions that take the run's events. For a resumed run, give program=model."
+        )
+    from .program.hooks import Hooks
+
+    given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+    hooks = Hooks(given, program.model)
+
+    def evaluate(columns: Columns) -> Mapping[str, float]:
+        return program.evaluate(columns, BATCH_SIZE)
+
+    def make(handle: Handle) -> Companion:
+        evaluation = None
+        if rows is not None:
+            evaluation = Evaluation(rows, evaluate, handle.publish, handle.samples)
+        return Callbacks(handle, hooks, evaluation, on_error)
+
+    return make, hooks.learning_rate

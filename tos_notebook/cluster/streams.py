@@ -1,0 +1,95 @@
+"""Files that are read while they are written, on any file system Spark knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .storage import Storage, is_local, local_path
+
+
+class Growing:
+    """A file in a folder, to which bytes are appended. Whole records only, between flushes.
+
+    Where a file system shows a file only once it is closed (S3), each flush ends the file and
+    the next one goes on in another, whose name comes behind.
+
+    Parameters
+    ----------
+    sc : SparkContext
+        Not used for a local folder.
+    folder : str
+        A Hadoop URI or a local path.
+    name : str
+
+    Raises
+    ------
+    ConfigError
+        No file system answers to the URI's scheme.
+    CheckpointError
+        It refused.
+    """
+
+    def __init__(self, sc: Any, folder: str, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._pending = bytearray()
+        self._storage: Storage | None = None
+        self._file: Any = None
+        self.rolls = False
+        if is_local(folder):
+            path = local_path(folder)
+            path.mkdir(parents=True, exist_ok=True)
+            self._file = Path(path, name).open("xb")  # noqa: SIM115 - until close()
+        else:
+            self._storage = Storage(sc, folder)
+            self._open(self._storage)
+
+    def write(self, data: bytes) -> None:
+        """Append, once `flush` is called."""
+        self._pending += data
+
+    def flush(self) -> None:
+        """Let readers see what was written.
+
+        Raises
+        ------
+        CheckpointError, OSError
+            The file system refused.
+        """
+        data, self._pending = self._pending, bytearray()
+        if not data:
+            return
+        if self._storage is None:
+            self._file.write(data)
+            self._file.flush()
+            return
+        if self._file is None:
+            self._open(self._storage)
+        with self._storage.failing("write", self._name):
+            self._file.write(data)
+            if not self.rolls:
+                self._file.hflush()
+        if self.rolls:
+            self._end()
+
+    def close(self) -> None:
+        """Flush, and end the file."""
+        self.flush()
+        self._end()
+
+    def _open(self, storage: Storage) -> None:
+        self._number += 1
+        self._file = storage.create(f"{self._name}.{self._number:06d}")
+        with storage.failing("write", self._name):
+            self.rolls = not self._file.hasCapability("hflush")
+
+    def _end(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        if self._storage is None:
+            file.close()
+            return
+        with self._storage.failing("close", self._name):
+            file.close()

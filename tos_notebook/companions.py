@@ -1,0 +1,156 @@
+"""What works on the driver beside a run's training: threads of its own that follow the events."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .errors import TosError, WaitTimeout
+from .events import Event
+
+if TYPE_CHECKING:
+    from .program.base import Program
+    from .ps.store import Store
+    from .run import Run
+
+
+class HeldModel:
+    """The user's model or session, which holds one set of parameters at a time.
+
+    Parameters
+    ----------
+    program : Program
+    store : Store
+        Has the center.
+    """
+
+    def __init__(self, program: Program, store: Store) -> None:
+        self.program = program
+        self._store = store
+        # Reentrant: a callback may evaluate.
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def held(self) -> Iterator[Program]:
+        """Let nobody else write to the model inside."""
+        with self._lock:
+            yield self.program
+
+    @contextmanager
+    def present(self) -> Iterator[Program]:
+        """Hold the model, with a copy of the center in it."""
+        with self._lock:
+            self.program.write(self._store.read()[0])
+            yield self.program
+
+    def keep(self, timeout: float) -> None:
+        """Write the final center.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for whoever holds the model.
+
+        Raises
+        ------
+        WaitTimeout
+            It is still held.
+        """
+        if not self._lock.acquire(timeout=timeout):
+            raise WaitTimeout(
+                f"The model was still being evaluated, or used by a callback, {timeout:g} s after "
+                "the run's end, so it does not hold the trained weights. run.parameters() returns "
+                "them."
+            )
+        try:
+            # Nobody pushes any more, so the center needs no copy.
+            self.program.write(self._store.center)
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Hold the model; what is changed in it inside becomes the center.
+
+        For when nobody pushes any more: a callback may put the best parameters back.
+        """
+        with self._lock:
+            before = self.program.read()
+            yield
+            after = self.program.read()
+            if not np.array_equal(before, after):
+                self._store.load(after)
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a companion has of its run.
+
+    Parameters
+    ----------
+    run : Run
+    model : HeldModel
+    store : Store
+    publish : callable
+        Takes an event.
+    fail : callable
+        Ends the run with an error.
+    epochs : range
+        Those that are to be trained.
+    samples : int
+        How many were trained before a resume.
+    """
+
+    run: Run
+    model: HeldModel
+    store: Store
+    publish: Callable[[Event], None]
+    fail: Callable[[TosError], None]
+    epochs: range
+    samples: int
+
+
+class Companion(ABC):
+    """A sink with a thread, for which the run waits at its end."""
+
+    @abstractmethod
+    def __call__(self, event: Event) -> None:
+        """Take one event, and return at once."""
+
+    def begin(self) -> None:  # noqa: B027 - most have nothing to do
+        """Do what has to be done before the first Spark job; the run waits for it."""
+
+    @abstractmethod
+    def finish(self, last: bool) -> None:
+        """End the thread; the run has ended, and the model holds its parameters.
+
+        Parameters
+        ----------
+        last : bool
+            Whether the run was trained to its end.
+
+        Raises
+        ------
+        WaitTimeout
+            It is still busy.
+        """
+
+    @property
+    def delivers(self) -> bool:
+        """Whether it is the caller: the run cannot wait for its own end there."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has gone wrong, for `Run.status`."""
+        return ()
+
+
+Maker = Callable[[Handle], Companion]
+"""Makes a run's companion, when the run is about to begin."""

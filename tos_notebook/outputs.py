@@ -1,0 +1,117 @@
+"""What a run shows of its parameters, and how they are taken away."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from .board import Board
+from .companions import Companion, HeldModel
+from .distributions import Distributions
+from .errors import ConfigError, UnsupportedProgram
+from .out import save
+from .telemetry.history import History
+from .training import Training
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from .program.base import Program
+
+
+class Outputs:
+    """Figures, parameters and files of a run; its parameters are those of `Run`."""
+
+    run_id: str
+    _sc: Any
+    _program: Program
+    _training: Training
+    _history: History
+    _model: HeldModel
+    _companions: list[Companion]
+
+    @property
+    def tensorboard(self) -> str | None:
+        """Where its event files are; None if it writes none."""
+        return next((c.folder for c in self._companions if isinstance(c, Board)), None)
+
+    def figure(self) -> go.Figure:
+        """Return loss and staleness over samples as a plotly figure."""
+        from .telemetry.figure import figure
+
+        return figure(self._history)
+
+    def weights_figure(self, *names: str) -> go.Figure:
+        """Return how the distribution of each parameter's values changes, as a plotly figure.
+
+        Parameters
+        ----------
+        *names : str
+            Parameters, as `parameters` names them; those with the widest range by default.
+
+        Raises
+        ------
+        ConfigError
+            The run does not record histograms, or there is no parameter of a name.
+        """
+        from .telemetry.weights import weights_figure
+
+        found = [c.measured for c in self._companions if isinstance(c, Distributions)]
+        if not found or not found[0]:
+            raise ConfigError(
+                "This run has no histograms of its weights. Start it with histograms=True, or "
+                "with tensorboard=URI."
+            )
+        return weights_figure(found[0], names)
+
+    def parameters(self) -> dict[str, npt.NDArray[Any]]:
+        """Return a copy of the center parameters, by name."""
+        buffer, _ = self._training.store.read()
+        return self._program.layout.tensors(buffer)
+
+    @property
+    def model(self) -> Any:
+        """The user's Keras model, with the present parameters in it.
+
+        Raises
+        ------
+        UnsupportedProgram
+            There is none: a graph's values are in its session.
+        """
+        with self._model.present() as program:
+            if program.model is None:
+                raise UnsupportedProgram(
+                    f"Run {self.run_id} trains no Keras model that is at hand, but "
+                    f"{program.summary}. run.parameters() returns the values by name; a graph's "
+                    "are in its session, and tos.resume(uri, program=model) takes a model."
+                )
+            return program.model
+
+    def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
+        """Write the present parameters, or the model with them, to a file or folder.
+
+        Parameters
+        ----------
+        target : str or path-like
+            A local path, or any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``). What is there
+            is replaced.
+        format : {"keras", "savedmodel", "checkpoint", "numpy"}, optional
+            ``.keras`` file, SavedModel folder, folder with a TensorFlow checkpoint called
+            ``checkpoint``, or ``.npz`` file with an array for each parameter. By default what the
+            name's ending says, ``.keras`` or ``.npz``.
+
+        Returns
+        -------
+        str
+            The URI, or the absolute path.
+
+        Raises
+        ------
+        ConfigError
+            The program cannot be written in that format, or it is not clear which one is meant.
+        CheckpointError
+            The file system refused.
+        """
+        return save(self._sc, self._model, self.parameters(), target, format)

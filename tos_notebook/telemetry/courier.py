@@ -1,0 +1,93 @@
+"""A thread that does one thing after another, so that whoever asks for them need not wait."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from ..errors import WaitTimeout
+
+logger = logging.getLogger(__name__)
+
+Call = Callable[[], object]
+
+
+class Courier:
+    """A thread that makes calls, one after the other; what one raises is logged.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    bound : int
+        How many calls may wait before it is full.
+    """
+
+    def __init__(self, name: str, bound: int) -> None:
+        self._name = name
+        self._bound = bound
+        self._calls: deque[Call] = deque()
+        self._busy = self._ending = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_caller(self) -> bool:
+        """Whether it is this thread that asks."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def full(self) -> bool:
+        """Whether so many wait that whoever can do without should."""
+        return len(self._calls) >= self._bound
+
+    def put(self, call: Call) -> None:
+        """Have a call made after those that wait."""
+        with self._changed:
+            self._calls.append(call)
+            self._changed.notify_all()
+
+    def clear(self) -> None:
+        """Forget the calls that wait."""
+        with self._changed:
+            self._calls.clear()
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until no call is left; return whether that came within `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._calls or self._busy), timeout)
+
+    def end(self, timeout: float) -> None:
+        """End the thread after the calls that wait.
+
+        Raises
+        ------
+        WaitTimeout
+            It still makes them after `timeout` seconds.
+        """
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise WaitTimeout(f"{self._name} is still busy {timeout:g} s after the run's end.")
+
+    def _run(self) -> None:
+        while (call := self._next()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("%s: a call failed, the next ones are made.", self._name)
+
+    def _next(self) -> Call | None:
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._calls or self._ending)
+            if not self._calls:
+                return None
+            self._busy = True
+            return self._calls.popleft()
