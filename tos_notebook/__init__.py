@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import chaos, combiners, errors, events, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
+    from .data.frames import columns
     from .eventfiles import read_events
     from .program.capture import capture
     from .run import Run
@@ -27,6 +28,7 @@ _HOMES = {
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
+    "columns": ".data.frames",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
@@ -55,6 +57,7 @@ __all__ = [
     "capture",
     "chaos",
     "codecs",
+    "columns",
     "combiners",
     "compare",
     "connect",

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from .companions import Companion, Handle, Maker
-from .data.blocks import Columns, check_columns, concatenate
+from .data.blocks import Columns, concatenate
+from .data.feeds import check_columns
 from .data.source import as_source
 from .errors import SessionClosed, WaitTimeout
 from .events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
@@ -28,7 +29,7 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     Parameters
     ----------
     sc : SparkContext
-    data : RDD of tuple, or tuple of ndarray
+    data : RDD of tuple, tuple of ndarray, or columns of a DataFrame
         As for training.
     program : Program
 
@@ -37,7 +38,7 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     DataError, ShapeMismatch
         It does not fit the program.
     """
-    source = as_source(sc, data, 1)
+    source = as_source(sc, data, 1, program.feeds)
     check_columns(source.columns, program.feeds)
 
     def rows() -> Columns:

@@ -66,9 +66,10 @@ class KerasProgram(Program):
         self._features = len(keras.tree.flatten(self._inputs))
         count = len(keras.tree.flatten(self._outputs)) if labels is None else labels
         names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+        classes = _classes(model) if count == 1 else None
         self.feeds = (
             *keras.tree.flatten(self._inputs),
-            *(FeedSpec(name, None, None) for name in names),
+            *(FeedSpec(name, None, None, classes) for name in names),
         )
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
@@ -250,6 +251,20 @@ def _pack(struct: Any, tensors: Sequence[Any]) -> Any:
     if len(keras.tree.flatten(struct)) != len(tensors):
         return list(tensors)
     return keras.tree.pack_sequence_as(struct, list(tensors))
+
+
+def _classes(model: Any) -> int | None:
+    """Return how many classes a model's only output tells apart, where its labels are numbers."""
+    losses = keras.tree.flatten(model.loss)
+    loss = keras.losses.get(losses[0]) if len(losses) == 1 else None
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        config = loss.get_config()
+        # A class to ignore may lie out of range on purpose.
+        known = config.get("ignore_class") is None and config.get("axis", -1) == -1
+    else:
+        known = loss is keras.losses.sparse_categorical_crossentropy
+    shape = getattr(_functional(model), "output_shape", None)
+    return shape[-1] if known and isinstance(shape, tuple) else None
 
 
 def _running(model: Any, function: Any) -> frozenset[str]:

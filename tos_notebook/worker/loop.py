@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..data.blocks import Columns, concatenate, epoch_order
+from ..data.feeds import check_classes
 from ..errors import (
     ConfigError,
     ConnectError,
@@ -344,9 +345,12 @@ class Worker:
             self._runner.set_learning_rate(float(settings["learning_rate"]))
 
     def _load(self, blocks: Iterable[Columns]) -> Columns:
-        if not self._plan.columns:
-            return concatenate(list(blocks))
-        return tuple(fetch(self._connection, index) for index in range(self._plan.columns))
+        if self._plan.columns:
+            columns = tuple(fetch(self._connection, i) for i in range(self._plan.columns))
+        else:
+            columns = concatenate(list(blocks))
+        check_classes(columns, self._runner.spec.feeds, self._join.partition)
+        return columns
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
         answer, _ = self._connection.request(message)
