@@ -15,6 +15,7 @@ from .feeds import Feed
 from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
 from .skips import Skipped
+from .stream import StreamSource
 
 
 @runtime_checkable
@@ -89,10 +90,11 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     ----------
     sc : SparkContext
         The context of the training.
-    data : RDD, sequence of array_like, Described, or DataSource
-        An RDD of tuples keeps its partitions; a source is returned as it is.
+    data : RDD, sequence of array_like, Described, callable, or DataSource
+        An RDD of tuples keeps its partitions; a source is returned as it is; a callable makes each
+        partition's `tf.data.Dataset`.
     partitions : int
-        Number of partitions for arrays.
+        Number of partitions for arrays and callables.
     feeds : sequence of Feed
         The program's.
 
@@ -109,6 +111,8 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         return data
     if isinstance(data, Described):
         return data.source(sc, feeds)
+    if callable(data):
+        return StreamSource(data, partitions)
     if is_frame(data):
         refuse_remote(data)
         raise DataError(
@@ -124,7 +128,7 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     raise DataError(
         "Expected training data as columns of a DataFrame, tos.columns(df, ...), an RDD of "
         "(feature, label) tuples, a tuple of numpy arrays with one array for each feed, such as "
-        f"(x, y), or a DataSource; got {_text(data)}."
+        f"(x, y), or a function that returns a tf.data.Dataset; got {_text(data)}."
     )
 
 
