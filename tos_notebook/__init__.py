@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns
+    from .data.records import tfrecords
     from .eventfiles import read_events
     from .program.capture import capture
     from .run import Run
@@ -36,6 +37,7 @@ _HOMES = {
     "resume": ".saved",
     "runs": ".saved",
     "view": ".widgets",
+    "tfrecords": ".data.records",
     "unload_ipython_extension": ".magics",
 }
 
@@ -68,6 +70,7 @@ __all__ = [
     "resume",
     "runs",
     "testing",
+    "tfrecords",
     "theory",
     "view",
 ]
