@@ -277,10 +277,10 @@ def test_columns_of_a_frame_are_named_by_options(
     from pyspark.sql import SparkSession
 
     cells.space["df"] = df = SparkSession.builder.getOrCreate().range(9).selectExpr("id", "id as y")
-    cells("%tos_train --model program --data df --features id --label y --validation df")
+    cells("%tos_train --model program --data df --features id --label y --validation df --weight y")
     given = engine.sessions[0].data, engine.sessions[0].started["validation"]
     for data in given:
-        assert (data.frame, data.names, data.on_bad) == (df, ("id", "y"), "raise")
+        assert (data.frame, data.names, data.on_bad) == (df, ("id", "y", "y"), "raise")
     assert "Did you mean 'id'" in cells.fails(
         "%tos_train --model program --data df --features idd --label y"
     )

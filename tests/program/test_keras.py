@@ -49,10 +49,10 @@ def mlp(optimizer: Any = "sgd") -> Any:
     return classifier(layers.Dense(4, activation="tanh"), optimizer=optimizer)
 
 
-def fit(model: Any, x: Any, y: Any) -> dict[str, float]:
+def fit(model: Any, x: Any, y: Any, **weights: Any) -> dict[str, float]:
     """Train as Keras does, step by step: tracing takes longer than these few rows."""
     model.run_eagerly = True
-    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0)
+    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0, **weights)
     model.run_eagerly = False
     return {name: values[0] for name, values in history.history.items()}
 

@@ -121,6 +121,7 @@ def columns(
     features: str | Sequence[str],
     label: str | Sequence[str] = (),
     *,
+    weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     on_bad: str = "raise",
 ) -> FrameColumns:
@@ -139,6 +140,9 @@ def columns(
         (sparse ones become dense), or raw bytes, which are uint8 and need a shape.
     label : str or sequence of str
         Likewise, of the labels; none for a program that takes none.
+    weight : str, optional
+        The column that says how much a row counts in the loss, for a model that was captured with
+        ``tos.capture(model, weights=True)``.
     shapes : mapping of str to sequence of int, optional
         The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
         arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
@@ -162,7 +166,7 @@ def columns(
     >>> session.run(train, epochs=5)                                          # doctest: +SKIP
     """
     refuse_remote(frame)
-    names = (*_names(features), *_names(label))
+    names = (*_names(features), *_names(label), *_names(weight or ()))
     given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
     if not getattr(frame, "schema", None):
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")

@@ -91,9 +91,9 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
         It has no such columns, or is of a session that cannot train.
     """
     if not is_frame(frame):
-        if options.features or options.label:
+        if options.features or options.label or options.weight:
             raise ConfigError(
-                f"--features, --label: only for a DataFrame, but {option} is of type "
+                f"--features, --label, --weight: only for a DataFrame, but {option} is of type "
                 f"{type(frame).__name__}. Leave them out."
             )
         return frame
@@ -105,7 +105,7 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
     from ..data.frames import columns
 
     features, label = (_listed(names) for names in (options.features, options.label or ""))
-    return columns(frame, features, label, on_bad=options.on_bad)
+    return columns(frame, features, label, weight=options.weight, on_bad=options.on_bad)
 
 
 def _listed(names: str) -> list[str]:

@@ -46,9 +46,9 @@ def _add_training(parser: Parser) -> None:
     text = "DataFrame: columns that are fed, one for each input of the model: x1,x2"
     parser.add("--features", **NAMES, help=text)
     parser.add("--label", **NAMES, help="DataFrame: the column of the labels")
-    text = (
-        "DataFrame: what a row with a null, NaN or another shape does: end the run, or be left out"
-    )
+    text = "DataFrame: the column that says how much a row counts; for a Keras model"
+    parser.add("--weight", **NAME, help=text)
+    text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
     parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
