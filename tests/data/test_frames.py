@@ -73,6 +73,19 @@ def test_vectors_dense_and_sparse_are_rows_of_numbers(spark: Any, spark_context:
     assert [(s.column, s.reason) for s in source.skipped] == [("v", "null")]
 
 
+def test_arrays_of_other_lengths_are_filled_up_but_not_cut(spark: Any, spark_context: Any) -> None:
+    frame = spark.createDataFrame([([1, 2, 3, 4],), ([5],), ([],), (None,)], "t array<int>")
+    data = columns(frame.coalesce(1), "t", pad={"t": 3}, on_bad="skip")
+    source = data.source(spark_context, ())
+    assert source.columns[0].shape == (3,)
+    (((tokens,),),) = [rows_of(source, spark_context)]
+    assert tokens.tolist() == [[5, 0, 0], [0, 0, 0]]
+    (skipped,) = source.skipped
+    assert (skipped.rows, skipped.reason) == (2, "4 values in place of 3")
+    with pytest.raises(DataError, match=r"pad: expected a column of arrays.*'id', which is bigint"):
+        columns(spark.range(1), "id", pad={"id": 3})
+
+
 def test_one_column_may_be_features_and_label(people: Any, spark_context: Any) -> None:
     source = columns(people, "pair", "pair").source(spark_context, ())
     for x, y in rows_of(source, spark_context):

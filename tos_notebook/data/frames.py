@@ -15,7 +15,7 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
 from tos_notebook.cluster.remote import refuse_remote
-from tos_notebook.config import one_of
+from tos_notebook.config import at_least_one, one_of
 from tos_notebook.errors import DataError
 
 from .arrow import ArrowColumn, ArrowDecoder, first_lengths
@@ -52,12 +52,15 @@ class FrameColumns(Described):
         In the order of the feeds.
     shapes : mapping of str to tuple of int
         Of one row, where given.
+    pad : mapping of str to int
+        The length to which shorter arrays are filled up.
     on_bad : {"raise", "skip"}
     """
 
     frame: Any
     names: tuple[str, ...]
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    pad: Mapping[str, int] = field(default_factory=dict)
     on_bad: str = "raise"
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
@@ -75,7 +78,9 @@ class FrameColumns(Described):
         spark = self.frame.sparkSession
         if spark.sparkContext is not sc:
             raise DataError("The DataFrame belongs to another Spark context than the session's.")
-        frame = self.frame.select(*(_expression(self.frame, name) for name in self.names))
+        frame = self.frame.select(
+            *(_expression(self.frame, name, self.pad.get(name)) for name in self.names)
+        )
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
         batches = _arrow_batches(frame, sc)
@@ -100,6 +105,8 @@ class FrameColumns(Described):
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
         kind = self.frame.schema[name].dataType
+        # The first row may be longer, and bad.
+        lengths = (self.pad[name],) if name in self.pad else lengths
         shape = self.shapes.get(name, lengths)
         if isinstance(kind, types.BinaryType):
             lengths = (math.prod(shape),)
@@ -123,6 +130,7 @@ def columns(
     *,
     weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    pad: Mapping[str, int] | None = None,
     on_bad: str = "raise",
 ) -> FrameColumns:
     """Describe which columns of a Spark DataFrame to train on.
@@ -146,6 +154,9 @@ def columns(
     shapes : mapping of str to sequence of int, optional
         The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
         arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
+    pad : mapping of str to int, optional
+        The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
+        filled up with zeros behind, longer ones are bad.
     on_bad : {"raise", "skip"}
         What becomes of a row with a null, NaN, infinity, an array of another length than the first
         row's, or a label that is none of the model's classes: the run ends and names it, or the row
@@ -158,7 +169,7 @@ def columns(
     ConnectError
         The DataFrame is of a Spark Connect session.
     ConfigError
-        `on_bad` is neither.
+        `on_bad` is neither, or a length is below 1.
 
     Examples
     --------
@@ -172,11 +183,15 @@ def columns(
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
     if frame.isStreaming:
         raise DataError("Expected a DataFrame with an end, got a streaming one.")
-    for name in (*names, *given):
+    lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
+    for name in (*names, *given, *lengths):
         _check_known(frame, name)
     for name in names:
         _check_type(name, frame.schema[name].dataType, name in given)
-    return FrameColumns(frame, names, given, one_of("on_bad", on_bad, ("raise", "skip")))
+    for name in lengths:
+        _check_flat(name, frame.schema[name].dataType)
+    on_bad = one_of("on_bad", on_bad, ("raise", "skip"))
+    return FrameColumns(frame, names, given, lengths, on_bad)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -210,6 +225,14 @@ def _check_type(name: str, kind: Any, shaped: bool) -> None:
         )
 
 
+def _check_flat(name: str, kind: Any) -> None:
+    if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
+        raise DataError(
+            f"pad: expected a column of arrays of numbers, got {name!r}, which is "
+            f"{kind.simpleString()}."
+        )
+
+
 def _dtype(kind: Any) -> Any:
     """Return the dtype of what a column holds; None if it cannot be fed."""
     if _is_vector(kind):
@@ -226,16 +249,23 @@ def _is_vector(kind: Any) -> bool:
     return type(kind).__name__ == "VectorUDT"
 
 
-def _expression(frame: Any, name: str) -> Any:
-    quoted = name.replace("`", "``")
-    column = frame[f"`{quoted}`"]
-    if not _is_vector(frame.schema[name].dataType):
-        return column
-    from pyspark.ml.functions import vector_to_array
-    from pyspark.sql.functions import when
+def _expression(frame: Any, name: str, pad: int | None) -> Any:
+    from pyspark.sql import functions
 
-    # Without the condition a null ends the query.
-    return when(column.isNotNull(), vector_to_array(column)).alias(name)
+    quoted, kind = name.replace("`", "``"), frame.schema[name].dataType
+    column = frame[f"`{quoted}`"]
+    if _is_vector(kind):
+        from pyspark.ml.functions import vector_to_array
+
+        # Without the condition a null ends the query.
+        column = functions.when(column.isNotNull(), vector_to_array(column)).alias(name)
+    elif pad is not None:
+        zero = functions.lit(0).cast(kind.elementType)
+        filled = functions.concat(
+            column, functions.array_repeat(zero, functions.lit(pad) - functions.size(column))
+        )
+        column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
+    return column
 
 
 def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
