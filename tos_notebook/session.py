@@ -211,9 +211,10 @@ class TrainingSession:
 
         Parameters
         ----------
-        data : RDD of tuple, tuple of ndarray, or columns of a DataFrame
+        data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
             Records (feature, label), or longer for several inputs; or one array for each feed; or
-            what `tos_notebook.columns` returns.
+            what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
+            `tos_notebook.data.stream.DatasetContext` that returns a `tf.data.Dataset` of records.
         epochs : int
             Passes over the data.
         shuffle : bool
@@ -221,14 +222,14 @@ class TrainingSession:
         repartition_every : int, optional
             Epochs between two random repartitions of all rows; never by default.
         partitions : int, optional
-            For arrays, or with a partitioner: number of partitions. By default the partitioner's
-            own; else for arrays as many as Spark runs tasks at once.
+            For arrays and functions, or with a partitioner: number of partitions. By default the
+            partitioner's own; else for the former as many as Spark runs tasks at once.
         partitioner : Partitioner or LabelPartitioner, optional
             Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`;
             as they come by default.
         seed : int
             Order and repartitioning are pure functions of it.
-        validation : as data, optional
+        validation : as data, but no callable, optional
             Evaluated on the driver when an epoch is done, while training goes on.
         callbacks : sequence of keras.callbacks.Callback
             Called on a thread of the driver, where a milestone counts as a batch; the exchange
