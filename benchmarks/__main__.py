@@ -27,6 +27,7 @@ NAMES = (
     "tensorboard",
     "accuracy",
     "epochs",
+    "dataframes",
     "slots",
     "control",
     "memory",

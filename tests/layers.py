@@ -42,7 +42,7 @@ EDGES = (
     Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo"), lazily=("magics",)),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
-        anywhere=("cluster", "data.rdd"),
+        anywhere=("cluster", "data.rdd", "data.frames"),
         lazily=("worker.task", "tensorspark"),
     ),
     Edge(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from . import chaos, combiners, errors, events, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
+    from .data.frames import columns
+    from .data.records import tfrecords
     from .eventfiles import read_events
     from .program.capture import capture
     from .run import Run
@@ -27,6 +29,7 @@ _HOMES = {
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
+    "columns": ".data.frames",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
@@ -34,6 +37,7 @@ _HOMES = {
     "resume": ".saved",
     "runs": ".saved",
     "view": ".widgets",
+    "tfrecords": ".data.records",
     "unload_ipython_extension": ".magics",
 }
 
@@ -55,6 +59,7 @@ __all__ = [
     "capture",
     "chaos",
     "codecs",
+    "columns",
     "combiners",
     "compare",
     "connect",
@@ -65,6 +70,7 @@ __all__ = [
     "resume",
     "runs",
     "testing",
+    "tfrecords",
     "theory",
     "view",
 ]

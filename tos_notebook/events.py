@@ -92,6 +92,30 @@ class UpdateSkipped(Event):
 
 
 @dataclass(slots=True)
+class RowsSkipped(Event):
+    """Rows of one partition were left out because of one column, as the policy ``skip`` says.
+
+    Told when the Spark job that read them has ended.
+    """
+
+    partition: int
+    """Of the data as they came."""
+    column: str
+    rows: int
+    first: int
+    """The first of them, from 0 within the partition."""
+    reason: str
+    """What is wrong with that one."""
+
+    def __str__(self) -> str:
+        count = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return (
+            f"{count} of partition {self.partition} left out for column {self.column!r}: the first "
+            f"is row {self.first}, with {self.reason}."
+        )
+
+
+@dataclass(slots=True)
 class PartitionFinished(Event):
     """A worker used up its partition in one epoch."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from .config import PATIENCE, at_least_one
 from .control import Command, RunState
 from .data.labels import check_partitioner
 from .data.partitioners import AnyPartitioner, RandomPartitioner
+from .data.skips import Skipped
 from .data.source import DataSource
 from .errors import (
     ClusterUnreachable,
@@ -23,7 +24,7 @@ from .errors import (
     TosError,
     TransportError,
 )
-from .events import CommandApplied, CommandLapsed, Event, Repartitioned
+from .events import CommandApplied, CommandLapsed, Event, Repartitioned, RowsSkipped
 from .roster import LaidOut, Leg
 from .snapshots import BEGINNING, Reached
 from .training import Training
@@ -120,6 +121,7 @@ class Legs:
         self._floor = training.latest_epoch
         self._asked = asked
         self._doing: Asked | None = None
+        self._skipped: set[Skipped] = set()
 
     @property
     def first_epoch(self) -> int:
@@ -160,7 +162,10 @@ class Legs:
             last = self._last_epoch(epoch)
             leg = self._training.begin_leg(self.source, epoch, last, self._layout)
             self._doing = None
-            self._run(leg, f"{run_id}: epochs from {epoch + 1} of {epochs}")
+            try:
+                self._run(leg, f"{run_id}: epochs from {epoch + 1} of {epochs}")
+            finally:
+                self._report_skipped()
             epoch = leg.last_epoch + 1
             if self._floor < epoch < epochs and self.onward:
                 self._lay_out(epoch)
@@ -221,6 +226,12 @@ class Legs:
         took = time.perf_counter() - began
         self._publish(Repartitioned(time.time(), epoch, asked[0], took))
         self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
+
+    def _report_skipped(self) -> None:
+        for skipped in self.source.skipped:
+            if skipped not in self._skipped:
+                self._skipped.add(skipped)
+                self._publish(RowsSkipped(time.time(), **asdict(skipped)))
 
     def report_lapsed(self) -> None:
         """Say so if a repartition was asked for, and no epoch followed."""

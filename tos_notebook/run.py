@@ -28,6 +28,7 @@ from .companions import Companion, Handle, HeldModel, Maker
 from .config import at_least_one, positive
 from .control import Command, RunEvent
 from .data.partitioners import AnyPartitioner
+from .data.skips import Skipped
 from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
 from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
@@ -64,6 +65,9 @@ STOP_GRACE = 1.0
 class RunStatus:
     """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
 
+    `rows_skipped` counts what ``on_bad="skip"`` has left out of the data, once for all epochs; a
+    partition's are known when the Spark job that reads it has ended.
+
     `waits_for` says what has not come for longer than the run's patience, and where to look;
     `notes` what has gone wrong beside the training, such as a callback that raised.
     """
@@ -80,6 +84,7 @@ class RunStatus:
     elapsed: float
     waits_for: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rows_skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +259,18 @@ class Run(Outputs):
             totals.elapsed,
             tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
             tuple(note for companion in self._companions for note in companion.notes),
+            sum(skipped.rows for skipped in self.skipped),
         )
 
     @property
     def stalls(self) -> tuple[Stalled, ...]:
         """What it waits for now, for longer than its patience; see `status`."""
         return self._watchdog.stalls
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """What ``on_bad="skip"`` has left out of the data, by partition and column."""
+        return self._legs.source.skipped
 
     @property
     def history(self) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from .cluster.storage import Storage, digest_of
 from .combiners import Combiner, as_combiner
 from .config import at_least_one
 from .control import ACTIVE
+from .data.feeds import Feed
 from .data.source import DataSource, as_source
 from .errors import CheckpointError, ConfigError, InvalidTransition
 from .events import Event
@@ -246,7 +247,7 @@ def resume(
     ----------
     uri : str
         The run's folder: `Run.uri`, or one of ``runs(directory)``.
-    data : RDD of tuple, or tuple of ndarray, optional
+    data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
         What the run was trained on. Arrays are saved with it, and need not be given.
     spark : SparkSession or SparkContext, optional
         `connect`'s by default.
@@ -305,7 +306,7 @@ def resume(
         slots=origin.slots,
     )
     try:
-        source = _data(folder, saved, data, spark.sparkContext)
+        source = _data(folder, saved, data, spark.sparkContext, session.program.feeds)
         every = as_every(origin.every)
         newest = max(folder.numbers())
         keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
@@ -376,9 +377,11 @@ def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
         return SavedProgram(archive, saved.origin.columns, own)
 
 
-def _data(folder: Folder, saved: Checkpoint, data: Any, sc: Any) -> DataSource:
+def _data(
+    folder: Folder, saved: Checkpoint, data: Any, sc: Any, feeds: Sequence[Feed]
+) -> DataSource:
     if data is None:
         return read_data(folder, saved.origin)
-    source = as_source(sc, data, saved.origin.partitions)
+    source = as_source(sc, data, saved.origin.partitions, feeds)
     check_same(source, saved.origin)
     return source

@@ -22,7 +22,7 @@ from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .config import PATIENCE, at_least_one, not_negative, one_of, positive
-from .data.blocks import check_columns
+from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
@@ -211,8 +211,10 @@ class TrainingSession:
 
         Parameters
         ----------
-        data : RDD of tuple, or tuple of ndarray
-            Records (feature, label), or longer for several inputs; or one array for each feed.
+        data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
+            Records (feature, label), or longer for several inputs; or one array for each feed; or
+            what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
+            `tos_notebook.data.stream.DatasetContext` that returns a `tf.data.Dataset` of records.
         epochs : int
             Passes over the data.
         shuffle : bool
@@ -220,14 +222,14 @@ class TrainingSession:
         repartition_every : int, optional
             Epochs between two random repartitions of all rows; never by default.
         partitions : int, optional
-            For arrays, or with a partitioner: number of partitions. By default the partitioner's
-            own; else for arrays as many as Spark runs tasks at once.
+            For arrays and functions, or with a partitioner: number of partitions. By default the
+            partitioner's own; else for the former as many as Spark runs tasks at once.
         partitioner : Partitioner or LabelPartitioner, optional
             Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`;
             as they come by default.
         seed : int
             Order and repartitioning are pure functions of it.
-        validation : RDD of tuple, or tuple of ndarray, optional
+        validation : as data, but no callable, optional
             Evaluated on the driver when an epoch is done, while training goes on.
         callbacks : sequence of keras.callbacks.Callback
             Called on a thread of the driver, where a milestone counts as a batch; the exchange
@@ -368,7 +370,7 @@ class TrainingSession:
         """Return the data as they come, and how they are to be laid out first."""
         wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
         count = slots if wanted is None else at_least_one("partitions", wanted)
-        source = as_source(self._sc, data, count)
+        source = as_source(self._sc, data, count, self.program.feeds)
         if partitioner is None:
             return source, None
         return source, LaidOut(wanted or source.partitions, partitioner, 0)

@@ -10,9 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from .companions import Companion, Handle, Maker
-from .data.blocks import Columns, check_columns, concatenate
+from .data.blocks import Columns, concatenate
+from .data.feeds import check_columns
 from .data.source import as_source
-from .errors import SessionClosed, WaitTimeout
+from .data.stream import StreamSource
+from .errors import DataError, SessionClosed, WaitTimeout
 from .events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
 from .program.base import Program
 
@@ -28,7 +30,7 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     Parameters
     ----------
     sc : SparkContext
-    data : RDD of tuple, or tuple of ndarray
+    data : RDD of tuple, tuple of ndarray, or columns of a DataFrame
         As for training.
     program : Program
 
@@ -37,7 +39,12 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     DataError, ShapeMismatch
         It does not fit the program.
     """
-    source = as_source(sc, data, 1)
+    source = as_source(sc, data, 1, program.feeds)
+    if isinstance(source, StreamSource):
+        raise DataError(
+            "Validation: expected rows, got a function that returns datasets, which is for "
+            "training only. Give arrays, an RDD or columns of a DataFrame."
+        )
     check_columns(source.columns, program.feeds)
 
     def rows() -> Columns:

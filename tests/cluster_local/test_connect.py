@@ -49,6 +49,18 @@ def test_a_spark_connect_session_is_refused() -> None:
         connect(remote)
 
 
+@pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_no_other_spark_is_started_beside_a_spark_connect_session(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It would train on this machine alone, unasked."""
+    monkeypatch.setattr(module, "active_context", lambda: None)
+    monkeypatch.setenv(name, "sc://host")
+    for master in (None, "local[2]"):
+        with pytest.raises(ConnectError, match=rf"{name} is set.*spark://.*without {name}"):
+            connect(master)
+
+
 def test_something_else_is_refused() -> None:
     with pytest.raises(ConnectError, match=r"Expected a master.*got int"):
         connect(7)  # type: ignore[arg-type]

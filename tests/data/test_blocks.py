@@ -3,7 +3,6 @@ from __future__ import annotations
 import pickle
 import re
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from tos_notebook.data.blocks import (
     ColumnSpec,
     check_blocks,
-    check_columns,
     concatenate,
     describe,
     epoch_order,
@@ -31,13 +29,6 @@ class Vector:
 
     def toArray(self) -> Any:
         return np.array(self.values)
-
-
-@dataclass(frozen=True)
-class Input:
-    name: str
-    dtype: str | None
-    shape: tuple[int | None, ...] | None
 
 
 def blocks_of(*records: Any, rows: int = 1000) -> list[Any]:
@@ -180,48 +171,6 @@ def test_seed_epoch_and_partition_each_change_the_order() -> None:
 
 
 FOUND = (ColumnSpec("uint8", (4, 3)), ColumnSpec("int64", ()))
-
-
-@pytest.mark.parametrize(
-    "feeds",
-    [
-        (Input("x", "uint8", (4, 3)), Input("y", "int64", ())),
-        (Input("x", "float32", (None, 3)), Input("y", "float16", ())),
-        (Input("x", None, None), Input("y", "int32", None)),
-    ],
-)
-def test_records_that_fit_the_feeds_pass(feeds: tuple[Input, ...]) -> None:
-    check_columns(FOUND, feeds)
-
-
-@pytest.mark.parametrize(
-    ("feeds", "message"),
-    [
-        ((Input("x", "uint8", None),), "Expected records of 1 fields, one for each feed (x); got"),
-        (
-            (Input("x", "uint8", (12,)), Input("y", "int64", ())),
-            "Feed 'x': expected rows of uint8 with shape (12,), got uint8 of shape (4, 3) in field",
-        ),
-        (
-            (Input("x", "uint8", (None, 4)), Input("y", "int64", ())),
-            "Feed 'x': expected rows of uint8 with shape (?, 4), got uint8 of shape (4, 3)",
-        ),
-        (
-            (Input("x", "uint8", None), Input("y", "bool", ())),
-            "Feed 'y': expected rows of bool with shape (), got int64 of shape () in field 1 of",
-        ),
-    ],
-)
-def test_records_that_do_not_fit_are_named_with_their_feed(
-    feeds: tuple[Input, ...], message: str
-) -> None:
-    with pytest.raises(ShapeMismatch, match=re.escape(message)):
-        check_columns(FOUND, feeds)
-
-
-def test_floats_do_not_become_integers_unasked() -> None:
-    with pytest.raises(ShapeMismatch, match="Cast the field"):
-        check_columns([ColumnSpec("float32", ())], [Input("x", "int32", ())])
 
 
 def test_specs_travel_to_executors() -> None:

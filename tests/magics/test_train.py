@@ -269,3 +269,28 @@ def test_an_error_in_warming_up_is_shown_once(cells: Cells, engine: Engine) -> N
         cells(LINE)
     finally:
         connection.warm_up = None
+
+
+def test_columns_of_a_frame_are_named_by_options(
+    cells: Cells, engine: Engine, spark_context: Any
+) -> None:
+    from pyspark.sql import SparkSession
+
+    cells.space["df"] = df = SparkSession.builder.getOrCreate().range(9).selectExpr("id", "id as y")
+    cells("%tos_train --model program --data df --features id --label y --validation df --weight y")
+    given = engine.sessions[0].data, engine.sessions[0].started["validation"]
+    for data in given:
+        assert (data.frame, data.names, data.on_bad) == (df, ("id", "y", "y"), "raise")
+    assert "Did you mean 'id'" in cells.fails(
+        "%tos_train --model program --data df --features idd --label y"
+    )
+
+
+def test_a_frame_and_the_names_of_its_columns_go_together(cells: Cells, engine: Engine) -> None:
+    kind = type("DataFrame", (), {"__module__": "pyspark.sql.classic", "columns": ["a", "b"]})
+    cells.space["df"] = kind()
+    output = cells.fails("%tos_train --model program --data df")
+    assert "--data is a DataFrame" in output
+    assert "It has a, b." in output
+    assert "only for a DataFrame" in cells.fails(f"{LINE} --features a")
+    assert not engine.sessions

@@ -49,10 +49,10 @@ def mlp(optimizer: Any = "sgd") -> Any:
     return classifier(layers.Dense(4, activation="tanh"), optimizer=optimizer)
 
 
-def fit(model: Any, x: Any, y: Any) -> dict[str, float]:
+def fit(model: Any, x: Any, y: Any, **weights: Any) -> dict[str, float]:
     """Train as Keras does, step by step: tracing takes longer than these few rows."""
     model.run_eagerly = True
-    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0)
+    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0, **weights)
     model.run_eagerly = False
     return {name: values[0] for name, values in history.history.items()}
 
@@ -371,3 +371,22 @@ def test_exporting_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         Lone(capture(classifier(layers.Dense(2))), rows(5), classes(2)).train(BATCH)
     assert not [r for r in caplog.records if r.name in ("tensorflow", "absl")]
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes"),
+    [
+        ("sparse_categorical_crossentropy", 5),
+        (keras.losses.SparseCategoricalCrossentropy(from_logits=True), 5),
+        ([keras.losses.sparse_categorical_crossentropy], 5),
+        (keras.losses.SparseCategoricalCrossentropy(ignore_class=-1), None),
+        ("categorical_crossentropy", None),
+        ("mse", None),
+    ],
+)
+def test_the_classes_of_labels_are_known_where_the_loss_takes_their_numbers(
+    loss: Any, classes: int | None
+) -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(5)])
+    model.compile("sgd", loss)
+    assert [feed.classes for feed in KerasProgram(model).feeds] == [None, classes]

@@ -18,6 +18,7 @@ from ..events import (
     MilestoneCommitted,
     PartitionFinished,
     Repartitioned,
+    RowsSkipped,
     RunResumed,
     RunStarted,
     UpdateSkipped,
@@ -33,8 +34,9 @@ from .format import Sealed
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        CommandApplied, EpochFinished, PartitionFinished, Repartitioned, RunResumed, RunStarted,
-        UpdateSkipped, Validated, ValidationFailed, WorkerFailed, WorkerJoined, WorkerLost,
+        CommandApplied, EpochFinished, PartitionFinished, Repartitioned, RowsSkipped,
+        RunResumed, RunStarted, UpdateSkipped, Validated, ValidationFailed, WorkerFailed,
+        WorkerJoined, WorkerLost,
     )
 }  # fmt: skip
 """Kept besides milestones, in full: there are few of them."""

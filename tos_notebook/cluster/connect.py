@@ -21,6 +21,7 @@ from .environment import ship_package, warm_up
 from .executors import active_context
 from .failures import java_errors, reason
 from .java import check_java
+from .remote import refuse_remote, refuse_remote_process
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -128,7 +129,9 @@ def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     """Return the context that runs already, checked; None to start one."""
     named = master is None or isinstance(master, str)
     sc = active_context() if named else _context_of(master)
-    if sc is not None:
+    if sc is None:
+        refuse_remote_process()
+    else:
         _check_running(sc)
         _check_master(sc, master if named else None)
         _check_settings(sc, settings)
@@ -137,11 +140,7 @@ def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
 
 def _context_of(given: Any) -> SparkContext:
     module = type(given).__module__
-    if module.startswith("pyspark.sql.connect"):
-        raise ConnectError(
-            "A Spark Connect session has no RDDs and cannot train. Connect to the cluster "
-            "itself: spark://, yarn, k8s:// or local[*]."
-        )
+    refuse_remote(given)
     if not module.startswith("pyspark"):
         raise ConnectError(
             "Expected a master such as local[2] or spark://host:7077, a SparkContext or a "

@@ -14,6 +14,7 @@ from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 from .blocks import NUMERIC, Columns, describe
 from .labels import Deal, check_partitioner, count_labels, labels_of
 from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
+from .skips import Skipped
 
 
 class ArraySource:
@@ -90,6 +91,11 @@ class ArraySource:
             start, end = self._bounds[partition : partition + 2]
             return tuple(array[start:end] for array in self._arrays)
         return tuple(array[self._indices[partition]] for array in self._arrays)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Nothing: every row is served."""
+        return ()
 
     def close(self) -> None:
         """Do nothing: this layout persisted nothing."""

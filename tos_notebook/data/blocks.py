@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -22,34 +22,16 @@ NUMERIC = "biufc"
 """Kinds of numpy dtypes that can be fed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """Dtype of a column, and its shape without the row dimension."""
+    """Dtype of a column, its shape without the row dimension, and its name where it has one."""
 
     dtype: str
     shape: tuple[int, ...]
+    name: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape {self.shape}"
-
-
-class Feed(Protocol):
-    """What `check_columns` needs to know of a program's input.
-
-    `shape` leaves out the row dimension; None in it fits any length, None for it any shape.
-    """
-
-    @property
-    def name(self) -> str:
-        """Name of the feed, for messages."""
-
-    @property
-    def dtype(self) -> str | None:
-        """Name of its numpy dtype; None to take the data's own."""
-
-    @property
-    def shape(self) -> tuple[int | None, ...] | None:
-        """Shape of one row."""
 
 
 def describe(columns: Columns) -> tuple[ColumnSpec, ...]:
@@ -268,43 +250,3 @@ def epoch_order(
         return np.arange(rows, dtype=np.int64)
     bits = np.random.PCG64(np.random.SeedSequence((seed, epoch, partition)))
     return np.random.Generator(bits).permutation(rows)
-
-
-def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
-    """Check that records fit the feeds of a program.
-
-    Raises
-    ------
-    ShapeMismatch
-        The record has more or fewer fields than there are feeds, or a field's shape or dtype
-        does not fit its feed. Floats are not turned into integers.
-    """
-    if len(found) != len(expected):
-        raise ShapeMismatch(
-            f"Expected records of {len(expected)} fields, one for each feed "
-            f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
-        )
-    for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
-        fits = _shape_fits(column.shape, feed.shape)
-        if not fits or not _dtype_fits(column.dtype, feed.dtype):
-            raise ShapeMismatch(
-                f"Feed {feed.name!r}: expected rows of {feed.dtype or 'any dtype'} with shape "
-                f"{_shape_text(feed.shape)}, got {column} in field {field} of the records. "
-                f"{'Cast' if fits else 'Reshape'} the field, or feed another one."
-            )
-
-
-def _dtype_fits(found: str, expected: str | None) -> bool:
-    return expected is None or is_castable(found, expected, "same_kind")
-
-
-def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None) -> bool:
-    if expected is None:
-        return True
-    return len(found) == len(expected) and all(
-        want in (None, have) for have, want in zip(found, expected, strict=True)
-    )
-
-
-def _shape_text(shape: tuple[int | None, ...] | None) -> str:
-    return "any" if shape is None else str(shape).replace("None", "?")

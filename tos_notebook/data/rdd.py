@@ -25,6 +25,7 @@ from .blocks import (
 )
 from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
 from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
+from .skips import Skipped, Skips
 
 Decoder = Callable[..., Iterator[Columns]]
 """`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
@@ -60,7 +61,7 @@ class RddSource:
     """
 
     def __init__(self, rdd: RDD[Any]) -> None:
-        self._start(_Base(rdd, stack_records))
+        self._start(_base_of(rdd, stack_records))
 
     @classmethod
     def from_blocks(cls, rdd: RDD[Columns]) -> RddSource:
@@ -73,8 +74,27 @@ class RddSource:
         ShapeMismatch
             Its first block is no tuple of numeric arrays of one length.
         """
+        return cls._over(_base_of(rdd, check_blocks))
+
+    @classmethod
+    def from_decoded(
+        cls, blocks: RDD[Columns], columns: tuple[ColumnSpec, ...], skips: Skips
+    ) -> RddSource:
+        """Return a source over an RDD of blocks that are known to be of these columns.
+
+        Parameters
+        ----------
+        blocks : RDD of tuple of ndarray
+        columns : tuple of ColumnSpec
+        skips : Skips
+            Where whoever makes the blocks counts the rows that it leaves out.
+        """
+        return cls._over(_Base(blocks, columns, skips))
+
+    @classmethod
+    def _over(cls, base: _Base) -> RddSource:
         source = cls.__new__(cls)
-        source._start(_Base(rdd, check_blocks))
+        source._start(base)
         return source
 
     def _start(
@@ -105,6 +125,11 @@ class RddSource:
         """Return the RDD of this layout's blocks."""
         return self._layout()
 
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """See `DataSource.skipped`."""
+        return self._base.skips.found
+
     def rows(self, partition: int) -> None:
         """Return None: an RDD's rows reach the workers through Spark."""
 
@@ -121,12 +146,10 @@ class RddSource:
 class _Base:
     """The records as blocks, in the user's own partitions; shared by all layouts."""
 
-    def __init__(self, rdd: RDD[Any], decode: Decoder) -> None:
-        first = rdd.take(1) if rdd.getNumPartitions() else []
-        if not first:
-            raise DataError("The RDD is empty: expected at least one record to train on.")
-        self.columns = describe(next(decode(first)))
-        self.blocks: RDD[Columns] = rdd.mapPartitionsWithIndex(_decoder(decode, self.columns))
+    def __init__(self, blocks: RDD[Columns], columns: tuple[ColumnSpec, ...], skips: Skips) -> None:
+        self.columns = columns
+        self.blocks = blocks
+        self.skips = skips
         self.users = 0
         self._persisted = False
         self._counts: list[Counts] | None = None
@@ -159,6 +182,14 @@ class _Base:
         if not self.users and self._persisted:
             self.blocks.unpersist()
             self._persisted = False
+
+
+def _base_of(rdd: RDD[Any], decode: Decoder) -> _Base:
+    first = rdd.take(1) if rdd.getNumPartitions() else []
+    if not first:
+        raise DataError("The RDD is empty: expected at least one record to train on.")
+    columns = describe(next(decode(first)))
+    return _Base(rdd.mapPartitionsWithIndex(_decoder(decode, columns)), columns, Skips())
 
 
 def _decoder(decode: Decoder, columns: tuple[ColumnSpec, ...]) -> Callable[..., Any]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from tos_notebook.cluster.remote import refuse_remote
 from tos_notebook.errors import DataError
 
 from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
+from .described import Described, is_frame
+from .feeds import Feed
 from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
+from .skips import Skipped
+from .stream import StreamSource
 
 
 @runtime_checkable
@@ -69,31 +75,50 @@ class DataSource(Protocol):
     def rows(self, partition: int) -> Columns | None:
         """Return a partition's rows if the driver holds them, else None."""
 
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """What was left out so far because it cannot be trained on."""
+
     def close(self) -> None:
         """Release what this layout persisted; harmless when repeated."""
 
 
-def as_source(sc: Any, data: Any, partitions: int) -> DataSource:
+def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -> DataSource:
     """Return what the user gave as training data as a source.
 
     Parameters
     ----------
     sc : SparkContext
         The context of the training.
-    data : RDD, sequence of array_like, or DataSource
-        An RDD of tuples keeps its partitions; a source is returned as it is.
+    data : RDD, sequence of array_like, Described, callable, or DataSource
+        An RDD of tuples keeps its partitions; a source is returned as it is; a callable makes each
+        partition's `tf.data.Dataset`.
     partitions : int
-        Number of partitions for arrays.
+        Number of partitions for arrays and callables.
+    feeds : sequence of Feed
+        The program's.
 
     Raises
     ------
     DataError
         Data of another kind, an RDD of another Spark context, or no rows.
+    ConnectError
+        Data of a Spark Connect session.
     ShapeMismatch
         Arrays of different lengths; records that are no tuples of numbers.
     """
     if isinstance(data, DataSource):
         return data
+    if isinstance(data, Described):
+        return data.source(sc, feeds)
+    if callable(data):
+        return StreamSource(data, partitions)
+    if is_frame(data):
+        refuse_remote(data)
+        raise DataError(
+            f"Say which columns of the DataFrame to train on: tos.columns(df, features=[...], "
+            f"label=...). It has {', '.join(data.columns)}."
+        )
     if is_rdd(data):
         if data.context is not sc:
             raise DataError("The RDD belongs to another Spark context than the session's.")
@@ -101,8 +126,9 @@ def as_source(sc: Any, data: Any, partitions: int) -> DataSource:
     if isinstance(data, (tuple, list)) and data and all(map(_is_array, data)):
         return ArraySource(data, partitions)
     raise DataError(
-        "Expected training data as an RDD of (feature, label) tuples, a tuple of numpy arrays "
-        f"with one array for each feed, such as (x, y), or a DataSource; got {_text(data)}."
+        "Expected training data as columns of a DataFrame, tos.columns(df, ...), an RDD of "
+        "(feature, label) tuples, a tuple of numpy arrays with one array for each feed, such as "
+        f"(x, y), or a function that returns a tf.data.Dataset; got {_text(data)}."
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from ..chaos.words import WORDS
+from ..data.described import Described, is_frame
 from ..sync import EXAMPLES
 from . import find
 from .options import Parser
@@ -99,12 +100,12 @@ def _variables(namespace: Mapping[str, Any], test: find.Test) -> list[str]:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value may be training data: an RDD, arrays, or an array."""
+    """Whether a value may be training data: an RDD, a DataFrame, arrays, or an array."""
     if isinstance(value, tuple | list):
         return bool(value) and all(hasattr(part, "__array__") for part in value)
-    return hasattr(value, "mapPartitions") or (
-        hasattr(value, "__array__") and not is_tensorflow(value)
-    )
+    if hasattr(value, "mapPartitions") or isinstance(value, Described) or is_frame(value):
+        return True
+    return hasattr(value, "__array__") and not is_tensorflow(value)
 
 
 def is_tensorflow(value: Any) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..data.described import is_frame
 from ..errors import CaptureError, ConfigError
 from .cell import Ran
 from .text import did_you_mean
@@ -76,6 +78,38 @@ def data(names: Names, option: str, text: str) -> Any:
     """Return training or validation data: a variable, or a tuple of arrays for ``x,y``."""
     values = [names.get(option, name.strip()) for name in text.split(",")]
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def columns(frame: Any, option: str, options: Namespace) -> Any:
+    """Return the columns of a DataFrame that the options name; other data as they are.
+
+    Raises
+    ------
+    ConfigError
+        A DataFrame without names of columns, or names without a DataFrame.
+    DataError, ConnectError
+        It has no such columns, or is of a session that cannot train.
+    """
+    if not is_frame(frame):
+        if options.features or options.label or options.weight:
+            raise ConfigError(
+                f"--features, --label, --weight: only for a DataFrame, but {option} is of type "
+                f"{type(frame).__name__}. Leave them out."
+            )
+        return frame
+    if not options.features:
+        raise ConfigError(
+            f"{option} is a DataFrame: expected the names of its columns, such as --features "
+            f"x1,x2 --label y. It has {', '.join(frame.columns)}."
+        )
+    from ..data.frames import columns
+
+    features, label = (_listed(names) for names in (options.features, options.label or ""))
+    return columns(frame, features, label, weight=options.weight, on_bad=options.on_bad)
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def combiner(namespace: Mapping[str, Any], name: str) -> Any:

@@ -39,10 +39,17 @@ def _train() -> Parser:
 
 def _add_training(parser: Parser) -> None:
     text = (
-        "training data: an RDD of (feature, label), a tuple of arrays, or arrays by name, one for "
-        "each feed: x,y"
+        "training data: an RDD of (feature, label), a tuple of arrays, arrays by name, one for "
+        "each feed: x,y, or a DataFrame, of which --features and --label name the columns"
     )
     parser.add("--data", kind="data", **NAME, help=text)
+    text = "DataFrame: columns that are fed, one for each input of the model: x1,x2"
+    parser.add("--features", **NAMES, help=text)
+    parser.add("--label", **NAMES, help="DataFrame: the column of the labels")
+    text = "DataFrame: the column that says how much a row counts; for a Keras model"
+    parser.add("--weight", **NAME, help=text)
+    text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
+    parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
     text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"

@@ -88,11 +88,11 @@ def captured(names: Names, options: Namespace) -> Captured:
     given = [n for n in GRAPH_OPTIONS if getattr(options, n) is not None]
     in_graph = names.ran is not None and names.ran.graph
     if options.model is not None:
-        return _capture_model(_model(names, options.model), given)
+        return _capture_model(_model(names, options.model), given, options.weight)
     if not in_graph and options.fetch is None:
         model = find.keras_model(names)
         if model is not None:
-            return _capture_model(model, given)
+            return _capture_model(model, given, options.weight)
         if not names.found(find.is_session):
             raise CaptureError(
                 "Found nothing to train: expected a compiled Keras model, or a TF1-style graph "
@@ -113,15 +113,15 @@ def _model(names: Names, name: str) -> Any:
     return value
 
 
-def _capture_model(model: Any, given: list[str]) -> Captured:
+def _capture_model(model: Any, given: list[str], weight: str | None) -> Captured:
     from ..program.capture import capture
 
     if given:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise CaptureError(f"{flags}: only for a TF1-style graph, got a model. Leave it out.")
-    program = capture(model)
     if not find.is_keras(model):
-        return Captured(program)
+        return Captured(capture(model))
+    program = capture(model, weights=weight is not None)
     optimizer = type(model.optimizer).__name__
     if program.has_learning_rate:
         optimizer += f", learning rate {float(model.optimizer.learning_rate):.4g}"

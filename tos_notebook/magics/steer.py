@@ -141,6 +141,8 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     )
     if settings["chaos"]:
         say(f"  CHAOS is on: {describe(settings['chaos'])}. %tos_chaos off ends it.")
+    if now.rows_skipped:
+        say(f"  {counted(now.rows_skipped, 'row')} of the data left out; run.skipped has which")
     for line in (*now.waits_for, *now.notes):
         say(f"  {line}")
     error = failure(run)

@@ -79,7 +79,8 @@ class Trainer:
         if not options.data:
             raise UsageError(
                 "%%tos_train: expected the training data, such as --data train where train is an "
-                "RDD of (features, label), or --data x,y where x and y are arrays."
+                "RDD of (features, label), --data x,y where x and y are arrays, or --data df "
+                "--features x --label y for columns of a DataFrame."
             )
         key = self._cell_key(line, cell)
         before = self._by_cell.get(key)
@@ -213,9 +214,12 @@ def _every(text: str) -> str | int:
 
 def _given(names: Names, options: Namespace) -> dict[str, Any]:
     """Return data, callbacks and the like, as `TrainingSession.start` takes them."""
-    found = {"data": find.data(names, "--data", options.data)}
-    if options.validation:
-        found["validation"] = find.data(names, "--validation", options.validation)
+    texts = {"data": options.data, "validation": options.validation}
+    found = {
+        name: find.columns(find.data(names, f"--{name}", text), f"--{name}", options)
+        for name, text in texts.items()
+        if text
+    }
     if options.callbacks:
         found["callbacks"] = names.several("--callbacks", options.callbacks)
     if options.tensorboard:

@@ -22,7 +22,8 @@ def capture(model: Any, **options: Any) -> Program:
     **options
         For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
-        For a Keras model, that of `tos_notebook.program.keras.KerasProgram`: ``labels``.
+        For a Keras model, those of `tos_notebook.program.keras.KerasProgram`: ``labels``,
+        ``weights``, ``class_weight``, ``preprocess``.
 
     Returns
     -------

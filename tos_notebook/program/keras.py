@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from .optimizers import Counters, optimizers_of, slots_of
 from .rebuild import ancestors
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
+from .structure import classes_of, functional, inputs_of, pack
+from .weights import ClassWeights
 
 
 class KerasProgram(Program):
@@ -38,6 +39,15 @@ class KerasProgram(Program):
     labels : int, optional
         How many labels a record has; one for each output by default. 0 for a model whose own
         ``train_step`` needs none.
+    weights : bool
+        Whether a record has one more field after its labels: how much it counts in the loss.
+    class_weight : mapping of int to float, optional
+        How much a row of each class counts in the loss while training, as for Keras's ``fit``;
+        those that are not named count 1. For models with one output.
+    preprocess : callable, optional
+        Makes the model's input of a batch as it is fed, in the structure of the input, such as
+        ``lambda x: tf.image.per_image_standardization(tf.cast(x, "float32"))``. It is traced into
+        the program, and runs on the workers; `evaluate` applies it, too.
 
     Raises
     ------
@@ -49,7 +59,14 @@ class KerasProgram(Program):
 
     kind = "keras"
 
-    def __init__(self, model: Any, labels: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        labels: int | None = None,
+        weights: bool = False,
+        class_weight: Mapping[int, float] | None = None,
+        preprocess: Callable[[Any], Any] | None = None,
+    ) -> None:
         super().__init__()
         _check(model)
         self._model = model
@@ -61,14 +78,24 @@ class KerasProgram(Program):
         self._optimizers = optimizers_of(model)
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
         self.slots = _layout(self._slots) if self._slots else None
-        self._inputs = _inputs(model)
-        self._outputs = getattr(_functional(model), "_outputs_struct", None)
+        self._inputs = inputs_of(model)
+        self._outputs = getattr(functional(model), "_outputs_struct", None)
         self._features = len(keras.tree.flatten(self._inputs))
         count = len(keras.tree.flatten(self._outputs)) if labels is None else labels
         names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+        classes = classes_of(model) if count == 1 else None
+        inputs = keras.tree.flatten(self._inputs)
+        self._preprocess = preprocess
+        if preprocess is not None:
+            # What comes in may be of any shape and dtype that it takes.
+            inputs = [FeedSpec(feed.name, None, None) for feed in inputs]
+        self._class_weights = _class_weights(class_weight, count)
+        self._labels = count
+        weight = [FeedSpec("sample_weight", None, ())] if weights else []
         self.feeds = (
-            *keras.tree.flatten(self._inputs),
-            *(FeedSpec(name, None, None) for name in names),
+            *inputs,
+            *(FeedSpec(name, None, None, classes) for name in names),
+            *weight,
         )
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
@@ -98,8 +125,12 @@ class KerasProgram(Program):
             export(step, spec, specs, collect(operations, layers), target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
-        data = tuple(d for d in self._structured(batch) if d is not None)
-        logs = self._model.train_step(data)
+        x, y, weight = self._structured(batch)
+        x = x if self._preprocess is None else self._preprocess(x)
+        if self._class_weights is not None:
+            by_class = self._class_weights(y)
+            weight = by_class if weight is None else by_class * tf.cast(weight, tf.float32)
+        logs = self._model.train_step(tuple(d for d in (x, y, weight) if d is not None))
         if not isinstance(logs, Mapping):
             raise CaptureError(
                 f"The train_step of model {self._model.name!r} must return a dict of scalars by "
@@ -107,10 +138,16 @@ class KerasProgram(Program):
             )
         return dict(logs)
 
-    def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any]:
-        """Return features and labels in the structures (tensor, list, dict) the model expects."""
-        features, labels = columns[: self._features], columns[self._features :]
-        return _pack(self._inputs, features), _pack(self._outputs, labels)
+    def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return features and labels in the structures (tensor, list, dict) the model expects.
+
+        Behind them comes the weight of each row, None where there is none.
+        """
+        end = self._features + self._labels
+        features, labels, weight = columns[: self._features], columns[self._features : end], None
+        if len(self.feeds) > end:
+            weight = columns[end]
+        return pack(self._inputs, features), pack(self._outputs, labels), weight
 
     @property
     def _learning_rate(self) -> Any:
@@ -128,7 +165,7 @@ class KerasProgram(Program):
     @property
     def drawing(self) -> tuple[str, bytes] | None:
         """See `Program.drawing`; None for a subclass, of which Keras has no picture."""
-        if getattr(_functional(self._model), "_inputs_struct", None) is None:
+        if getattr(functional(self._model), "_inputs_struct", None) is None:
             return None
         return "keras", self._model.to_json().encode()
 
@@ -167,10 +204,12 @@ class KerasProgram(Program):
 
     def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         """See `Program.evaluate`."""
-        features, labels = self._structured(list(columns))
+        x, y, weight = self._structured(list(columns))
         with eagerly():
+            if self._preprocess is not None:
+                x = _in_batches(self._preprocess, x, batch_size)
             found = self._model.evaluate(
-                features, labels, batch_size=batch_size, verbose=0, return_dict=True
+                x, y, batch_size=batch_size, verbose=0, sample_weight=weight, return_dict=True
             )
         return {name: float(value) for name, value in found.items()}
 
@@ -205,6 +244,24 @@ def _is_built(model: Any) -> bool:
     return model.built or (bool(parts) and all(part.built for part in parts))
 
 
+def _class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
+    if weights is None:
+        return None
+    if labels != 1:
+        raise CaptureError(
+            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
+            "instead: weights=True."
+        )
+    return ClassWeights(weights)
+
+
+def _in_batches(function: Callable[[Any], Any], x: Any, batch_size: int) -> Any:
+    """Apply a function to rows, batch by batch; return the results as numpy, put together."""
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size).map(function)
+    parts = list(batches.as_numpy_iterator())
+    return keras.tree.map_structure(lambda *arrays: np.concatenate(arrays), *parts)
+
+
 def _is_number(weight: Any) -> bool:
     return np.dtype(tf.as_dtype(weight.dtype).as_numpy_dtype).kind in "fiu"
 
@@ -214,42 +271,6 @@ def _layout(weights: Sequence[Any]) -> Layout:
     # Subclassed models may hold two weights of one path; a number tells them apart.
     names = [p if paths.count(p) == 1 else f"{p}#{i}" for i, p in enumerate(paths)]
     return layout_of(names, [w.value for w in weights])
-
-
-def _functional(model: Any) -> Any:
-    return getattr(model, "_functional", None) or model
-
-
-def _inputs(model: Any) -> Any:
-    """Return the structure of a model's inputs, with a `FeedSpec` for each."""
-    struct = getattr(_functional(model), "_inputs_struct", None)
-    if struct is not None:
-        return keras.tree.map_structure(
-            lambda t: FeedSpec(t.name, t.dtype, tuple(t.shape[1:])), struct
-        )
-    # A subclass knows only the shapes it was built with, by argument.
-    shapes = list((model._build_shapes_dict or {}).values())
-    if len(shapes) != 1 or _is_shape(shapes[0]):
-        return FeedSpec("x", None, None)
-    numbers = itertools.count()
-    return keras.tree.map_shape_structure(
-        lambda _: FeedSpec(f"x{next(numbers)}", None, None), shapes[0]
-    )
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(d, int | None) for d in value)
-
-
-def _pack(struct: Any, tensors: Sequence[Any]) -> Any:
-    """Return tensors in a structure; one alone stays bare, as users feed it."""
-    if not tensors:
-        return None
-    if len(tensors) == 1 and not isinstance(struct, dict):
-        return tensors[0]
-    if len(keras.tree.flatten(struct)) != len(tensors):
-        return list(tensors)
-    return keras.tree.pack_sequence_as(struct, list(tensors))
 
 
 def _running(model: Any, function: Any) -> frozenset[str]:

@@ -33,11 +33,14 @@ class FeedSpec:
         None where the program takes the data's own dtype.
     shape : tuple of (int or None), or None
         Without the batch dimension; None for a size that may vary, or for an unknown rank.
+    classes : int or None
+        Of labels from 0 to classes - 1: how many; None for what is no label, or unknown.
     """
 
     name: str
     dtype: str | None
     shape: tuple[int | None, ...] | None
+    classes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class ProgramSpec:
         return json.dumps(
             {
                 "kind": self.kind,
-                "feeds": [[f.name, f.dtype, f.shape] for f in self.feeds],
+                "feeds": [[f.name, f.dtype, f.shape, f.classes] for f in self.feeds],
                 "layout": self.layout.to_json(),
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
@@ -92,8 +95,8 @@ class ProgramSpec:
         try:
             value = json.loads(data)
             feeds = tuple(
-                FeedSpec(name, dtype, None if shape is None else tuple(shape))
-                for name, dtype, shape in value["feeds"]
+                FeedSpec(name, dtype, None if shape is None else tuple(shape), *classes)
+                for name, dtype, shape, *classes in value["feeds"]
             )
             return cls(
                 value["kind"],

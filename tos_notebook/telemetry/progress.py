@@ -6,7 +6,7 @@ import math
 import shutil
 from typing import TextIO
 
-from ..events import EpochFinished, Event, RunFinished, Stalled
+from ..events import EpochFinished, Event, RowsSkipped, RunFinished, Stalled
 from .tally import Tally, Totals
 
 PLAIN_INTERVAL = 5.0
@@ -41,6 +41,8 @@ class ProgressLine:
             self._finish(event)
         elif isinstance(event, Stalled):
             self._tell(f"{event.message} {event.look}")
+        elif isinstance(event, RowsSkipped):
+            self._tell(str(event))
         elif self._is_due(event):
             self._drawn_at = event.time
             self._draw(describe(self._tally.totals()))

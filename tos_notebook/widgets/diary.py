@@ -11,6 +11,7 @@ from ..events import (
     CommandApplied,
     CommandLapsed,
     Repartitioned,
+    RowsSkipped,
     UpdateSkipped,
     ValidationFailed,
     WorkerFailed,
@@ -127,6 +128,10 @@ class Diary:
             self._told = time
             text = f"{self._skipped} updates left out so far; partition {event.partition}: "
             self.say(time, "warning", text + event.reason)
+
+    def rows_skipped(self, time: float, event: RowsSkipped) -> None:
+        """Say which rows were left out."""
+        self.say(time, "warning", str(event))
 
     def repartitioned(self, time: float, event: Repartitioned) -> None:
         """Say that the data was laid out anew."""

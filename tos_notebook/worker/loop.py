@@ -13,14 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
-from ..data.blocks import Columns, concatenate, epoch_order
+from ..data.blocks import Columns, concatenate
+from ..data.feeds import check_classes
+from ..data.stream import Stream
 from ..errors import (
     ConfigError,
     ConnectError,
@@ -31,7 +32,7 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..params import Array, aligned_empty
+from ..params import Array
 from ..program.spec import Runner
 from ..transport.base import Connection
 from ..wire.messages import (
@@ -49,6 +50,7 @@ from ..wire.messages import (
     Settings,
 )
 from .failure import describe
+from .feed import Feed, Held, Streamed
 from .memory import Memory
 from .replica import Replica, expect
 from .slots import Slots
@@ -157,14 +159,15 @@ class Worker:
         self._waited = 0.0
         self._exchanged = 0.0
         self._failed_at: tuple[int, list[int]] = (0, [])
+        self._unprepared: Exception | None = None
 
-    def run(self, blocks: Iterable[Columns]) -> None:
+    def run(self, blocks: Iterable[Columns] | Iterable[Stream]) -> None:
         """Train over the partition's rows until the job's last epoch, or until told to leave.
 
         Parameters
         ----------
-        blocks : iterable of Columns
-            The partition's rows, where Spark brings them.
+        blocks : iterable of Columns, or of one Stream
+            The partition's rows, where Spark brings them, or what makes them.
 
         Raises
         ------
@@ -174,11 +177,11 @@ class Worker:
         joined = self._open()
         try:
             if joined.directive is Directive.WAIT:
-                columns = self._load(blocks)
+                rows = self._load(blocks)
                 self._runner.load()
                 # With the parameters of now: while this one was loading others have moved them.
                 if self._goes_on(joined.directive):
-                    self._train(joined, columns)
+                    self._train(joined, rows)
         except (TransportError, ProtocolError, SessionClosed, ConnectError):
             # Not the user's code, and the task's own failure says it all.
             raise
@@ -201,41 +204,39 @@ class Worker:
         self._adopt_settings(joined.settings_version, joined.settings)
         return joined
 
-    def _train(self, joined: Joined, columns: Columns) -> None:
+    def _train(self, joined: Joined, rows: Held | Streamed) -> None:
         steps, sequence = joined.steps, joined.sequence
         self._slots.begin()
         for epoch in range(joined.epoch, joined.last_epoch + 1):
-            if not self._train_epoch(epoch, columns, steps, sequence):
+            if not self._train_epoch(epoch, rows.feed(epoch, steps), steps, sequence):
                 return
             steps = sequence = 0
 
-    def _train_epoch(self, epoch: int, columns: Columns, steps: int, sequence: int) -> bool:
+    def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
         """Train from a batch on to the end of an epoch; return whether another one follows."""
-        plan = self._plan
-        rows = len(columns[0]) if columns else 0
-        order = epoch_order(rows, plan.seed, epoch, self._join.partition, plan.shuffle)
-        batches = -(-rows // plan.batch_size)
-        feed = _Feed(columns, order)
-        while steps < batches:
-            batch = self._batch(feed, steps)
-            count = self._steps(batch)
+        while count := self._steps(batch := feed(steps, self._sync_interval)):
             # The next rows are collected while the server merges.
             directive = self._milestone(
-                epoch, sequence, steps, batch, partial(self._batch, feed, steps + count)
+                epoch, sequence, steps, batch, partial(self._prepare, feed, steps + count)
             )
+            if self._unprepared is not None:
+                raise self._unprepared
             if not self._goes_on(directive):
                 return False
             self._follow()
             steps += count
             sequence += 1
-        finished = self._ask(Finish(epoch, rows, batches), Proceed)
+        finished = self._ask(Finish(epoch, feed.rows, steps), Proceed)
         self._adopt_settings(finished.settings_version, finished.settings)
         return self._goes_on(finished.directive)
 
-    def _batch(self, feed: _Feed, steps: int) -> Columns:
-        """Return the rows to train until the next exchange."""
-        size = self._plan.batch_size
-        return feed(steps * size, (steps + self._sync_interval) * size)
+    def _prepare(self, feed: Feed, steps: int) -> None:
+        """Collect the rows to train after this exchange."""
+        try:
+            feed(steps, self._sync_interval)
+        except Exception as error:
+            # The server's reply is on its way, and comes first.
+            self._unprepared = error
 
     def _milestone(
         self,
@@ -296,7 +297,7 @@ class Worker:
             self._kill()
 
     def _steps(self, batch: Columns) -> int:
-        return -(-len(batch[0]) // self._plan.batch_size)
+        return -(-len(batch[0]) // self._plan.batch_size) if batch else 0
 
     def _failing_batches(self, first: int, batch: Columns) -> list[int]:
         """Return the first and last of the batches, of which the program refused one.
@@ -343,10 +344,17 @@ class Worker:
         if settings.get("learning_rate") is not None:
             self._runner.set_learning_rate(float(settings["learning_rate"]))
 
-    def _load(self, blocks: Iterable[Columns]) -> Columns:
-        if not self._plan.columns:
-            return concatenate(list(blocks))
-        return tuple(fetch(self._connection, index) for index in range(self._plan.columns))
+    def _load(self, blocks: Iterable[Columns] | Iterable[Stream]) -> Held | Streamed:
+        plan, partition = self._plan, self._join.partition
+        if plan.columns:
+            columns = tuple(fetch(self._connection, i) for i in range(plan.columns))
+        else:
+            came: list[Any] = list(blocks)
+            if came and isinstance(came[0], Stream):
+                return Streamed(came[0], plan.seed, plan.batch_size)
+            columns = concatenate(came)
+        check_classes(columns, self._runner.spec.feeds, partition)
+        return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
         answer, _ = self._connection.request(message)
@@ -374,31 +382,3 @@ def fetch(connection: Connection, index: int) -> Array:
             f"Column {index}: expected {rows.shape} values of {rows.dtype[:80]!r}, "
             f"got {raw.nbytes} bytes: {error}."
         ) from error
-
-
-class _Feed:
-    """Collects an epoch's rows, in its order, into aligned buffers that are used again."""
-
-    def __init__(self, columns: Columns, order: npt.NDArray[np.int64]) -> None:
-        self._columns = columns
-        self._order = order
-        self._buffers: list[npt.NDArray[np.uint8]] = [aligned_empty(0) for _ in columns]
-        self._collected: tuple[int, int] = (0, 0)
-        self._rows: Columns = ()
-
-    def __call__(self, start: int, stop: int) -> Columns:
-        """Return rows `start` to `stop` of the order; asked for again, without more work."""
-        if self._collected != (start, stop):
-            index = self._order[start:stop]
-            self._rows = tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
-            self._collected = (start, stop)
-        return self._rows
-
-    def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
-        shape = (len(index), *column.shape[1:])
-        nbytes = len(index) * column.dtype.itemsize * int(np.prod(column.shape[1:], dtype=int))
-        if len(self._buffers[number]) < nbytes:
-            self._buffers[number] = aligned_empty(nbytes)
-        target = self._buffers[number][:nbytes].view(column.dtype).reshape(shape)
-        # "clip" skips numpy's own buffering of `out`; the indices are a permutation.
-        return np.take(column, index, axis=0, out=target, mode="clip")

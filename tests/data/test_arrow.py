@@ -1,0 +1,160 @@
+"""Arrow batches as Spark sends them, without a Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder, content_order, first_lengths
+from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.skips import Skipped, Skips
+from tos_notebook.errors import DataError
+
+FLOATS = pa.list_(pa.float32())
+
+
+class Accumulator:
+    """Like Spark's."""
+
+    def __init__(self) -> None:
+        self.value: dict[Any, Any] = {}
+
+    def add(self, found: Any) -> None:
+        self.value |= found
+
+
+def column(
+    dtype: str,
+    shape: tuple[int, ...] = (),
+    lengths: tuple[int, ...] | None = None,
+    classes: int | None = None,
+    name: str = "x",
+) -> ArrowColumn:
+    return ArrowColumn(
+        ColumnSpec(dtype, shape, name), shape if lengths is None else lengths, classes
+    )
+
+
+def decoded(
+    columns: list[tuple[Any, ArrowColumn]], skips: Skips | None = None, ordered: bool = True
+) -> list[Any]:
+    batch = pa.record_batch([array for array, _ in columns], [c.spec.name for _, c in columns])
+    decoder = ArrowDecoder(batch.schema, tuple(c for _, c in columns), skips, ordered)
+    messages = [batch.slice(0, 2), batch.slice(2)]
+    return list(decoder(3, [m.serialize().to_pybytes() for m in messages]))
+
+
+@pytest.mark.parametrize(
+    ("array", "wanted", "rows"),
+    [
+        (pa.array([1, 2, 3], pa.int16()), column("int16"), [1, 2, 3]),
+        (pa.array([True, False, True]), column("bool"), [True, False, True]),
+        (pa.array([1.5, 2.0, 3.0]), column("float32"), [1.5, 2.0, 3.0]),
+        (pa.array([[1, 2]] * 3, FLOATS), column("float32", (2,)), [[1, 2]] * 3),
+        (pa.array([[1, 2]] * 3, FLOATS), column("float32", (2, 1), (2,)), [[[1], [2]]] * 3),
+        (
+            pa.array([[[1, 2], [3, 4]]] * 3, pa.list_(pa.list_(pa.int8()))),
+            column("int8", (2, 2)),
+            [[[1, 2], [3, 4]]] * 3,
+        ),
+        (pa.array([b"\x00\xff"] * 3), column("uint8", (1, 2), (2,)), [[[0, 255]]] * 3),
+        (
+            pa.array([b"\x00\xff"] * 3, pa.large_binary()),
+            column("uint8", (2,), (2,)),
+            [[0, 255]] * 3,
+        ),
+    ],
+    ids=["int16", "bool", "float64 to float32", "array", "reshaped", "nested", "bytes", "large"],
+)
+def test_rows_become_columns_of_their_own_dtype(array: Any, wanted: ArrowColumn, rows: Any) -> None:
+    blocks = [block for (block,) in decoded([(array, wanted)])]
+    assert [len(block) for block in blocks] == [2, 1]
+    assert all(block.dtype == wanted.spec.dtype for block in blocks)
+    np.testing.assert_array_equal(np.concatenate(blocks), rows)
+
+
+BAD = [
+    (pa.array([1, 2, None], pa.int16()), column("int16"), "null"),
+    (pa.array([1.0, 2.0, float("nan")]), column("float64"), "nan"),
+    (pa.array([1.0, 2.0, float("inf")]), column("float64"), "inf"),
+    (pa.array([1.0, 2.0, 1e300]), column("float32"), "inf"),
+    (pa.array([[1, 2], [3, 4], None], FLOATS), column("float32", (2,)), "null"),
+    (pa.array([[1, 2], [3, 4], [5, None]], FLOATS), column("float32", (2,)), "null"),
+    (pa.array([[1, 2], [3, 4], [5]], FLOATS), column("float32", (2,)), "1 values in place of 2"),
+    (pa.array([[1, 2], [3, 4], [5, np.nan]], FLOATS), column("float32", (2,)), "nan"),
+    (pa.array([b"ab", b"cd", b""]), column("uint8", (2,)), "0 values in place of 2"),
+    (
+        pa.array([[[1], [2]], [[3], [4]], [[5], []]], pa.list_(FLOATS)),
+        column("float32", (2, 1)),
+        "0 values in place of 1",
+    ),
+    (pa.array([0, 9, 10]), column("int64", classes=10), "label 10 of 10 classes"),
+    (pa.array([0, 9, -1]), column("int64", classes=10), "label -1 of 10 classes"),
+]
+
+
+@pytest.mark.parametrize(("array", "wanted", "reason"), BAD)
+def test_the_first_bad_row_is_named_with_column_and_partition(
+    array: Any, wanted: ArrowColumn, reason: str
+) -> None:
+    with pytest.raises(DataError, match=f"^Column 'x', partition 3, row 2: .* got {reason}\\."):
+        decoded([(array, wanted)])
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(("array", "wanted", "reason"), BAD)
+def test_bad_rows_are_left_out_and_counted(array: Any, wanted: ArrowColumn, reason: str) -> None:
+    numbers = column("int64", name="n")
+    skips = Skips(Accumulator())
+    many = pa.concat_arrays([array, array, array.slice(0, 2)])
+    blocks = decoded([(pa.array(range(8)), numbers), (many, wanted)], skips)
+    assert np.concatenate([numbers for numbers, _ in blocks]).tolist() == [0, 1, 3, 4, 6, 7]
+    assert skips.found == (Skipped(3, "x", 2, 2, reason),)
+
+
+def test_a_row_counts_for_its_first_bad_column_only() -> None:
+    skips = Skips(Accumulator())
+    nulls = pa.array([1, None, None])
+    blocks = decoded([(nulls, column("int64")), (nulls, column("int64", name="y"))], skips)
+    assert [len(x) for x, _ in blocks] == [1]
+    assert skips.found == (Skipped(3, "x", 2, 1, "null"),)
+
+
+def test_rows_in_no_certain_order_are_put_in_one() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (200, 2)).astype(np.float32)
+    y = rng.integers(0, 3, 200)
+    other = rng.permutation(200)
+    layouts = []
+    for order in (np.arange(200), other):
+        arrays = pa.array(list(x[order]), FLOATS), pa.array(y[order])
+        wanted = column("float32", (2,)), column("int64", name="y")
+        layouts.append(decoded(list(zip(arrays, wanted, strict=True)), ordered=False))
+    ((x0, y0),), ((x1, y1),) = layouts
+    np.testing.assert_array_equal(x0, x1)
+    np.testing.assert_array_equal(y0, y1)
+    whole = np.column_stack([x, y])
+    again = np.column_stack([x0, y0])
+    assert sorted(map(tuple, whole)) == sorted(map(tuple, again))
+
+
+def test_no_rows_have_an_order_too() -> None:
+    assert decoded([(pa.array([], pa.int64()), column("int64"))], ordered=False) == []
+    assert content_order([np.zeros((0, 2))]).tolist() == []
+
+
+def test_the_lengths_are_those_of_the_first_row_without_a_null() -> None:
+    batch = pa.record_batch(
+        [
+            pa.array([None, [[1.0, 2.0]], [[1.0]]]),
+            pa.array([1, 2, 3]),
+            pa.array([b"a", b"b", b"c"]),
+        ],
+        ["x", "y", "z"],
+    )
+    messages = [batch.slice(0, 1).serialize().to_pybytes(), batch.slice(1).serialize().to_pybytes()]
+    assert list(first_lengths(batch.schema, messages)) == [[(1, 2), (), ()]]
+    assert list(first_lengths(batch.schema, messages[:1])) == []

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.feeds import check_classes, check_columns
+from tos_notebook.errors import DataError, ShapeMismatch
+from tos_notebook.program.spec import FeedSpec
+
+FOUND = (ColumnSpec("uint8", (4, 3)), ColumnSpec("int64", ()))
+
+
+@pytest.mark.parametrize(
+    "feeds",
+    [
+        (FeedSpec("x", "uint8", (4, 3)), FeedSpec("y", "int64", ())),
+        (FeedSpec("x", "float32", (None, 3)), FeedSpec("y", "float16", ())),
+        (FeedSpec("x", None, None), FeedSpec("y", "int32", None)),
+    ],
+)
+def test_records_that_fit_the_feeds_pass(feeds: tuple[FeedSpec, ...]) -> None:
+    check_columns(FOUND, feeds)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        (
+            (FeedSpec("x", "uint8", None),),
+            "Expected records of 1 fields, one for each feed (x);",
+        ),
+        (
+            (FeedSpec("x", "uint8", (12,)), FeedSpec("y", "int64", ())),
+            "Feed 'x': expected rows of uint8 with shape (12,), got uint8 of shape (4, 3) in field",
+        ),
+        (
+            (FeedSpec("x", "uint8", (None, 4)), FeedSpec("y", "int64", ())),
+            "Feed 'x': expected rows of uint8 with shape (?, 4), got uint8 of shape (4, 3)",
+        ),
+        (
+            (FeedSpec("x", "uint8", None), FeedSpec("y", "bool", ())),
+            "Feed 'y': expected rows of bool with shape (), got int64 of shape () in field 1 of",
+        ),
+    ],
+)
+def test_records_that_do_not_fit_are_named_with_their_feed(
+    feeds: tuple[FeedSpec, ...], message: str
+) -> None:
+    with pytest.raises(ShapeMismatch, match=re.escape(message)):
+        check_columns(FOUND, feeds)
+
+
+def test_floats_do_not_become_integers_unasked() -> None:
+    with pytest.raises(ShapeMismatch, match="Cast it"):
+        check_columns([ColumnSpec("float32", ())], [FeedSpec("x", "int32", ())])
+
+
+def test_a_column_with_a_name_is_called_by_it() -> None:
+    column = ColumnSpec("float32", (3,), "pixels")
+    with pytest.raises(ShapeMismatch, match=r"got float32 of shape \(3,\) in column 'pixels'"):
+        check_columns([column], [FeedSpec("x", "float32", (4,))])
+
+
+@pytest.mark.parametrize("labels", [[0, 9, 10, 11], [0, 9, -1, 11], [0.0, 9.0, 10.0, 0.0]])
+def test_a_label_of_no_class_is_named_with_its_row(labels: list[float]) -> None:
+    rows = (np.zeros((4, 2)), np.array(labels)[:, None])
+    feeds = FeedSpec("x", None, None), FeedSpec("y", None, None, 10)
+    with pytest.raises(DataError, match=r"Partition 3, row 2, feed 'y': expected labels from 0 to"):
+        check_classes(rows, feeds, 3)
+
+
+def test_labels_of_known_and_of_unknown_classes_pass() -> None:
+    rows = (np.zeros((2, 2)), np.array([0, 9]))
+    check_classes(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)), 0)
+    check_classes(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None)), 0)
+    check_classes((np.zeros((0, 2)), np.zeros(0)), (FeedSpec("y", None, None, 1),) * 2, 0)
+    check_classes((), (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)), 0)

@@ -1,0 +1,203 @@
+"""Columns of real DataFrames, as the blocks that tasks get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tos_notebook.data.described import Described
+from tos_notebook.data.frames import columns
+from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.data.rdd import RddSource
+from tos_notebook.data.source import DataSource, as_source
+from tos_notebook.errors import ConfigError, ConnectError, DataError
+from tos_notebook.program.spec import FeedSpec
+
+
+@pytest.fixture(scope="module")
+def spark(spark_context: Any) -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+@pytest.fixture(scope="module")
+def people(spark: Any) -> Any:
+    """Three partitions of known rows; row 7 has a null, row 8 a NaN."""
+    rows = [(n, n / 2, [float(n), 1.0], bytes([n, 1]), f"name {n}") for n in range(12)]
+    rows[7] = (7, None, [7.0, 1.0], b"\x07\x01", "null")
+    rows[8] = (8, float("nan"), [8.0, 1.0], b"\x08\x01", "nan")
+    schema = "number int, half double, pair array<double>, raw binary, name string"
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 3), schema)
+
+
+def rows_of(source: RddSource, sc: Any) -> list[list[Any]]:
+    """Return each partition's rows, field by field."""
+    parts = source.tasks(sc).glom().collect()
+    return [[np.concatenate(field) for field in zip(*part, strict=True)] for part in parts]
+
+
+def test_columns_become_rows_in_their_own_partitions(people: Any, spark_context: Any) -> None:
+    described = columns(people, ["pair", "raw"], "number", shapes={"raw": (1, 2)})
+    assert isinstance(described, Described)
+    source = as_source(spark_context, described, 9)
+    assert isinstance(source, DataSource)
+    assert [(c.name, c.dtype, c.shape) for c in source.columns] == [
+        ("pair", "float64", (2,)),
+        ("raw", "uint8", (1, 2)),
+        ("number", "int32", ()),
+    ]
+    assert (source.partitions, source.samples, source.skipped) == (3, None, ())
+    for part, (pair, raw, number) in enumerate(rows_of(source, spark_context)):  # type: ignore[arg-type]
+        assert number.tolist() == list(range(part * 4, part * 4 + 4))
+        np.testing.assert_array_equal(pair[:, 0], number)
+        np.testing.assert_array_equal(raw[:, 0, 0], number)
+
+
+def test_doubles_come_as_what_the_program_takes(people: Any, spark_context: Any) -> None:
+    feeds = FeedSpec("x", "float32", (2,)), FeedSpec("y", None, None)
+    source = as_source(spark_context, columns(people, "pair", "half"), 1, feeds)
+    assert [c.dtype for c in source.columns] == ["float32", "float64"]
+
+
+def test_vectors_dense_and_sparse_are_rows_of_numbers(spark: Any, spark_context: Any) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    vectors = [Vectors.dense([1.0, 2.0, 3.0]), Vectors.sparse(3, {1: 5.0}), None]
+    frame = spark.createDataFrame([(v, 1) for v in vectors], ["v", "y"]).coalesce(1)
+    source = columns(frame, "v", "y", on_bad="skip").source(spark_context, ())
+    (((v, _),),) = [rows_of(source, spark_context)]
+    np.testing.assert_array_equal(v, [[1, 2, 3], [0, 5, 0]])
+    assert [(s.column, s.reason) for s in source.skipped] == [("v", "null")]
+
+
+def test_arrays_of_other_lengths_are_filled_up_but_not_cut(spark: Any, spark_context: Any) -> None:
+    frame = spark.createDataFrame([([1, 2, 3, 4],), ([5],), ([],), (None,)], "t array<int>")
+    data = columns(frame.coalesce(1), "t", pad={"t": 3}, on_bad="skip")
+    source = data.source(spark_context, ())
+    assert source.columns[0].shape == (3,)
+    (((tokens,),),) = [rows_of(source, spark_context)]
+    assert tokens.tolist() == [[5, 0, 0], [0, 0, 0]]
+    (skipped,) = source.skipped
+    assert (skipped.rows, skipped.reason) == (2, "4 values in place of 3")
+    with pytest.raises(DataError, match=r"pad: expected a column of arrays.*'id', which is bigint"):
+        columns(spark.range(1), "id", pad={"id": 3})
+
+
+def test_one_column_may_be_features_and_label(people: Any, spark_context: Any) -> None:
+    source = columns(people, "pair", "pair").source(spark_context, ())
+    for x, y in rows_of(source, spark_context):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_repartition_moves_every_row_once(people: Any, spark_context: Any) -> None:
+    source = columns(people, "pair", "number").source(spark_context, ())
+    again = source.repartition(2, RandomPartitioner(2), 0)
+    parts = rows_of(again, spark_context)
+    assert sorted(np.concatenate([number for _, number in parts])) == list(range(12))
+    source.close()
+    again.close()
+
+
+def test_bad_rows_are_left_out_and_counted_once(people: Any, spark_context: Any) -> None:
+    source = columns(people, "half", "number", on_bad="skip").source(spark_context, ())
+    for _ in range(2):
+        parts = rows_of(source, spark_context)
+        assert [number.tolist() for _, number in parts] == [
+            [0, 1, 2, 3],
+            [4, 5, 6],
+            [9, 10, 11],
+        ]
+        assert [(s.partition, s.column, s.rows, s.first, s.reason) for s in source.skipped] == [
+            (1, "half", 1, 3, "null"),
+            (2, "half", 1, 0, "nan"),
+        ]
+
+
+def test_a_bad_row_that_is_not_to_be_left_out_is_named(people: Any, spark_context: Any) -> None:
+    source = columns(people, "half", "number").source(spark_context, ())
+    with pytest.raises(Exception, match=r"'half', partition [12], row [03]: expected float64"):
+        source.tasks(spark_context).collect()
+
+
+def test_a_shuffled_partition_is_the_same_whenever_it_is_made(
+    spark: Any, spark_context: Any
+) -> None:
+    """Blocks of a shuffle arrive in any order; whoever retries a task feeds the same batches."""
+    frame = spark.range(4000, numPartitions=8).repartition(2, "id")
+    layouts = []
+    for _ in range(3):
+        source = columns(frame, "id").source(spark_context, ())
+        layouts.append([x.tolist() for (x,) in rows_of(source, spark_context)])
+    assert layouts[0] == layouts[1] == layouts[2]
+    # By content: not as they came.
+    assert layouts[0][0] == np.array(
+        sorted(layouts[0][0], key=lambda n: n.to_bytes(8, "little"))
+    ).tolist()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"features": "hlaf"}, r"no column 'hlaf'\. Did you mean 'half'\? It has number, half"),
+        ({"features": "half", "label": "zzz"}, r"no column 'zzz'\. It has number"),
+        ({"features": "half", "shapes": {"rwa": (2,)}}, "no column 'rwa'. Did you mean 'raw'"),
+        ({"features": "name"}, "Column 'name' is string: expected numbers.*StringIndexer"),
+        ({"features": "raw"}, r"Column 'raw' is binary: expected the shape.*'raw': \(28"),
+    ],
+)
+def test_what_cannot_be_fed_is_said_before_anything_starts(
+    people: Any, given: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(DataError, match=text):
+        columns(people, **given)
+
+
+def test_columns_that_two_sides_of_a_join_have_are_refused(people: Any) -> None:
+    twice = people.join(people.select("number", "half"), "number")
+    with pytest.raises(DataError, match="'half': the DataFrame has 2 of that name; rename"):
+        columns(twice, "half")
+
+
+def test_an_unknown_policy_is_refused(people: Any) -> None:
+    with pytest.raises(ConfigError, match=r"on_bad.*raise, skip.*ignore"):
+        columns(people, "half", on_bad="ignore")
+
+
+def test_a_shape_that_does_not_fit_the_arrays_is_refused(people: Any, spark_context: Any) -> None:
+    with pytest.raises(DataError, match=r"'pair': expected arrays of 6 values for shape \(2, 3\)"):
+        columns(people, "pair", shapes={"pair": (2, 3)}).source(spark_context, ())
+
+
+@pytest.mark.parametrize("condition", ["number < 0", "number = 7"])
+def test_a_frame_without_a_row_to_train_on_is_refused(
+    people: Any, spark_context: Any, condition: str
+) -> None:
+    frame = people.where(condition)
+    with pytest.raises(DataError, match="at least one row without a null in half, number"):
+        columns(frame, "half", "number").source(spark_context, ())
+
+
+def test_a_bare_frame_says_how_to_name_its_columns(people: Any, spark_context: Any) -> None:
+    with pytest.raises(DataError, match=r"tos\.columns\(df, features=.*It has number, half"):
+        as_source(spark_context, people, 2)
+
+
+def test_a_frame_of_another_context_is_refused(people: Any) -> None:
+    with pytest.raises(DataError, match="another Spark context"):
+        as_source(object(), columns(people, "half"), 2)
+
+
+@pytest.mark.parametrize("value", [[1, 2], "train.csv", None])
+def test_what_is_no_frame_is_refused(value: Any) -> None:
+    with pytest.raises(DataError, match="Expected a Spark DataFrame, got"):
+        columns(value, "x")
+
+
+def test_a_frame_of_spark_connect_says_what_to_use_instead(spark_context: Any) -> None:
+    remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    for use in (lambda: columns(remote, "x"), lambda: as_source(spark_context, remote, 2)):
+        with pytest.raises(ConnectError, match=r"DataFrame belongs to a Spark Connect.*spark://"):
+            use()

@@ -1,0 +1,106 @@
+"""TFRecord files, as the blocks that tasks get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tos_notebook.cluster.listing import list_files
+from tos_notebook.data.records import tfrecords
+from tos_notebook.data.source import as_source
+from tos_notebook.errors import ConfigError, DataError
+
+
+def parse(record: Any) -> Any:
+    import tensorflow as tf
+
+    spec = {
+        "x": tf.io.FixedLenFeature([2], tf.float32),
+        "y": tf.io.FixedLenFeature([], tf.int64),
+    }
+    found = tf.io.parse_single_example(record, spec)
+    return found["x"], found["y"]
+
+
+def write(path: Path, numbers: range) -> None:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for n in numbers:
+            features = {
+                "x": tf.train.Feature(float_list=tf.train.FloatList(value=[n, -n])),
+                "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[n])),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            file.write(example.SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files, of which the second is empty, and what Spark leaves beside its own."""
+    made = tmp_path_factory.mktemp("records")
+    for number, numbers in enumerate([range(1500), range(0), range(1500, 1510)]):
+        write(made / f"part-{number}.tfrecord", numbers)
+    (made / "_SUCCESS").touch()
+    return made
+
+
+def test_files_are_split_by_name_and_read_in_its_order(folder: Path, spark_context: Any) -> None:
+    source = as_source(spark_context, tfrecords(f"file:{folder}", parse, partitions=2), 9)
+    assert [(c.dtype, c.shape) for c in source.columns] == [("float32", (2,)), ("int64", ())]
+    for _ in range(2):
+        first, second = source.tasks(spark_context).glom().collect()
+        assert second == []
+        x, y = (np.concatenate(column) for column in zip(*first, strict=True))
+        assert y.tolist() == list(range(1510))
+        np.testing.assert_array_equal(x[:, 1], -y)
+
+
+def test_a_damaged_file_is_named(folder: Path, spark_context: Any, tmp_path: Path) -> None:
+    content = bytearray((folder / "part-2.tfrecord").read_bytes())
+    content[40] ^= 1
+    (tmp_path / "bad.tfrecord").write_bytes(content)
+    tasks = as_source(spark_context, tfrecords(str(tmp_path), parse), 1).tasks(spark_context)
+    with pytest.raises(Exception, match=r"DataError: file:.*bad\.tfrecord is damaged"):
+        tasks.count()
+
+
+def test_a_record_that_lacks_a_feature_is_named_with_its_file(
+    folder: Path, spark_context: Any
+) -> None:
+    def other(record: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.io.parse_single_example(record, {"z": tf.io.FixedLenFeature([], tf.int64)})["z"]
+
+    source = as_source(spark_context, tfrecords(f"{folder}/part-2*", other), 1)
+    with pytest.raises(Exception, match=r"part-2\.tfrecord: a record cannot be parsed: .*z"):
+        source.tasks(spark_context).count()
+
+
+def test_files_are_those_of_a_pattern_a_folder_or_a_name(folder: Path, spark_context: Any) -> None:
+    every = list_files(spark_context, str(folder))
+    assert [uri.rsplit("/", 1)[1] for uri in every] == [f"part-{n}.tfrecord" for n in range(3)]
+    assert list_files(spark_context, f"{folder}/*-[02].tfrecord") == [every[0], every[2]]
+    assert list_files(spark_context, f"{folder}/part-1.tfrecord") == [every[1]]
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"), [("{}/nothing*", "found none"), ("nofs:///x", "cannot be read")]
+)
+def test_what_is_not_there_is_named(folder: Path, spark_context: Any, uri: str, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        list_files(spark_context, uri.format(folder))
+
+
+def test_partitions_below_one_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"partitions.*at least 1.*0"):
+        tfrecords("x", parse, partitions=0)
+
+
+def test_records_of_strings_or_unknown_shapes_are_refused(spark_context: Any) -> None:
+    with pytest.raises(DataError, match="numbers of a known shape"):
+        as_source(spark_context, tfrecords("x", lambda record: record), 1)

@@ -1,0 +1,246 @@
+"""From Spark's Arrow batches to blocks, on the executors; bad rows are named or left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tos_notebook.errors import DataError
+from tos_notebook.params import is_finite
+
+from .blocks import Array, Columns, ColumnSpec, concatenate
+from .feeds import outside
+from .skips import Skipped, Skips
+
+Bad = dict[int, tuple[str, str]]
+"""By row: the column that is bad, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """A column of Arrow batches, and what its rows are to be.
+
+    Parameters
+    ----------
+    spec : ColumnSpec
+        With the column's own name.
+    lengths : tuple of int
+        Of its lists, from the outermost; one number for the bytes of a binary column.
+    classes : int or None
+        How many classes its labels are of.
+    """
+
+    spec: ColumnSpec
+    lengths: tuple[int, ...]
+    classes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowDecoder:
+    """Turns the Arrow batches of a partition into blocks.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the batches.
+    columns : tuple of ArrowColumn
+    skips : Skips or None
+        Where to count bad rows, which are left out; None to raise at the first.
+    ordered : bool
+        Whether the rows come in the same order whenever Spark makes the partition. Otherwise they
+        are sorted by their content, so that a retried task feeds the same batches.
+    """
+
+    schema: Any
+    columns: tuple[ArrowColumn, ...]
+    skips: Skips | None
+    ordered: bool
+
+    def __call__(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
+        """Yield the partition's blocks.
+
+        Raises
+        ------
+        DataError
+            A row is bad and none may be left out.
+        """
+        blocks = self._blocks(partition, batches)
+        return blocks if self.ordered else _sorted(blocks)
+
+    def _blocks(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
+        skipped: dict[str, Skipped] = {}
+        first = 0
+        for batch in read_batches(self.schema, batches):
+            block = self._block(batch)
+            if block is None:
+                bad = self._bad(batch)
+                self._count(skipped, bad, partition, first)
+                good = np.ones(batch.num_rows, bool)
+                good[list(bad)] = False
+                block = self._block(batch.filter(pa.array(good)))
+            if block is not None and len(block[0]):
+                yield block
+            first += batch.num_rows
+        if self.skips is not None and skipped:
+            self.skips.add(skipped)
+
+    def _block(self, batch: Any) -> Columns | None:
+        """Return a batch as a block; None if any of its rows is bad."""
+        arrays = (
+            _rows(array, column) for array, column in zip(batch.columns, self.columns, strict=True)
+        )
+        block = []
+        for array in arrays:
+            if array is None:
+                return None
+            block.append(array)
+        return tuple(block)
+
+    def _bad(self, batch: Any) -> Bad:
+        found: Bad = {}
+        for array, column in zip(batch.columns, self.columns, strict=True):
+            for row, reason in _problems(array, column).items():
+                found.setdefault(row, (column.spec.name, reason))
+        return found
+
+    def _count(self, skipped: dict[str, Skipped], bad: Bad, partition: int, first: int) -> None:
+        for row in sorted(bad):
+            column, reason = bad[row]
+            if self.skips is None:
+                spec = next(c.spec for c in self.columns if c.spec.name == column)
+                raise DataError(
+                    f"Column {column!r}, partition {partition}, row {first + row}: expected "
+                    f'{spec}, got {reason}. Clean the data, or leave such rows out: on_bad="skip".'
+                )
+            known = skipped.get(column) or Skipped(partition, column, 0, first + row, reason)
+            rows = known.rows + 1
+            skipped[column] = Skipped(partition, column, rows, known.first, known.reason)
+
+
+def read_batches(schema: Any, batches: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the record batches of a partition, of which Spark has made Arrow's messages."""
+    for message in batches:
+        yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+
+def first_lengths(schema: Any, batches: Iterable[bytes]) -> Iterator[list[tuple[int, ...]]]:
+    """Yield, for the first row without a null, the lengths of each column's lists."""
+    for batch in read_batches(schema, batches):
+        whole = reduce(pc.and_, (column.is_valid() for column in batch.columns))
+        row = pc.index(whole, True).as_py()
+        if row >= 0:
+            yield [_lengths(column[row].as_py()) for column in batch.columns]
+            return
+
+
+def _lengths(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        return ()
+    return (len(value), *(_lengths(value[0]) if value else ()))
+
+
+def _rows(array: Any, column: ArrowColumn) -> Array | None:
+    """Return a column as numpy; None if any of its rows is bad."""
+    array = _as_lists(array)
+    for length in column.lengths:
+        if array.null_count or pc.any(pc.not_equal(array.value_lengths(), length)).as_py():
+            return None
+        array = array.flatten()
+    if array.null_count:
+        return None
+    flat = _cast(array.to_numpy(zero_copy_only=False), column)
+    rows: Array = flat.reshape(-1, *column.spec.shape)
+    if not is_finite(flat) or (column.classes and outside(rows, column.classes).any()):
+        return None
+    return rows
+
+
+def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
+    """Return what is wrong, by row; the first thing only."""
+    found: dict[int, str] = {}
+    rows = np.arange(len(array))
+    array = _as_lists(array)
+    for length in column.lengths:
+        _note(found, rows, array.is_null(), lambda _: "null")
+        counts = pc.fill_null(array.value_lengths(), length).to_numpy()
+        _note(found, rows, counts != length, _counted(counts, length))
+        rows = rows[pc.list_parent_indices(array).to_numpy()]
+        array = array.flatten()
+    _note(found, rows, array.is_null(), lambda _: "null")
+    zero = False if pa.types.is_boolean(array.type) else 0
+    flat = _cast(array.fill_null(zero).to_numpy(zero_copy_only=False), column)
+    if flat.dtype.kind == "f":
+        _note(found, rows, ~np.isfinite(flat), lambda index: str(flat[index]))
+    if column.classes:
+        text = f"of {column.classes} classes"
+        _note(found, rows, outside(flat, column.classes), lambda i: f"label {flat[i]} {text}")
+    return found
+
+
+def _note(found: dict[int, str], rows: npt.NDArray[np.int64], wrong: Any, reason: Any) -> None:
+    indices = np.flatnonzero(np.asarray(wrong))
+    _, first = np.unique(rows[indices], return_index=True)
+    for index in indices[first]:
+        found.setdefault(int(rows[index]), reason(index))
+
+
+def _counted(counts: Array, length: int) -> Any:
+    return lambda index: f"{counts[index]} values in place of {length}"
+
+
+def _cast(values: Array, column: ArrowColumn) -> Array:
+    # What is too large becomes infinite, and is found as such.
+    with np.errstate(over="ignore"):
+        return values.astype(column.spec.dtype, copy=False)
+
+
+def _as_lists(array: Any) -> Any:
+    """Return a binary column as lists of uint8, over the same memory; others as they are."""
+    if pa.types.is_binary(array.type):
+        kind = pa.list_(pa.uint8())
+    elif pa.types.is_large_binary(array.type):
+        kind = pa.large_list(pa.uint8())
+    else:
+        return array
+    validity, offsets, data = array.buffers()
+    data = data or pa.py_buffer(b"")
+    values = pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
+    return pa.Array.from_buffers(
+        kind, len(array), [validity, offsets], offset=array.offset, children=[values]
+    )
+
+
+def _sorted(blocks: Iterator[Columns]) -> Iterator[Columns]:
+    columns = concatenate(list(blocks))
+    if columns:
+        order = content_order(columns)
+        yield tuple(column[order] for column in columns)
+
+
+def content_order(columns: Sequence[Array]) -> npt.NDArray[np.int64]:
+    """Return an order that depends on what the rows are, not on the order in which they came.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray, shape (rows, ...)
+
+    Returns
+    -------
+    ndarray, shape (rows,), int64
+    """
+    order = np.arange(len(columns[0]))
+    for column in reversed(columns):
+        size = math.prod(column.shape[1:])
+        rows = np.ascontiguousarray(column[order]).reshape(len(order), size)
+        # As bytes: any order will do as long as it is always the same.
+        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * size))).reshape(-1)
+        order = order[np.argsort(keys, kind="stable")]
+    return order

@@ -1,0 +1,33 @@
+"""Data that are no arrays and no RDD: what users say of them, and how they are recognised."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .feeds import Feed
+
+if TYPE_CHECKING:
+    from .source import DataSource
+
+
+class Described(ABC):
+    """Data that the user has described, such as with `tos_notebook.columns`."""
+
+    @abstractmethod
+    def source(self, sc: Any, feeds: Sequence[Feed]) -> DataSource:
+        """Return them as a source for a program.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        feeds : sequence of Feed
+            The program's.
+        """
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a Spark DataFrame, of whatever kind of session."""
+    # Whoever has one has imported pyspark.sql, which takes a while.
+    return type(value).__module__.startswith("pyspark.sql.") and type(value).__name__ == "DataFrame"

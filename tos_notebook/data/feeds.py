@@ -1,0 +1,124 @@
+"""What a program is fed, held against what the data are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.errors import DataError, ShapeMismatch
+
+from .blocks import Array, Columns, ColumnSpec, is_castable
+
+
+class Feed(Protocol):
+    """What `check_columns` needs to know of a program's input.
+
+    `shape` leaves out the row dimension; None in it fits any length, None for it any shape.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the feed, for messages."""
+
+    @property
+    def dtype(self) -> str | None:
+        """Name of its numpy dtype; None to take the data's own."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """Shape of one row."""
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes its labels are of, from 0; None for what is no label, or unknown."""
+
+
+def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
+    """Check that records fit the feeds of a program.
+
+    Raises
+    ------
+    ShapeMismatch
+        The record has more or fewer fields than there are feeds, or a field's shape or dtype
+        does not fit its feed. Floats are not turned into integers.
+    """
+    if len(found) != len(expected):
+        raise ShapeMismatch(
+            f"Expected records of {len(expected)} fields, one for each feed "
+            f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
+        )
+    for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
+        fits = _shape_fits(column.shape, feed.shape)
+        if not fits or not _dtype_fits(column.dtype, feed.dtype):
+            raise ShapeMismatch(
+                f"Feed {feed.name!r}: expected rows of {feed.dtype or 'any dtype'} with shape "
+                f"{_shape_text(feed.shape)}, got {column} in {_place(column, field)}. "
+                f"{'Cast' if fits else 'Reshape'} it, or feed another one."
+            )
+
+
+def _dtype_fits(found: str, expected: str | None) -> bool:
+    return expected is None or is_castable(found, expected, "same_kind")
+
+
+def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None) -> bool:
+    if expected is None:
+        return True
+    return len(found) == len(expected) and all(
+        want in (None, have) for have, want in zip(found, expected, strict=True)
+    )
+
+
+def _shape_text(shape: tuple[int | None, ...] | None) -> str:
+    return "any" if shape is None else str(shape).replace("None", "?")
+
+
+def _place(column: ColumnSpec, field: int) -> str:
+    return f"column {column.name!r}" if column.name else f"field {field} of the records"
+
+
+def check_classes(columns: Columns, feeds: Sequence[Feed], partition: int) -> None:
+    """Check that labels are of the classes that the program knows.
+
+    Parameters
+    ----------
+    columns : tuple of ndarray
+        A partition's rows; empty for none.
+    feeds : sequence of Feed
+    partition : int
+        For the message.
+
+    Raises
+    ------
+    DataError
+        A label is none of them; the first such row is named.
+    """
+    for column, feed in zip(columns, feeds, strict=False):
+        if feed.classes is None or not (wrong := outside(column, feed.classes)).any():
+            continue
+        row = int(wrong.argmax())
+        raise DataError(
+            f"Partition {partition}, row {row}, feed {feed.name!r}: expected labels from 0 to "
+            f"{feed.classes - 1}, got {column[row]}. Clean the data, or give the model an output "
+            "for each class."
+        )
+
+
+def outside(labels: Array, classes: int) -> npt.NDArray[np.bool_]:
+    """Return which rows hold a label that is not one of 0 to classes - 1.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (rows, ...)
+    classes : int
+
+    Returns
+    -------
+    ndarray, shape (rows,), bool
+    """
+    wrong = (labels < 0) | (labels >= classes)
+    found: npt.NDArray[np.bool_] = np.any(wrong, axis=tuple(range(1, labels.ndim)))
+    return found

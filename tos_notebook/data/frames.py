@@ -1,0 +1,294 @@
+"""Columns of a Spark DataFrame as training data."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyspark import RDD
+from pyspark.accumulators import AccumulatorParam
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import types
+
+from tos_notebook.cluster.remote import refuse_remote
+from tos_notebook.config import at_least_one, one_of
+from tos_notebook.errors import DataError
+
+from .arrow import ArrowColumn, ArrowDecoder, first_lengths
+from .blocks import ColumnSpec
+from .described import Described
+from .feeds import Feed
+from .rdd import RddSource
+from .skips import Found, Skips
+
+DTYPES = {
+    types.BooleanType: "bool",
+    types.ByteType: "int8",
+    types.ShortType: "int16",
+    types.IntegerType: "int32",
+    types.LongType: "int64",
+    types.FloatType: "float32",
+    types.DoubleType: "float64",
+}
+
+DETERMINATE = "DETERMINATE"
+"""What Spark calls rows that come in the same order whenever a partition is made."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FrameColumns(Described):
+    """What `columns` returns: columns of a DataFrame, one for each feed.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    names : tuple of str
+        In the order of the feeds.
+    shapes : mapping of str to tuple of int
+        Of one row, where given.
+    pad : mapping of str to int
+        The length to which shorter arrays are filled up.
+    on_bad : {"raise", "skip"}
+    """
+
+    frame: Any
+    names: tuple[str, ...]
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    pad: Mapping[str, int] = field(default_factory=dict)
+    on_bad: str = "raise"
+
+    def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
+        """Return the rows as a source for a program; see `Described.source`.
+
+        Looks at the first row without a null, for the lengths of arrays.
+
+        Raises
+        ------
+        DataError
+            The DataFrame has no such row, or is of another Spark context.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        spark = self.frame.sparkSession
+        if spark.sparkContext is not sc:
+            raise DataError("The DataFrame belongs to another Spark context than the session's.")
+        frame = self.frame.select(
+            *(_expression(self.frame, name, self.pad.get(name)) for name in self.names)
+        )
+        large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
+        schema = to_arrow_schema(frame.schema, prefers_large_types=large)
+        batches = _arrow_batches(frame, sc)
+        found = batches.mapPartitions(partial(first_lengths, schema)).take(1)
+        if not found:
+            raise DataError(
+                "The DataFrame has nothing to train on: expected at least one row without a null "
+                f"in {', '.join(self.names)}."
+            )
+        columns = self._columns(found[0], feeds)
+        skips = Skips(sc.accumulator({}, _Union())) if self.on_bad == "skip" else None
+        decoder = ArrowDecoder(schema, columns, skips, _is_ordered(batches))
+        blocks = batches.mapPartitionsWithIndex(decoder)
+        return RddSource.from_decoded(blocks, tuple(c.spec for c in columns), skips or Skips())
+
+    def _columns(self, lengths: Sequence[Shape], feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
+        # Too many or too few are refused later, as for all sources.
+        known: Sequence[Feed | None] = feeds
+        if len(feeds) != len(self.names):
+            known = [None] * len(self.names)
+        return tuple(map(self._column, self.names, lengths, known))
+
+    def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
+        kind = self.frame.schema[name].dataType
+        # The first row may be longer, and bad.
+        lengths = (self.pad[name],) if name in self.pad else lengths
+        shape = self.shapes.get(name, lengths)
+        if isinstance(kind, types.BinaryType):
+            lengths = (math.prod(shape),)
+        elif math.prod(shape) != math.prod(lengths):
+            raise DataError(
+                f"Column {name!r}: expected arrays of {math.prod(shape)} values for shape {shape}, "
+                f"got one of shape {lengths}."
+            )
+        dtype = _dtype(kind)
+        if feed is not None and (dtype, feed.dtype) == ("float64", "float32"):
+            # What the program would do with them anyway, at half the memory.
+            dtype = "float32"
+        classes = None if feed is None else feed.classes
+        return ArrowColumn(ColumnSpec(dtype, shape, name), lengths, classes)
+
+
+def columns(
+    frame: Any,
+    features: str | Sequence[str],
+    label: str | Sequence[str] = (),
+    *,
+    weight: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    pad: Mapping[str, int] | None = None,
+    on_bad: str = "raise",
+) -> FrameColumns:
+    """Describe which columns of a Spark DataFrame to train on.
+
+    The result is training or validation data for `TrainingSession.start` and ``%%tos_train``. A
+    row is fed as one record: its features, then its labels. Rows go from Spark to the training
+    processes as Arrow batches; a partition of the DataFrame is one of the training.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    features : str or sequence of str
+        Names of columns, one for each input of the program, in its order. Columns hold numbers or
+        booleans, arrays of them (nested for more dimensions) of one length, Spark's vectors
+        (sparse ones become dense), or raw bytes, which are uint8 and need a shape.
+    label : str or sequence of str
+        Likewise, of the labels; none for a program that takes none.
+    weight : str, optional
+        The column that says how much a row counts in the loss, for a model that was captured with
+        ``tos.capture(model, weights=True)``.
+    shapes : mapping of str to sequence of int, optional
+        The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
+        arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
+    pad : mapping of str to int, optional
+        The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
+        filled up with zeros behind, longer ones are bad.
+    on_bad : {"raise", "skip"}
+        What becomes of a row with a null, NaN, infinity, an array of another length than the first
+        row's, or a label that is none of the model's classes: the run ends and names it, or the row
+        is left out and counted, in `RunStatus.rows_skipped` and events `RowsSkipped`.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or of a type that cannot be fed.
+    ConnectError
+        The DataFrame is of a Spark Connect session.
+    ConfigError
+        `on_bad` is neither, or a length is below 1.
+
+    Examples
+    --------
+    >>> train = tos.columns(df, features=["pixels"], label="digit")           # doctest: +SKIP
+    >>> session.run(train, epochs=5)                                          # doctest: +SKIP
+    """
+    refuse_remote(frame)
+    names = (*_names(features), *_names(label), *_names(weight or ()))
+    given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
+    if not getattr(frame, "schema", None):
+        raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
+    if frame.isStreaming:
+        raise DataError("Expected a DataFrame with an end, got a streaming one.")
+    lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
+    for name in (*names, *given, *lengths):
+        _check_known(frame, name)
+    for name in names:
+        _check_type(name, frame.schema[name].dataType, name in given)
+    for name in lengths:
+        _check_flat(name, frame.schema[name].dataType)
+    on_bad = one_of("on_bad", on_bad, ("raise", "skip"))
+    return FrameColumns(frame, names, given, lengths, on_bad)
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_known(frame: Any, name: str) -> None:
+    count = frame.columns.count(name)
+    if count == 1:
+        return
+    if count:
+        raise DataError(f"Column {name!r}: the DataFrame has {count} of that name; rename them.")
+    close = difflib.get_close_matches(name, frame.columns, 1, 0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise DataError(
+        f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
+    )
+
+
+def _check_type(name: str, kind: Any, shaped: bool) -> None:
+    if isinstance(kind, types.BinaryType):
+        if not shaped:
+            raise DataError(
+                f"Column {name!r} is binary: expected the shape of its raw bytes, such as "
+                f"shapes={{{name!r}: (28, 28, 1)}}. Encoded images must be decoded before."
+            )
+    elif _dtype(kind) is None:
+        raise DataError(
+            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, arrays of "
+            "them, vectors, or raw bytes. Cast it, or index strings with a StringIndexer."
+        )
+
+
+def _check_flat(name: str, kind: Any) -> None:
+    if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
+        raise DataError(
+            f"pad: expected a column of arrays of numbers, got {name!r}, which is "
+            f"{kind.simpleString()}."
+        )
+
+
+def _dtype(kind: Any) -> Any:
+    """Return the dtype of what a column holds; None if it cannot be fed."""
+    if _is_vector(kind):
+        return "float64"
+    if isinstance(kind, types.BinaryType):
+        return "uint8"
+    while isinstance(kind, types.ArrayType):
+        kind = kind.elementType
+    return DTYPES.get(type(kind))
+
+
+def _is_vector(kind: Any) -> bool:
+    # Of pyspark.ml or of pyspark.mllib, which are not imported for nothing.
+    return type(kind).__name__ == "VectorUDT"
+
+
+def _expression(frame: Any, name: str, pad: int | None) -> Any:
+    from pyspark.sql import functions
+
+    quoted, kind = name.replace("`", "``"), frame.schema[name].dataType
+    column = frame[f"`{quoted}`"]
+    if _is_vector(kind):
+        from pyspark.ml.functions import vector_to_array
+
+        # Without the condition a null ends the query.
+        column = functions.when(column.isNotNull(), vector_to_array(column)).alias(name)
+    elif pad is not None:
+        zero = functions.lit(0).cast(kind.elementType)
+        filled = functions.concat(
+            column, functions.array_repeat(zero, functions.lit(pad) - functions.size(column))
+        )
+        column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
+    return column
+
+
+def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
+    """Return a DataFrame's partitions as Arrow record batches, each one message.
+
+    It is what Spark's own `toArrow` collects. `mapInArrow` would take the rows through one more
+    Python process on their way to the one that trains, at three times the cost.
+    """
+    batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    return RDD(batches, sc, NoOpSerializer())
+
+
+def _is_ordered(batches: RDD[bytes]) -> bool:
+    """Tell whether Spark makes a partition with its rows in the same order each time."""
+    level = batches._jrdd.rdd().outputDeterministicLevel().toString()
+    return bool(level == DETERMINATE)
+
+
+class _Union(AccumulatorParam[Found]):
+    """Joins what tasks have found; a task that runs again finds the same."""
+
+    def zero(self, value: Found) -> Found:
+        return {}
+
+    def addInPlace(self, value1: Found, value2: Found) -> Found:  # noqa: N802
+        return {**value1, **value2}

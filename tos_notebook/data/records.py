@@ -1,0 +1,97 @@
+"""TFRecord files on any Hadoop file system, read by the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tos_notebook.cluster.executors import task_cores
+from tos_notebook.cluster.listing import list_files
+from tos_notebook.config import at_least_one
+
+from .blocks import Columns, ColumnSpec
+from .described import Described
+from .feeds import Feed
+from .rdd import RddSource
+from .skips import Skips
+
+
+@dataclass(frozen=True)
+class TFRecords(Described):
+    """What `tfrecords` returns.
+
+    Parameters
+    ----------
+    uri : str
+    parse : callable
+    partitions : int or None
+    """
+
+    uri: str
+    parse: Callable[[Any], Any]
+    partitions: int | None = None
+
+    def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
+        """Return the records as a source for a program; see `Described.source`.
+
+        Raises
+        ------
+        DataError
+            There are no files, or `parse` does not return numbers of a known shape.
+        """
+        from tos_notebook.program.records import columns_of_records
+
+        columns = columns_of_records(self.parse)
+        files = list_files(sc, self.uri)
+        count = min(self.partitions or sc.defaultParallelism, len(files))
+        # A union, so that which files are whose depends on their names alone.
+        parts = [sc.binaryFiles(",".join(files[p::count])).coalesce(1) for p in range(count)]
+        blocks = sc.union(parts).mapPartitions(_Reader(self.parse, columns, task_cores(sc)))
+        return RddSource.from_decoded(blocks, columns, Skips())
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the files of a partition, in the order of their names."""
+
+    parse: Callable[[Any], Any]
+    columns: tuple[ColumnSpec, ...]
+    cores: int
+
+    def __call__(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
+        from tos_notebook.program.records import read_records
+
+        for uri, content in sorted(files):
+            yield from read_records(uri, content, self.parse, self.cores)
+
+
+def tfrecords(uri: str, parse: Callable[[Any], Any], *, partitions: int | None = None) -> TFRecords:
+    """Describe TFRecord files to train on.
+
+    The executors read them through Spark, from whatever Hadoop file system it can reach, and
+    TensorFlow checks and parses them there; nothing passes through this process. They are split by
+    file: file i of the sorted ones is of partition i modulo their number.
+
+    Parameters
+    ----------
+    uri : str
+        A file, a directory, or a glob pattern, such as ``hdfs:///data/train-*.tfrecord``.
+    parse : callable
+        Makes a record of a serialised one, a scalar string tensor, in graph: returns a tensor, or a
+        tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds.
+    partitions : int, optional
+        At most as many as there are files; by default as many as Spark has slots.
+
+    Examples
+    --------
+    >>> def parse(record):                                                    # doctest: +SKIP
+    ...     spec = {"x": tf.io.FixedLenFeature([784], tf.float32),
+    ...             "y": tf.io.FixedLenFeature([], tf.int64)}
+    ...     found = tf.io.parse_single_example(record, spec)
+    ...     return found["x"], found["y"]
+    >>> session.run(tos.tfrecords("hdfs:///data/train", parse))               # doctest: +SKIP
+    """
+    if partitions is not None:
+        at_least_one("partitions", partitions)
+    return TFRecords(uri, parse, partitions)

@@ -1,0 +1,128 @@
+"""Data that each worker makes for itself: a function that returns a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tos_notebook.errors import ConfigError
+
+from .blocks import Columns, ColumnSpec
+from .partitioners import AnyPartitioner, LabelPartitioner
+from .skips import Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetContext:
+    """Which part of the data a dataset is to have.
+
+    Parameters
+    ----------
+    partition : int
+        From 0.
+    partitions : int
+        How many there are.
+    epoch : int
+        From 0.
+    seed : int
+        The run's.
+    """
+
+    partition: int
+    partitions: int
+    epoch: int
+    seed: int
+
+
+Make = Callable[[DatasetContext], Any]
+"""Returns a `tf.data.Dataset` of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One partition of a `StreamSource`, in place of its rows.
+
+    Parameters
+    ----------
+    make : callable
+    partition, partitions : int
+    columns : tuple of ColumnSpec
+        What each of its datasets must yield.
+    """
+
+    make: Make
+    partition: int
+    partitions: int
+    columns: tuple[ColumnSpec, ...]
+
+    def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
+        """Yield the batches of an epoch; the last one may be smaller."""
+        from tos_notebook.program.datasets import batches
+
+        context = DatasetContext(self.partition, self.partitions, epoch, seed)
+        return batches(self.make, context, self.columns, batch_size)
+
+
+class StreamSource:
+    """A function that each worker calls, at the start of every epoch, for its rows.
+
+    Parameters
+    ----------
+    make : callable
+        Takes a `DatasetContext`, returns a `tf.data.Dataset`. It must be a pure function: a retried
+        task calls it again, and skips as many batches as are committed. Called once here, in the
+        driver, to see what it yields.
+    partitions : int
+
+    Raises
+    ------
+    DataError
+        What it returns is no dataset, has no end, or yields no numbers of a known shape.
+    """
+
+    def __init__(self, make: Make, partitions: int) -> None:
+        from tos_notebook.program.datasets import columns_of
+
+        self._make = make
+        self.partitions = partitions
+        self.samples: int | None = None
+        self.columns = columns_of(make, DatasetContext(0, partitions, 0, 0))
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> StreamSource:
+        """Return the same function for another number of partitions; see `DataSource`.
+
+        Raises
+        ------
+        ConfigError
+            The partitioner goes by labels: which rows are whose is up to the function.
+        """
+        if isinstance(partitioner, LabelPartitioner):
+            raise ConfigError(
+                f"{partitioner!r}: a function that returns datasets decides itself which rows are "
+                "whose, by ctx.partition and ctx.partitions. Leave the partitioner out."
+            )
+        return StreamSource(self._make, partitions)
+
+    def tasks(self, sc: Any) -> Any:
+        """Return an RDD of `partitions` partitions, each of one `Stream`."""
+        streams = [
+            Stream(self._make, partition, self.partitions, self.columns)
+            for partition in range(self.partitions)
+        ]
+        return sc.parallelize(range(self.partitions), self.partitions).map(streams.__getitem__)
+
+    def rows(self, partition: int) -> None:
+        """Return None: the workers make the rows."""
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Nothing: every row is fed."""
+        return ()
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+    def __repr__(self) -> str:
+        columns = ", ".join(map(str, self.columns))
+        return f"StreamSource([{columns}], {self.partitions} partitions)"

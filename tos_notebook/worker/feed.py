@@ -1,0 +1,141 @@
+"""A partition's rows, batch by batch: held in memory, or streamed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.blocks import Columns, concatenate, epoch_order
+from ..data.stream import Stream
+from ..params import Array, aligned_empty
+
+
+class Feed(Protocol):
+    """One epoch's rows, in its order."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the epoch, once it has ended."""
+
+    def __call__(self, first: int, count: int) -> Columns:
+        """Return the rows of some batches; asked for again, without more work.
+
+        Parameters
+        ----------
+        first : int
+            The first batch. None before it is asked for any more.
+        count : int
+            How many batches; there may be fewer left, or none.
+        """
+
+
+class Held:
+    """A partition's rows in memory.
+
+    Parameters
+    ----------
+    columns : Columns
+    seed, partition : int
+    shuffle : bool
+        Whether the order of rows is random, by the seed.
+    batch_size : int
+    """
+
+    def __init__(
+        self, columns: Columns, seed: int, partition: int, shuffle: bool, batch_size: int
+    ) -> None:
+        self._columns = columns
+        self._seed = seed
+        self._partition = partition
+        self._shuffle = shuffle
+        self._batch_size = batch_size
+
+    def feed(self, epoch: int, first: int) -> Feed:
+        """Return an epoch's rows, to be asked for from batch `first` on."""
+        rows = len(self._columns[0]) if self._columns else 0
+        order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
+        return _HeldFeed(self._columns, order, self._batch_size)
+
+
+class _HeldFeed:
+    """Collects rows into aligned buffers that are used again."""
+
+    def __init__(self, columns: Columns, order: npt.NDArray[np.int64], batch_size: int) -> None:
+        self._columns = columns
+        self._order = order
+        self._batch_size = batch_size
+        self._buffers: list[npt.NDArray[np.uint8]] = [aligned_empty(0) for _ in columns]
+        self._collected: tuple[int, int] = (0, 0)
+        self._rows: Columns = ()
+
+    @property
+    def rows(self) -> int:
+        """See `Feed.rows`."""
+        return len(self._order)
+
+    def __call__(self, first: int, count: int) -> Columns:
+        """See `Feed.__call__`."""
+        start, stop = first * self._batch_size, (first + count) * self._batch_size
+        if self._collected != (start, stop):
+            index = self._order[start:stop]
+            self._rows = tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
+            self._collected = (start, stop)
+        return self._rows
+
+    def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
+        shape = (len(index), *column.shape[1:])
+        nbytes = math.prod(shape) * column.dtype.itemsize
+        if len(self._buffers[number]) < nbytes:
+            self._buffers[number] = aligned_empty(nbytes)
+        target = self._buffers[number][:nbytes].view(column.dtype).reshape(shape)
+        # "clip" skips numpy's own buffering of `out`; the indices are a permutation.
+        return np.take(column, index, axis=0, out=target, mode="clip")
+
+
+class Streamed:
+    """A partition's rows as its stream makes them, in each epoch anew.
+
+    Parameters
+    ----------
+    stream : Stream
+    seed : int
+    batch_size : int
+    """
+
+    def __init__(self, stream: Stream, seed: int, batch_size: int) -> None:
+        self._stream = stream
+        self._seed = seed
+        self._batch_size = batch_size
+
+    def feed(self, epoch: int, first: int) -> Feed:
+        """Return an epoch's rows, to be asked for from batch `first` on."""
+        return _StreamFeed(self._stream.batches(epoch, self._seed, self._batch_size), first)
+
+
+class _StreamFeed:
+    """Holds no more batches than are asked for at once; what is trained already is run through."""
+
+    def __init__(self, batches: Iterator[Columns], first: int) -> None:
+        self._batches = batches
+        self._first = first
+        self._held: list[Columns] = []
+        self.rows = 0
+        for _ in range(first):
+            self._next()
+
+    def __call__(self, first: int, count: int) -> Columns:
+        """See `Feed.__call__`."""
+        del self._held[: first - self._first]
+        self._first = first
+        while len(self._held) < count and (batch := self._next()) is not None:
+            self._held.append(batch)
+        return concatenate(self._held[:count])
+
+    def _next(self) -> Columns | None:
+        batch = next(self._batches, None)
+        self.rows += 0 if batch is None else len(batch[0])
+        return batch
