@@ -97,6 +97,11 @@ def test_status_says_what_went_wrong_beside_the_training(cells: Cells, runs: lis
     assert "  CSVLogger.on_epoch_end raised OSError: disk full." in cells("%tos_status")
 
 
+def test_status_counts_the_rows_that_were_left_out(cells: Cells, runs: list[Any]) -> None:
+    runs[1].rows_skipped = 3
+    assert "  3 rows of the data left out; run.skipped has which" in cells("%tos_status")
+
+
 def test_a_view_is_shown_of_the_run_that_is_named(
     cells: Cells, engine: Engine, runs: list[Any]
 ) -> None:
