@@ -157,7 +157,9 @@ def whole_numbers(seed: int) -> Array:
     return WIDE.pack([random.integers(-99, 99, s.shape).astype(s.dtype) for s in WIDE.specs])
 
 
-@pytest.mark.parametrize("rule", [Downpour(), as_combiner(lambda c, u, p: c + u)], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [Downpour(), as_combiner(lambda c, u, p: c + u)], ids=["class", "function"]
+)
 def test_no_update_of_many_threads_is_lost(rule: Combiner) -> None:
     store = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
 
