@@ -8,12 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--rootdir", ROOT, "-c", ROOT / "pyproject.toml"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=240", "-p", "no:cacheprovider"]
-MNIST = "01_tensoronspark_mnist.ipynb"
+FIRST, PROGRAM = "00_first_steps.ipynb", "01_tensoronspark_mnist.ipynb"
 TIMEOUT = 600
 
 
@@ -32,13 +30,13 @@ def run_notebook(path: Path, **environment: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["00_first_steps.ipynb", MNIST])
-def test_it_runs_top_to_bottom(name: str) -> None:
-    run_notebook(ROOT / "notebooks" / name)
+def test_the_first_runs_top_to_bottom() -> None:
+    run_notebook(ROOT / "notebooks" / FIRST)
 
 
-def test_the_program_of_2016_runs_without_mnist(tmp_path: Path) -> None:
+def test_the_program_of_2016_runs_top_to_bottom_without_mnist(tmp_path: Path) -> None:
+    """As on Binder; `tests/tensorspark` has the same program train on MNIST."""
     folder = tmp_path / "elsewhere" / "notebooks"
     folder.mkdir(parents=True)
-    shutil.copy(ROOT / "notebooks" / MNIST, folder)
-    run_notebook(folder / MNIST, TOS_MNIST_DIR="")
+    shutil.copy(ROOT / "notebooks" / PROGRAM, folder)
+    run_notebook(folder / PROGRAM, TOS_MNIST_DIR="")
