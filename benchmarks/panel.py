@@ -37,14 +37,14 @@ import os, time
 os.environ.pop("TOS_NONINTERACTIVE", None)
 from benchmarks.view import Load, begin, milestones
 from tests.widgets.support import FakeRun
-from tos_notebook import session
+from tos_notebook import launch
 from tos_notebook.telemetry.bus import EventBus
 %load_ext tos_notebook
 runs, models = [], []
 def make(number):
     run = FakeRun()
     run.run_id, run.number = f"run-{{number}}", number
-    for watch in session.watchers:
+    for watch in launch.watchers:
         watch(run)
     runs.append(run)
     return run.sinks[-1]
