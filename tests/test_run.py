@@ -414,6 +414,22 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
     assert not companion._thread.is_alive()
 
 
+def test_a_sink_that_stands_still_leaves_no_validation_running(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.run.FLUSH", 0.01)
+    gate = threading.Event()
+    run = setting.make(epochs=1)
+    run.add_sink(lambda event: gate.wait(LIMIT) if isinstance(event, EpochFinished) else None)
+    run._begin([validator(lambda: (np.arange(3.0),))])
+    (companion,) = run._companions
+    assert isinstance(companion, Validator)
+    companion._thread.join(LIMIT)
+    assert not companion._thread.is_alive()
+    gate.set()
+    assert run.wait(LIMIT).state == "finished"
+
+
 def test_a_model_that_is_evaluated_without_end_is_a_named_error(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -632,26 +632,25 @@ class Run(Outputs):
         # Asked first: a callback that raises may end the run.
         last = self._legs.onward
         for companion in self._companions:
-            try:
-                # So that the last epoch's end, and what the one before told, has reached it.
-                self._bus.flush(FLUSH)
-                companion.finish(last)
-            except WaitTimeout as error:
-                # The training itself is over and its weights are kept.
-                logger.warning("Run %s: %s", self.run_id, error)
+            # So that the last epoch's end, and what the one before told, has reached it.
+            self._patiently(partial(self._bus.flush, FLUSH))
+            self._patiently(partial(companion.finish, last))
+
+    def _patiently(self, step: Callable[[], object]) -> None:
+        """Go on when a step takes too long: the training is over and its weights are kept."""
+        try:
+            step()
+        except WaitTimeout as error:
+            logger.warning("Run %s: %s", self.run_id, error)
 
     def _reach_end(self) -> None:
         if self._training.machine.active:
             self._training.report(RunEvent.ENDED)
 
     def _keep_last(self) -> None:
-        if self._keeper is None:
-            return
-        try:
-            self._keeper.finish()
-        except WaitTimeout as error:
+        if self._keeper is not None:
             # As with any other checkpoint that cannot be written, nothing else is lost.
-            logger.warning("Run %s: %s", self.run_id, error)
+            self._patiently(self._keeper.finish)
 
     def _report_end(self) -> None:
         training = self._training
@@ -659,11 +658,8 @@ class Run(Outputs):
         self._bus.publish(RunFinished(time.time(), self.state, message))
 
     def _close_bus(self) -> None:
-        try:
-            self._bus.close()
-        except WaitTimeout as error:
-            # The training is over and its weights are kept; only a sink is behind.
-            logger.warning("Run %s: %s", self.run_id, error)
+        # Only a sink is behind.
+        self._patiently(self._bus.close)
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id}: {self.state}>"
