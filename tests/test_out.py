@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tos_notebook.card import BARS, sparkline
 from tos_notebook.errors import ConfigError
-from tos_notebook.out import _format, deliver
+from tos_notebook.outputs.card import BARS, sparkline
+from tos_notebook.outputs.save import _format, deliver
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, num
 from tos_notebook import legs as legs_module
 from tos_notebook import run as run_module
 from tos_notebook.combiners import Combiner, Downpour
+from tos_notebook.companions.validation import Validator, validator
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.partitioners import RandomPartitioner, Shards
 from tos_notebook.errors import (
@@ -46,7 +47,6 @@ from tos_notebook.settings import Settings
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
-from tos_notebook.validation import Validator, validator
 
 ROWS = 24
 
@@ -398,7 +398,7 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
 def test_a_validation_that_does_not_end_does_not_fail_the_run(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.validation.PATIENCE", 0.01)
+    monkeypatch.setattr("tos_notebook.companions.validation.PATIENCE", 0.01)
     gate = threading.Event()
 
     def rows() -> Any:

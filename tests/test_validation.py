@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.telemetry.samples import milestone
-from tos_notebook import validation
+from tos_notebook.companions import validation
+from tos_notebook.companions.validation import Validator
 from tos_notebook.errors import WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
-from tos_notebook.validation import Validator
 
 LIMIT = 10.0
 

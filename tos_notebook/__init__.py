@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .data import partitioners
     from .data.frames import columns
     from .data.records import tfrecords
-    from .eventfiles import read_events
+    from .outputs.eventfiles import read_events
     from .program.capture import capture
     from .run import Run
     from .saved import resume, runs
@@ -33,7 +33,7 @@ _HOMES = {
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
-    "read_events": ".eventfiles",
+    "read_events": ".outputs.eventfiles",
     "resume": ".saved",
     "runs": ".saved",
     "view": ".widgets",

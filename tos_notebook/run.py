@@ -24,7 +24,7 @@ from .cluster.jobs import cancel, job_error
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import as_combiner
-from .companions import Companion, Handle, HeldModel, Maker
+from .companions.base import Companion, Handle, HeldModel, Maker
 from .config import at_least_one, positive
 from .control import Command, RunEvent
 from .data.partitioners import AnyPartitioner
@@ -33,7 +33,7 @@ from .data.source import DataSource
 from .errors import InvalidTransition, TosError, WaitTimeout
 from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from .legs import Legs, RunPlan
-from .outputs import Outputs
+from .outputs.mixin import Outputs
 from .snapshots import BEGINNING, Reached
 from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
@@ -367,7 +367,7 @@ class Run(Outputs):
         str
             The URI, or the absolute path.
         """
-        from .card import write_card
+        from .outputs.card import write_card
 
         return write_card(self._sc, self, self._legs.source, path)
 

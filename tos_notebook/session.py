@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from .beside import Beside, attached
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.every import Every, as_every
 from .checkpoint.keeper import Keeper
@@ -21,6 +20,7 @@ from .cluster.storage import Storage, temporary_directory
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
+from .companions.attach import Beside, attached
 from .config import PATIENCE, at_least_one, not_negative, one_of, positive
 from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
@@ -395,7 +395,7 @@ class TrainingSession:
             )
 
     def beside(self, **wanted: Any) -> Beside:
-        """Return what is to work beside the run; see `tos_notebook.beside.attached`."""
+        """Return what is to work beside the run; see `tos_notebook.companions.attach.attached`."""
         return attached(self._sc, self.program, **wanted)
 
     def _launch(self, wanted: Wanted, beside: Beside) -> Run:

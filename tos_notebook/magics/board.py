@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..board import mirror
 from ..cluster.storage import is_local, local_path
+from ..companions.board import mirror
 from ..errors import ConfigError, TosError
 from ..telemetry.tensorboard import require_tensorboard
 from .steer import all_runs, find_run

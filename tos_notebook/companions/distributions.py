@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .companions import Companion, Handle
-from .errors import SessionClosed
-from .events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
-from .params import Array
-from .telemetry.courier import Courier
+from ..errors import SessionClosed
+from ..events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
+from ..params import Array
+from ..telemetry.courier import Courier
+from .base import Companion, Handle
 
 logger = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from .companions import Companion, Handle, Maker
-from .data.blocks import Columns, concatenate
-from .data.feeds import check_columns
-from .data.source import as_source
-from .data.stream import StreamSource
-from .errors import DataError, SessionClosed, WaitTimeout
-from .events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
-from .program.base import Program
+from ..data.blocks import Columns, concatenate
+from ..data.feeds import check_columns
+from ..data.source import as_source
+from ..data.stream import StreamSource
+from ..errors import DataError, SessionClosed, WaitTimeout
+from ..events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
+from ..program.base import Program
+from .base import Companion, Handle, Maker
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import TosError, WaitTimeout
-from .events import Event
+from ..errors import TosError, WaitTimeout
+from ..events import Event
 
 if TYPE_CHECKING:
-    from .program.base import Program
-    from .ps.store import Store
-    from .run import Run
+    from ..program.base import Program
+    from ..ps.store import Store
+    from ..run import Run
 
 
 class HeldModel:

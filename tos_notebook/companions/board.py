@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .cluster.storage import Storage, is_local, local_path
-from .cluster.streams import Growing
-from .companions import Companion, Handle, Maker
-from .errors import ConfigError
-from .events import (
+from ..cluster.storage import Storage, is_local, local_path
+from ..cluster.streams import Growing
+from ..errors import ConfigError
+from ..events import (
     EpochFinished,
     Event,
     MilestoneCommitted,
@@ -25,8 +24,9 @@ from .events import (
     Validated,
     WeightsMeasured,
 )
-from .telemetry.courier import Call, Courier
-from .telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
+from ..telemetry.courier import Call, Courier
+from ..telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
+from .base import Companion, Handle, Maker
 
 logger = logging.getLogger(__name__)
 

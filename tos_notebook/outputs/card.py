@@ -11,14 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._version import __version__
-from .chaos.rules import describe
-from .cluster.environment import installed_version
-from .data.source import DataSource
-from .out import deliver
+from .._version import __version__
+from ..chaos.rules import describe
+from ..cluster.environment import installed_version
+from ..data.source import DataSource
+from .save import deliver
 
 if TYPE_CHECKING:
-    from .run import Run
+    from ..run import Run
 
 EPOCHS = 20
 """Rows of the table of epochs at most; of more epochs, evenly chosen ones."""

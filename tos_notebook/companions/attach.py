@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..config import one_of
+from ..data.blocks import Columns
+from ..errors import ConfigError
+from ..program.base import Program
+from .base import Companion, Handle, Maker
 from .board import writing
 from .callbacks import POLICIES, Callbacks
-from .companions import Companion, Handle, Maker
-from .config import one_of
-from .data.blocks import Columns
 from .distributions import watching
-from .errors import ConfigError
-from .program.base import Program
 from .validation import Evaluation, validation_rows, validator
 
 BATCH_SIZE = 1000
@@ -94,7 +94,7 @@ def _following(
             f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "
             "functions that take the run's events. For a resumed run, give program=model."
         )
-    from .program.hooks import Hooks
+    from ..program.hooks import Hooks
 
     given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     hooks = Hooks(given, program.model)

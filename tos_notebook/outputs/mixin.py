@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from .board import Board
-from .companions import Companion, HeldModel
-from .distributions import Distributions
-from .errors import ConfigError, UnsupportedProgram
-from .out import save
-from .telemetry.history import History
-from .training import Training
+from ..companions.base import Companion, HeldModel
+from ..companions.board import Board
+from ..companions.distributions import Distributions
+from ..errors import ConfigError, UnsupportedProgram
+from ..telemetry.history import History
+from ..training import Training
+from .save import save
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from .program.base import Program
+    from ..program.base import Program
 
 
 class Outputs:
@@ -39,7 +39,7 @@ class Outputs:
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
-        from .telemetry.figure import figure
+        from ..telemetry.figure import figure
 
         return figure(self._history)
 
@@ -56,7 +56,7 @@ class Outputs:
         ConfigError
             The run does not record histograms, or there is no parameter of a name.
         """
-        from .telemetry.weights import weights_figure
+        from ..telemetry.weights import weights_figure
 
         found = [c.measured for c in self._companions if isinstance(c, Distributions)]
         if not found or not found[0]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .board import event_files
-from .cluster.connect import connect
-from .cluster.storage import is_local
-from .telemetry.tensorboard import read_scalars, require_tensorboard
+from ..cluster.connect import connect
+from ..cluster.storage import is_local
+from ..companions.board import event_files
+from ..telemetry.tensorboard import read_scalars, require_tensorboard
 
 if TYPE_CHECKING:
     import pandas as pd

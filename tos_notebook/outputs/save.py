@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .cluster.storage import Storage, is_local, local_path
-from .config import one_of
-from .errors import ConfigError
-from .params import Array
-from .program.base import SAVED, Program
+from ..cluster.storage import Storage, is_local, local_path
+from ..config import one_of
+from ..errors import ConfigError
+from ..params import Array
+from ..program.base import SAVED, Program
 
 if TYPE_CHECKING:
-    from .companions import HeldModel
+    from ..companions.base import HeldModel
 
 FORMATS = (*SAVED, "numpy")
 

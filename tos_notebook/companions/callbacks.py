@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .companions import Companion, Handle
-from .errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
-from .events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
-from .telemetry.courier import Call, Courier
+from ..errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
+from ..events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
+from ..telemetry.courier import Call, Courier
+from .base import Companion, Handle
 from .validation import Evaluation
 
 if TYPE_CHECKING:
-    from .program.hooks import Hooks
+    from ..program.hooks import Hooks
 
 logger = logging.getLogger(__name__)
 
