@@ -111,7 +111,8 @@ class GapAware(_GapCombiner):
     def correct(self, change: Array, gap: Array) -> None:
         """Divide by 1 + (c - b)² / γ."""
         gap *= gap
-        gap /= self.gamma
+        # A division takes several times as long.
+        gap *= 1 / self.gamma
         gap += 1
         change /= gap
 
