@@ -117,7 +117,7 @@ def narrow(delta: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(round_to(delta, np.dtype(f"i{dtype.itemsize}")).astype(dtype))
 
 
-def pieces(size: int, length: int = 1 << 15) -> Iterator[slice]:
+def pieces(size: int, length: int = 1 << 17) -> Iterator[slice]:
     """Cut `size` elements into slices whose intermediate results stay in a core's cache."""
     return (slice(start, start + length) for start in range(0, size, length))
 
