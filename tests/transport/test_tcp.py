@@ -142,7 +142,7 @@ def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
     with closing(server.authenticated()) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in encode_head(push, 7, 10) + b"0123456789":
-            sock.send(bytes([byte]))
+            sock.sendall(bytes([byte]))
         header = decode_header(read(sock, HEADER_SIZE))
         assert (header.sequence, header.payload) == (7, len(PARAMETERS))
         read(sock, header.body + header.payload)
@@ -179,7 +179,7 @@ def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) 
     push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     with closing(server.authenticated()) as sock:
         sock.sendall(encode_head(push, 1, 2**63))
-        socket.socket.shutdown(sock, socket.SHUT_WR)
+        sock.shutdown(socket.SHUT_WR)
         answer = message(read_all(sock))
     assert isinstance(answer, Refused)
     assert f"expected 10 bytes of payload, got {2**63}" in answer.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from time import monotonic, sleep
+from typing import Any
 
 from ..errors import AuthenticationError, ConnectionClosed, ConnectTimeout, TransportError
 from .auth import client_handshake
@@ -72,18 +73,18 @@ def _open(
     fingerprint: bytes | None,
     timeout: float,
     request_timeout: float,
-) -> SocketChannel:
+) -> SocketChannel[Any]:
     """Return a channel to a server that has proved the secret, too."""
     sock, peer = _dial(host, port, timeout), f"{host}:{port}"
     deadline = monotonic() + timeout
     try:
-        channel: SocketChannel
+        channel: SocketChannel[Any]
         if fingerprint is None:
             _refuse_to_be_heard(sock, peer)
             channel = TcpChannel(sock, peer, request_timeout, patient=False)
         else:
-            sock = wrap_client(sock, peer, fingerprint, deadline)
-            channel = TlsChannel(sock, peer, request_timeout, patient=False)
+            secured = wrap_client(sock, peer, fingerprint, deadline)
+            channel = TlsChannel(secured, peer, request_timeout, patient=False)
         channel.shake_hands(client_handshake(secret, fingerprint or b""), deadline)
         channel.configure()
     except BaseException as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
-import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -19,9 +18,12 @@ from time import monotonic
 
 from ..errors import TosError
 from .auth import Handshake
+from .secured import SecuredSocket
 from .sockets import gone, unfinished
 
 log = logging.getLogger(__name__)
+
+Connected = socket.socket | SecuredSocket
 
 _POLL = 1.0
 _RETRY = 0.1
@@ -34,7 +36,7 @@ class Guest:
 
     Parameters
     ----------
-    sock : socket
+    sock : socket or SecuredSocket
         Its connection, which does not block; for TLS before the handshake.
     host, peer : str
         Its address, and with the port.
@@ -45,7 +47,7 @@ class Guest:
     """
 
     def __init__(
-        self, sock: socket.socket, host: str, peer: str, handshake: Handshake, deadline: float
+        self, sock: Connected, host: str, peer: str, handshake: Handshake, deadline: float
     ) -> None:
         self.sock = sock
         self.host = host
@@ -54,10 +56,10 @@ class Guest:
         self._handshake = handshake
         self._expected = next(handshake)[1]
         self._received = b""
-        self._secured = not isinstance(sock, ssl.SSLSocket)
+        self._secured = not isinstance(sock, SecuredSocket)
 
-    def advance(self) -> int:
-        """Go as far as what has come allows; return the event to wait for, 0 when it is let in.
+    def advance(self) -> bool:
+        """Go as far as what has come allows; return whether it is let in.
 
         Raises
         ------
@@ -67,19 +69,17 @@ class Guest:
             Its connection broke.
         """
         try:
-            if not self._secured and isinstance(self.sock, ssl.SSLSocket):
+            if not self._secured and isinstance(self.sock, SecuredSocket):
                 self.sock.do_handshake()
                 self._secured = True
             while True:
                 outgoing, self._expected = self._handshake.send(self._receive())
                 # It always fits: nothing else is on its way to a client that has to answer.
-                self.sock.send(outgoing)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return selectors.EVENT_READ
-        except ssl.SSLWantWriteError:
-            return selectors.EVENT_WRITE
+                self.sock.sendall(outgoing)
+        except BlockingIOError:
+            return False
         except StopIteration:
-            return 0
+            return True
 
     def _receive(self) -> bytes:
         while len(self._received) < self._expected:
@@ -113,9 +113,9 @@ class Gate:
     def __init__(
         self,
         sock: socket.socket,
-        prepare: Callable[[socket.socket], socket.socket],
+        prepare: Callable[[socket.socket], Connected],
         handshake: Callable[[], Handshake],
-        admit: Callable[[socket.socket, str], None],
+        admit: Callable[[Connected, str], None],
         seconds: float,
         max_pending: int,
     ) -> None:
@@ -192,12 +192,9 @@ class Gate:
 
     def _attend(self, guest: Guest) -> None:
         try:
-            event = guest.advance()
-            if event:
-                self._selector.modify(guest.sock, event, guest)
-                return
-            self._forget(guest)
-            self._admit(guest.sock, guest.peer)
+            if guest.advance():
+                self._forget(guest)
+                self._admit(guest.sock, guest.peer)
         except (TosError, OSError) as error:
             log.debug("%s was not let in: %s", guest.peer, error)
             self._dismiss(guest)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+from typing import Any
 
 from ..errors import TransportError
 from .auth import Handshake, check_secret, server_handshake
 from .base import Address, HandlerFactory
-from .gate import Gate
+from .gate import Connected, Gate
+from .secured import SecuredSocket
 from .server import ConnectionThreads, join_all
-from .sockets import is_loopback
+from .sockets import SocketChannel, is_loopback
 from .tcp import TcpChannel
 from .tls import Certificate, TlsChannel
 
@@ -107,15 +109,18 @@ class TcpListener:
             join_all([self._acceptor], timeout)
         self._sock.close()
 
-    def _prepare(self, sock: socket.socket) -> socket.socket:
+    def _prepare(self, sock: socket.socket) -> Connected:
         return sock if self._certificate is None else self._certificate.wrap(sock)
 
     def _handshake(self) -> Handshake:
         return server_handshake(self._secret, self.fingerprint or b"")
 
-    def _admit(self, sock: socket.socket, peer: str) -> None:
-        kind = TcpChannel if self._certificate is None else TlsChannel
-        channel = kind(sock, peer, self._timeout, patient=True)
+    def _admit(self, sock: Connected, peer: str) -> None:
+        channel: SocketChannel[Any]
+        if isinstance(sock, SecuredSocket):
+            channel = TlsChannel(sock, peer, self._timeout, patient=True)
+        else:
+            channel = TcpChannel(sock, peer, self._timeout, patient=True)
         channel.configure()
         self._threads.spawn(channel)
 

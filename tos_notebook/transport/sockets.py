@@ -7,6 +7,7 @@ import socket
 from abc import ABC, abstractmethod
 from ipaddress import ip_address
 from time import monotonic
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
@@ -22,12 +23,37 @@ _DISCARD_TIMEOUT = 5.0
 _KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 
 
-class SocketChannel(ABC):
+class Stream(Protocol):
+    """What a channel needs of a socket; see `socket.socket`."""
+
+    def sendall(self, data: bytes | memoryview, /) -> None:
+        """Send all of it."""
+
+    def recv(self, nbytes: int, /) -> bytes:
+        """Receive some bytes; return none at the end of the stream."""
+
+    def settimeout(self, seconds: float | None, /) -> None:
+        """Let a call that takes longer raise `TimeoutError`."""
+
+    def setsockopt(self, level: int, name: int, value: Any, /) -> None:
+        """Set an option of the kernel's."""
+
+    def shutdown(self, how: int, /) -> None:
+        """End the stream and wake whoever waits on it."""
+
+    def close(self) -> None:
+        """Give the socket back."""
+
+
+Wire = TypeVar("Wire", bound=Stream)
+
+
+class SocketChannel(ABC, Generic[Wire]):
     """One end of a connected socket; see `base.Channel`.
 
     Parameters
     ----------
-    sock : socket
+    sock : Stream
         A connected socket, owned from now on.
     peer : str
         The other end's name.
@@ -37,7 +63,7 @@ class SocketChannel(ABC):
         Whether to wait for the begin of a frame for as long as the peer lives.
     """
 
-    def __init__(self, sock: socket.socket, peer: str, timeout: float, patient: bool) -> None:
+    def __init__(self, sock: Wire, peer: str, timeout: float, patient: bool) -> None:
         self.peer = peer
         self._sock = sock
         self._timeout = timeout
@@ -108,7 +134,7 @@ class SocketChannel(ABC):
             raise gone(self.peer, error) from error
 
     @abstractmethod
-    def _limit_waits(self, sock: socket.socket) -> None:
+    def _limit_waits(self, sock: Wire) -> None:
         """Let a call that waits for longer than the timeout fail."""
 
     @abstractmethod
@@ -159,8 +185,7 @@ class SocketChannel(ABC):
     def shutdown(self) -> None:
         """End the stream and wake whoever waits on it."""
         try:
-            # Not the method of a subclass: what TLS adds must not change under whoever reads.
-            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+            self._sock.shutdown(socket.SHUT_RDWR)
         except OSError as error:
             log.debug("%s had ended before: %s", self.peer, error)
 
@@ -201,7 +226,7 @@ def is_loopback(address: str) -> bool:
     return ip_address(address.partition("%")[0]).is_loopback
 
 
-def limit(sock: socket.socket, deadline: float) -> None:
+def limit(sock: Stream, deadline: float) -> None:
     """Let a socket's next call end at a deadline, by `time.monotonic`.
 
     Raises

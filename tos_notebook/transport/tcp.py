@@ -12,7 +12,7 @@ import struct
 from .sockets import SocketChannel, gone
 
 
-class TcpChannel(SocketChannel):
+class TcpChannel(SocketChannel[socket.socket]):
     """One end of a TCP connection; see `SocketChannel`."""
 
     def _limit_waits(self, sock: socket.socket) -> None:

@@ -16,25 +16,25 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from ..errors import AuthenticationError
+from .secured import SecuredSocket
 from .sockets import SocketChannel, gone, limit, unfinished
 
 RECORD = 16_384
 """Bytes. The most that a record of TLS holds."""
 
-_PIECE = 1 << 20
 _LIFETIME = timedelta(days=3650)
 
 
-class TlsChannel(SocketChannel):
+class TlsChannel(SocketChannel[SecuredSocket]):
     """One end of a TLS connection; see `SocketChannel`.
 
     Parameters
     ----------
-    sock : ssl.SSLSocket
+    sock : SecuredSocket
         After its handshake.
     """
 
-    def _limit_waits(self, sock: socket.socket) -> None:
+    def _limit_waits(self, sock: SecuredSocket) -> None:
         # Below TLS the kernel's own limits would go unnoticed.
         sock.settimeout(self._timeout)
 
@@ -47,9 +47,8 @@ class TlsChannel(SocketChannel):
             # One record for what one record can hold.
             first = max(0, RECORD - len(head))
             self._sock.sendall(b"".join((head, payload[:first])))
-            # A call has the timeout for all that it is given.
-            for start in range(first, payload.nbytes, _PIECE):
-                self._sock.sendall(payload[start : start + _PIECE])
+            if first < payload.nbytes:
+                self._sock.sendall(payload[first:])
         except TimeoutError:
             raise self._late("take what was sent") from None
         except OSError as error:
@@ -89,9 +88,9 @@ class Certificate:
             self._context.load_cert_chain(file.name, password=password)
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
 
-    def wrap(self, sock: socket.socket) -> ssl.SSLSocket:
+    def wrap(self, sock: socket.socket) -> SecuredSocket:
         """Return the server's end of TLS over a socket; its handshake is still to be done."""
-        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        return SecuredSocket(sock, self._context, server_side=True)
 
 
 def _self_signed() -> tuple[bytes, bytes, bytes]:
@@ -131,13 +130,13 @@ def fingerprint_of(certificate: bytes) -> bytes:
 
 def wrap_client(
     sock: socket.socket, peer: str, fingerprint: bytes, deadline: float
-) -> ssl.SSLSocket:
+) -> SecuredSocket:
     """Return the client's end of TLS over a socket, with a server that has a certificate.
 
     Parameters
     ----------
     sock : socket
-        A connected socket; what is returned takes it over.
+        A connected socket, which stays its owner's if this fails; what is returned takes it over.
     peer : str
         The server's name.
     fingerprint : bytes
@@ -156,13 +155,9 @@ def wrap_client(
     """
     try:
         limit(sock, deadline)
-        secured = _client_context().wrap_socket(sock, do_handshake_on_connect=False)
-        try:
-            secured.do_handshake()
-            _check(secured, peer, fingerprint)
-        except BaseException:
-            secured.close()
-            raise
+        secured = SecuredSocket(sock, _client_context(), server_side=False)
+        secured.do_handshake()
+        _check(secured, peer, fingerprint)
     except TimeoutError:
         raise unfinished(peer) from None
     except ssl.SSLError as error:
@@ -177,9 +172,8 @@ def wrap_client(
     return secured
 
 
-def _check(sock: ssl.SSLSocket, peer: str, fingerprint: bytes) -> None:
-    certificate = sock.getpeercert(binary_form=True) or b""
-    if not hmac.compare_digest(fingerprint_of(certificate), fingerprint):
+def _check(sock: SecuredSocket, peer: str, fingerprint: bytes) -> None:
+    if not hmac.compare_digest(fingerprint_of(sock.certificate()), fingerprint):
         raise AuthenticationError(
             f"Expected {peer} to have this session's certificate, but it has another. Somebody "
             "else may answer there: start a new run from the session that owns the server."

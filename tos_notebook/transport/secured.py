@@ -1,0 +1,105 @@
+"""A socket with TLS on top that calls the kernel seldom.
+
+Python's own `ssl.SSLSocket` goes to the kernel twice for each record of 16 KiB that it reads, and
+once for each that it writes; for a model of some hundred kB that is most of what TLS costs.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import cast
+
+_WRITTEN = 1 << 18
+"""Bytes that are encrypted before they are sent."""
+
+_READ = 1 << 17
+"""Bytes that are received before they are decrypted."""
+
+
+class SecuredSocket:
+    """As much of a socket as channels and gates use; what it raises are a socket's errors.
+
+    Parameters
+    ----------
+    sock : socket
+        Connected; owned from now on.
+    context : ssl.SSLContext
+    server_side : bool
+    """
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> None:
+        self.raw = sock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side)
+        self._buffer = memoryview(bytearray(_READ))
+        self.fileno = sock.fileno
+        self.settimeout = sock.settimeout
+        self.setsockopt = sock.setsockopt
+        self.close = sock.close
+
+    def do_handshake(self) -> None:
+        """Agree on keys; as far as what has come allows, if the socket does not block.
+
+        Raises
+        ------
+        BlockingIOError
+            More must come first.
+        ssl.SSLError
+            The peer speaks another protocol, or has left.
+        """
+        while True:
+            try:
+                self._tls.do_handshake()
+                self._flush()
+                return
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._feed()
+            except ssl.SSLError:
+                # The peer is to read why.
+                self._flush()
+                raise
+
+    def certificate(self) -> bytes:
+        """Return the peer's certificate in DER; empty if it has none."""
+        return self._tls.getpeercert(binary_form=True) or b""
+
+    def sendall(self, data: bytes | memoryview) -> None:
+        """Send all of it; the timeout is for each piece of some hundred kB."""
+        view = memoryview(data)
+        for start in range(0, view.nbytes, _WRITTEN):
+            self._tls.write(view[start : start + _WRITTEN])
+            self._flush()
+
+    def recv_into(self, target: memoryview) -> int:
+        """Receive some bytes, at most a record's; return how many, 0 at the end of the stream."""
+        while True:
+            try:
+                return cast("int", self._tls.read(target.nbytes, cast("bytearray", target)))
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._feed()
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                # Frames say how long they are: none is cut off unnoticed.
+                return 0
+
+    def recv(self, nbytes: int) -> bytes:
+        """Receive some bytes; return none at the end of the stream."""
+        buffer = bytearray(nbytes)
+        return bytes(buffer[: self.recv_into(memoryview(buffer))])
+
+    def shutdown(self, how: int) -> None:
+        """End the stream below TLS, whose state must not change under whoever reads."""
+        self.raw.shutdown(how)
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self.raw.sendall(self._outgoing.read())
+
+    def _feed(self) -> None:
+        got = self.raw.recv_into(self._buffer)
+        if got:
+            self._incoming.write(self._buffer[:got])
+        else:
+            self._incoming.write_eof()
