@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from tos_notebook.cluster.jobs import job_error, run_job
+from tos_notebook.cluster.jobs import cancel, job_error, run_job
 from tos_notebook.errors import (
     ClusterUnreachable,
     TosError,
@@ -73,3 +74,23 @@ def test_jobs_that_making_the_rdd_takes_can_be_cancelled_too() -> None:
     names = [name for name, *_ in calls.mock_calls]
     assert names[:2] == ["sc.setJobGroup", "make"]
     calls.make().mapPartitionsWithIndex.assert_called_once_with(calls.task)
+
+
+class Stopped:
+    """A Spark context of which only Java knows that it has stopped."""
+
+    def __init__(self) -> None:
+        self._jsc = self
+
+    def sc(self) -> Stopped:
+        return self
+
+    def isStopped(self) -> bool:
+        return True
+
+
+def test_a_context_that_has_stopped_has_no_job_to_cancel() -> None:
+    sc: Any = Stopped()
+    cancel(sc, "group")
+    sc._jsc = None
+    cancel(sc, "group")

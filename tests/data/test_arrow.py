@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder, content_order, first_lengths
+from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder, content_order
 from tos_notebook.data.blocks import ColumnSpec
 from tos_notebook.data.skips import Skipped, Skips
 from tos_notebook.errors import DataError
@@ -144,17 +144,3 @@ def test_rows_in_no_certain_order_are_put_in_one() -> None:
 def test_no_rows_have_an_order_too() -> None:
     assert decoded([(pa.array([], pa.int64()), column("int64"))], ordered=False) == []
     assert content_order([np.zeros((0, 2))]).tolist() == []
-
-
-def test_the_lengths_are_those_of_the_first_row_without_a_null() -> None:
-    batch = pa.record_batch(
-        [
-            pa.array([None, [[1.0, 2.0]], [[1.0]]]),
-            pa.array([1, 2, 3]),
-            pa.array([b"a", b"b", b"c"]),
-        ],
-        ["x", "y", "z"],
-    )
-    messages = [batch.slice(0, 1).serialize().to_pybytes(), batch.slice(1).serialize().to_pybytes()]
-    assert list(first_lengths(batch.schema, messages)) == [[(1, 2), (), ()]]
-    assert list(first_lengths(batch.schema, messages[:1])) == []

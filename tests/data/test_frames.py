@@ -180,6 +180,17 @@ def test_a_frame_without_a_row_to_train_on_is_refused(
         columns(frame, "half", "number").source(spark_context, ())
 
 
+def test_lengths_are_those_of_the_first_row_without_a_null(people: Any, spark_context: Any) -> None:
+    frame = people.sparkSession.createDataFrame(
+        [(None, 1, b"a"), ([[1.0, 2.0]], 2, b"b"), ([[1.0]], 3, b"c"), ([], 4, b"d")],
+        "x array<array<double>>, y int, `z.z` binary",
+    )
+    chosen = columns(frame, ["x", "y", "z.z"], shapes={"z.z": (1,)})
+    assert [c.shape for c in chosen.source(spark_context, ()).columns] == [(1, 2), (), (1,)]
+    empty = columns(frame.where("y = 4"), "x").source(spark_context, ())
+    assert [c.shape for c in empty.columns] == [(0, 0)]
+
+
 def test_a_bare_frame_says_how_to_name_its_columns(people: Any, spark_context: Any) -> None:
     with pytest.raises(DataError, match=r"tos\.columns\(df, features=.*It has number, half"):
         as_source(spark_context, people, 2)

@@ -140,9 +140,10 @@ class Cluster:
             (node,) = (node for node in self.servers.nodes if executor in node.executors)
             node.kill()
             return
-        environment = Path(f"/proc/{executor}/environ").read_bytes().split(b"\0")
-        port = next(int(v[8:]) for v in environment if v.startswith(b"NM_PORT="))
-        processes.kill_tree(executor)
+        port = int(processes.environment(executor)["NM_PORT"])
+        # Without a last word, like a machine that loses power. A node manager that is stopped asks
+        # its containers to end, and an application master that is asked says that all is well.
+        processes.kill(*processes.with_environment("NM_PORT", str(port)))
         for number in range(NODE_MANAGERS):
             manager = self.servers.yarn.getNodeManager(number)
             if manager.getNMContext().getNodeId().getPort() == port:

@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cluster.standalone import EXECUTOR, command_line, descendants, parent
+from tests.cluster.standalone import EXECUTOR, command_line, parent
 
 
 def executor_of(worker: int) -> int:
@@ -20,16 +20,26 @@ def executor_of(worker: int) -> int:
     return pid
 
 
+def environment(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/environ").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
+
+
+def with_environment(name: str, value: str) -> list[int]:
+    """Return the processes that were started with this in their environment."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if environment(pid).get(name) == value]
+
+
 def kill(*pids: int) -> None:
     """Kill processes at once, without a last word."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def kill_tree(pid: int) -> None:
-    """Kill a process and all below it."""
-    kill(*descendants(pid), pid)
 
 
 def alive(pid: int) -> bool:

@@ -11,6 +11,7 @@ from ..errors import ClusterUnreachable, TosError, WorkerEnvironment, WorkerErro
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from ..worker.failure import users_first
+from .executors import is_running
 from .failures import java_text, reason
 
 if TYPE_CHECKING:
@@ -59,8 +60,13 @@ def run_job(
 
 
 def cancel(sc: SparkContext, group: str) -> None:
-    """Cancel a group's jobs, those to come included; from any thread."""
-    sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
+    """Cancel a group's jobs, those to come included; from any thread.
+
+    Spark that has stopped, such as with its application on YARN, has none left.
+    """
+    context = sc._jsc.sc() if is_running(sc) else None
+    if context is not None and not context.isStopped():
+        context.cancelJobGroupAndFutureJobs(group)
 
 
 def job_error(error: BaseException) -> TosError:

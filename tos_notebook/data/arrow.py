@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -129,22 +128,6 @@ def read_batches(schema: Any, batches: Iterable[bytes]) -> Iterator[Any]:
     """Yield the record batches of a partition, of which Spark has made Arrow's messages."""
     for message in batches:
         yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
-
-
-def first_lengths(schema: Any, batches: Iterable[bytes]) -> Iterator[list[tuple[int, ...]]]:
-    """Yield, for the first row without a null, the lengths of each column's lists."""
-    for batch in read_batches(schema, batches):
-        whole = reduce(pc.and_, (column.is_valid() for column in batch.columns))
-        row = pc.index(whole, True).as_py()
-        if row >= 0:
-            yield [_lengths(column[row].as_py()) for column in batch.columns]
-            return
-
-
-def _lengths(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list):
-        return ()
-    return (len(value), *(_lengths(value[0]) if value else ()))
 
 
 def _rows(array: Any, column: ArrowColumn) -> Array | None:

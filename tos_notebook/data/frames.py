@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark import RDD
@@ -18,7 +19,7 @@ from tos_notebook.cluster.remote import refuse_remote
 from tos_notebook.config import at_least_one, one_of
 from tos_notebook.errors import DataError
 
-from .arrow import ArrowColumn, ArrowDecoder, first_lengths
+from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
 from .feeds import Feed
@@ -78,23 +79,25 @@ class FrameColumns(Described):
         spark = self.frame.sparkSession
         if spark.sparkContext is not sc:
             raise DataError("The DataFrame belongs to another Spark context than the session's.")
-        frame = self.frame.select(
-            *(_expression(self.frame, name, self.pad.get(name)) for name in self.names)
-        )
+        frame = self.frame.select(*self.expressions())
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
-        batches = _arrow_batches(frame, sc)
-        found = batches.mapPartitions(partial(first_lengths, schema)).take(1)
-        if not found:
+        lengths = _first_lengths(frame)
+        if lengths is None:
             raise DataError(
                 "The DataFrame has nothing to train on: expected at least one row without a null "
                 f"in {', '.join(self.names)}."
             )
-        columns = self._columns(found[0], feeds)
+        columns = self._columns(lengths, feeds)
+        batches = _arrow_batches(frame, sc)
         skips = Skips(sc.accumulator({}, _Union())) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, _is_ordered(batches))
         blocks = batches.mapPartitionsWithIndex(decoder)
         return RddSource.from_decoded(blocks, tuple(c.spec for c in columns), skips or Skips())
+
+    def expressions(self) -> list[Any]:
+        """Return the columns as Spark is to send them: vectors as arrays, arrays filled up."""
+        return [_expression(self.frame, name, self.pad.get(name)) for name in self.names]
 
     def _columns(self, lengths: Sequence[Shape], feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
         # Too many or too few are refused later, as for all sources.
@@ -252,20 +255,48 @@ def _is_vector(kind: Any) -> bool:
 def _expression(frame: Any, name: str, pad: int | None) -> Any:
     from pyspark.sql import functions
 
-    quoted, kind = name.replace("`", "``"), frame.schema[name].dataType
-    column = frame[f"`{quoted}`"]
+    column, kind = _quoted(frame, name), frame.schema[name].dataType
     if _is_vector(kind):
         from pyspark.ml.functions import vector_to_array
 
         # Without the condition a null ends the query.
         column = functions.when(column.isNotNull(), vector_to_array(column)).alias(name)
-    elif pad is not None:
+    elif pad is None:
+        return column
+    else:
         zero = functions.lit(0).cast(kind.elementType)
         filled = functions.concat(
             column, functions.array_repeat(zero, functions.lit(pad) - functions.size(column))
         )
         column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
     return column
+
+
+def _first_lengths(frame: Any) -> list[Shape] | None:
+    """Return, for the first row without a null, the lengths of each column's arrays.
+
+    The query never leaves Java. Spark takes the first row of few partitions, but all of their
+    Arrow batches.
+    """
+    from pyspark.sql import functions
+
+    columns = [(_quoted(frame, name), frame.schema[name].dataType) for name in frame.columns]
+    whole = reduce(and_, (column.isNotNull() for column, _ in columns))
+    sizes = (functions.array(*_sizes(column, kind)).cast("array<int>") for column, kind in columns)
+    row = frame.where(whole).select(*sizes).first()
+    return None if row is None else [tuple(max(0, n or 0) for n in lengths) for lengths in row]
+
+
+def _sizes(column: Any, kind: Any) -> Iterator[Any]:
+    from pyspark.sql import functions
+
+    while isinstance(kind, types.ArrayType):
+        yield functions.size(column)
+        column, kind = functions.get(column, functions.lit(0)), kind.elementType
+
+
+def _quoted(frame: Any, name: str) -> Any:
+    return frame["`" + name.replace("`", "``") + "`"]
 
 
 def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
