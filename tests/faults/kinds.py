@@ -145,7 +145,8 @@ def kill_node(scene: Scene) -> None:
     scene.cluster.kill_node(processes.executor_of(scene.process(1)))
     scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
     scene.run.chaos()
-    scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
+    # If the application master was there, Spark first waits for it, `spark.network.timeout`.
+    scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1, timeout=300)
 
 
 def freeze(scene: Scene) -> None:
