@@ -17,7 +17,7 @@ LAYERS = {
     "wire": 1, "chaos": 1, "combiners": 1, "codecs": 1, "ps.ledger": 1, "control": 1, "data.idx": 1,
     "program.spec": 1, "sync": 1, "theory": 1,
     "ps.store": 2, "ps.slots": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
-    "worker": 2, "telemetry": 2, "testing": 2,
+    "worker": 2, "telemetry": 2, "testing": 2, "inference": 2,
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
     "state": 3, "roster": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
     "companions": 3, "outputs": 3,
@@ -42,7 +42,7 @@ EDGES = (
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
         anywhere=("cluster", "data.rdd", "data.frames"),
-        lazily=("worker.task", "tensorspark"),
+        lazily=("worker.task", "tensorspark", "inference"),
     ),
     Edge(
         frozenset({"pandas", "plotly"}),

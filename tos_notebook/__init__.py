@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .data import partitioners
     from .data.frames import columns
     from .data.records import tfrecords
+    from .inference.models import load_model
     from .outputs.eventfiles import read_events
     from .program.capture import capture
     from .run import Run
@@ -33,6 +34,7 @@ _HOMES = {
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
+    "load_model": ".inference.models",
     "read_events": ".outputs.eventfiles",
     "resume": ".saved",
     "runs": ".saved",
@@ -65,6 +67,7 @@ __all__ = [
     "connect",
     "errors",
     "events",
+    "load_model",
     "partitioners",
     "read_events",
     "resume",

@@ -6,14 +6,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
 
 from .chaos.fit import Place
 from .chaos.rules import Rule, describe
@@ -370,20 +367,6 @@ class Run(Outputs):
         from .outputs.card import write_card
 
         return write_card(self._sc, self, self._legs.source, path)
-
-    def evaluate(self, *columns: npt.ArrayLike, batch_size: int = 1000) -> Mapping[str, float]:
-        """Return loss and metrics over other rows, with the present parameters.
-
-        They are written into the user's model or session first.
-
-        Parameters
-        ----------
-        *columns : array_like, one for each feed, shape (rows, ...)
-        batch_size : int
-        """
-        at_least_one("batch_size", batch_size)
-        with self._model.present() as program:
-            return program.evaluate([np.asarray(c) for c in columns], batch_size)
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.

@@ -104,12 +104,23 @@ class Storage:
         CheckpointError
             There is no such file, or the file system refused.
         """
-        source = self._file(name)
-        with self.failing("read", name), tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory() as directory:
             local = Path(directory, "data")
-            # Raw: without a checksum file beside the copy.
-            self._fs.copyToLocalFile(False, source, self._local(local), True)
+            self.copy_out(name, local)
             return local.read_bytes()
+
+    def copy_out(self, name: str, target: Path) -> None:
+        """Copy a file, or a folder with all that is in it, to a local path.
+
+        Raises
+        ------
+        CheckpointError
+            There is no such file, or the file system refused.
+        """
+        source = self._file(name)
+        with self.failing("read", name):
+            # Raw: without a checksum file beside the copy.
+            self._fs.copyToLocalFile(False, source, self._local(target), True)
 
     def create(self, name: str) -> Any:
         """Return Java's stream of a new, empty file, which is the caller's to close.

@@ -78,18 +78,47 @@ class ArrowDecoder:
         skipped: dict[str, Skipped] = {}
         first = 0
         for batch in read_batches(self.schema, batches):
-            block = self._block(batch)
-            if block is None:
-                bad = self._bad(batch)
-                self._count(skipped, bad, partition, first)
-                good = np.ones(batch.num_rows, bool)
-                good[list(bad)] = False
-                block = self._block(batch.filter(pa.array(good)))
-            if block is not None and len(block[0]):
+            block, _ = self.decode(batch, partition, first, skipped)
+            if len(block[0]):
                 yield block
             first += batch.num_rows
         if self.skips is not None and skipped:
             self.skips.add(skipped)
+
+    def decode(
+        self, batch: Any, partition: int, first: int, skipped: dict[str, Skipped]
+    ) -> tuple[Columns, npt.NDArray[np.bool_] | None]:
+        """Return the good rows of a batch.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+        partition, first : int
+            Where it is, and its first row.
+        skipped : dict
+            Where the bad rows are counted, by column.
+
+        Returns
+        -------
+        block : tuple of ndarray
+        good : ndarray, shape (rows,), bool, or None
+            Which rows they are; None for all.
+
+        Raises
+        ------
+        DataError
+            A row is bad and none may be left out.
+        """
+        block = self._block(batch)
+        if block is not None:
+            return block, None
+        bad = self._bad(batch)
+        self._count(skipped, bad, partition, first)
+        good = np.ones(batch.num_rows, bool)
+        good[list(bad)] = False
+        block = self._block(batch.filter(pa.array(good)))
+        assert block is not None, "what is left of a batch without its bad rows is good"
+        return block, good
 
     def _block(self, batch: Any) -> Columns | None:
         """Return a batch as a block; None if any of its rows is bad."""

@@ -82,13 +82,7 @@ class FrameColumns(Described):
         frame = self.frame.select(*self.expressions())
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
-        lengths = _first_lengths(frame)
-        if lengths is None:
-            raise DataError(
-                "The DataFrame has nothing to train on: expected at least one row without a null "
-                f"in {', '.join(self.names)}."
-            )
-        columns = self._columns(lengths, feeds)
+        columns = self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc)
         skips = Skips(sc.accumulator({}, _Union())) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, _is_ordered(batches))
@@ -98,6 +92,37 @@ class FrameColumns(Described):
     def expressions(self) -> list[Any]:
         """Return the columns as Spark is to send them: vectors as arrays, arrays filled up."""
         return [_expression(self.frame, name, self.pad.get(name)) for name in self.names]
+
+    def looked_at(self, frame: Any, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
+        """Return what the rows of `expressions` are to be, after a look at the first one.
+
+        Raises
+        ------
+        DataError
+            There is no row without a null, or it does not have the length of its shape.
+        """
+        lengths = _first_lengths(frame)
+        if lengths is None:
+            raise DataError(
+                "The DataFrame has nothing to look at: expected at least one row without a null "
+                f"in {', '.join(self.names)}."
+            )
+        return self._columns(lengths, feeds)
+
+    def known(self, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...] | None:
+        """Return what the rows are to be by what the feeds say alone; None if they do not."""
+        if len(feeds) != len(self.names):
+            return None
+        lengths = [self._known(name, feed) for name, feed in zip(self.names, feeds, strict=True)]
+        whole = [length for length in lengths if length is not None]
+        return self._columns(whole, feeds) if len(whole) == len(lengths) else None
+
+    def _known(self, name: str, feed: Feed) -> Shape | None:
+        depth, shape = _depth(self.frame.schema[name].dataType), self.shapes.get(name, feed.shape)
+        if depth == 0 or shape is None:
+            return None if depth else ()
+        whole = tuple(n for n in shape if n is not None)
+        return whole if len(whole) == len(shape) == depth else None
 
     def _columns(self, lengths: Sequence[Shape], feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
         # Too many or too few are refused later, as for all sources.
@@ -245,6 +270,13 @@ def _dtype(kind: Any) -> Any:
     while isinstance(kind, types.ArrayType):
         kind = kind.elementType
     return DTYPES.get(type(kind))
+
+
+def _depth(kind: Any) -> int:
+    """Return how often a column's arrays are nested."""
+    if isinstance(kind, types.ArrayType):
+        return 1 + _depth(kind.elementType)
+    return int(_is_vector(kind))
 
 
 def _is_vector(kind: Any) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ..companions.base import Companion, HeldModel
 from ..companions.board import Board
 from ..companions.distributions import Distributions
+from ..data.described import Described
+from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
+from ..inference.predicts import BATCH_SIZE
 from ..telemetry.history import History
 from ..training import Training
 from .save import save
@@ -88,6 +93,36 @@ class Outputs:
                     "are in its session, and tos.resume(uri, program=model) takes a model."
                 )
             return program.model
+
+    def evaluate(self, *data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+        """Return loss and metrics over other rows, with the present parameters.
+
+        They are written into the user's model or session first.
+
+        Parameters
+        ----------
+        *data : array_like, one for each feed, shape (rows, ...); or RDD, or columns of a DataFrame
+            What is no array is evaluated on the executors, once they have a slot free.
+        batch_size : int
+
+        Examples
+        --------
+        >>> run.evaluate(x_test, y_test)                                      # doctest: +SKIP
+        >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
+        """
+        arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
+        given = [np.asarray(column) for column in data] if arrays else data[0]
+        with self._model.present() as program:
+            return program.evaluate(given, batch_size)
+
+    def predict(self, data: Any, features: str | Sequence[str] = (), **options: Any) -> Any:
+        """Return what the model makes of each row, with the present parameters.
+
+        They are written into the user's model or session first. Parameters and result are those
+        of `tos_notebook.inference.predicts.Predicts.predict`.
+        """
+        with self._model.present() as program:
+            return program.predict(data, features, **options)
 
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
         """Write the present parameters, or the model with them, to a file or folder.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..config import at_least_one
+from ..data.blocks import ColumnSpec
+from ..errors import UnsupportedProgram
+from ..inference.predicts import BATCH_SIZE, Predicts
 from ..params import Array, Layout
 from .spec import FeedSpec
 
@@ -22,7 +26,7 @@ SAVED = ("keras", "savedmodel", "checkpoint")
 """The formats of TensorFlow that some programs can be saved in."""
 
 
-class Program(ABC):
+class Program(Predicts):
     """A captured model: it knows its parameters, and exports itself for given data.
 
     Attributes
@@ -84,15 +88,59 @@ class Program(ABC):
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """Set the parameters of the user's own model or session."""
 
-    @abstractmethod
-    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
         """Return loss and metrics over rows, with the user's model as it is, without training.
+
+        Each row counts by its weight, or as one, however rows are spread.
 
         Parameters
         ----------
-        columns : sequence of ndarray, one per feed, shape (rows, ...)
+        data : RDD, columns of a DataFrame, or sequence of ndarray, one per feed, shape (rows, ...)
+            As for training. Arrays are evaluated here. All else is evaluated on the executors,
+            where each partition adds up the variables of the model's metrics; the results are
+            those of Keras for all metrics whose variables add up, as its own do.
         batch_size : int
+
+        Raises
+        ------
+        DataError, ShapeMismatch
+            The data do not fit the program, or there are no rows.
         """
+        at_least_one("batch_size", batch_size)
+        if isinstance(data, list | tuple):
+            return self._evaluate(data, batch_size)
+        from ..inference.evaluate import evaluate
+
+        return evaluate(self, data, batch_size)
+
+    @abstractmethod
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]: ...
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack what measures rows; see `tos_notebook.program.measuring.pack_measure`."""
+        raise NotImplementedError
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """Return loss and metrics of the sums over all rows.
+
+        Parameters
+        ----------
+        sums : sequence of ndarray, float64
+            Of each variable of the state that `pack_measure` packed.
+        """
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """What it predicts from; see `Predicts.inputs`."""
+        raise UnsupportedProgram(
+            f"A {self.kind} program without its model predicts nothing. Give it: "
+            "tos.resume(uri, program=model)."
+        )
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        raise NotImplementedError
 
     @property
     def model(self) -> Any:

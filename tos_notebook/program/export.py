@@ -263,7 +263,7 @@ def export(
     module.restart = tf.function(step.restart, input_signature=[], autograph=False)
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate
-    _pack(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
+    guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
 
 
 def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
@@ -274,21 +274,46 @@ def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
     return list(others.values())
 
 
-def _pack(module: tf.Module, notes: Mapping[str, bytes], target: Path) -> None:
+def guarded_save(
+    module: tf.Module,
+    notes: Mapping[str, bytes],
+    target: Path,
+    signatures: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a module as a zipped SavedModel.
+
+    Parameters
+    ----------
+    module : tf.Module
+    notes : mapping of str to bytes
+        Further files in the archive.
+    target : Path
+    signatures : mapping of str to ConcreteFunction, optional
+
+    Raises
+    ------
+    UnsupportedProgram
+        It needs a resource that is not a variable, such as a lookup table.
+    """
     with tempfile.TemporaryDirectory(prefix="tos-export-") as folder:
-        _save(module, folder)
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in notes.items():
-                archive.writestr(name, content, zipfile.ZIP_DEFLATED)
-            for path in sorted(Path(folder).rglob("*")):
-                if path.is_file():
-                    archive.write(path, path.relative_to(folder).as_posix())
+        _save(module, folder, signatures or {})
+        zip_folder(Path(folder), notes, target)
 
 
-def _save(module: tf.Module, folder: str) -> None:
+def zip_folder(folder: Path, notes: Mapping[str, bytes], target: Path) -> None:
+    """Pack a folder's files, and notes, into a zip archive, without compressing weights."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in notes.items():
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED)
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder).as_posix())
+
+
+def _save(module: tf.Module, folder: str, signatures: Mapping[str, Any]) -> None:
     try:
         with quiet("tensorflow", "absl"):
-            tf.saved_model.save(module, folder, signatures={})
+            tf.saved_model.save(module, folder, signatures=signatures)
     except (AssertionError, KeyError) as error:
         # How TensorFlow reports a captured resource that it cannot save.
         raise UnsupportedProgram(

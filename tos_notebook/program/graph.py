@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from ..params import Array, Layout
 from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, refuse_driver_bound, trace
 from .frames import collect, graphs, named_operations
+from .measuring import pack_measure
 from .rebuild import SCOPE, ancestors, as_function, cut_out
 from .refs import REFERENCES
 from .saving import session_checkpoint
+from .serving import serve, specs_of
 from .spec import FeedSpec, ProgramSpec
 from .updates import VARIABLES, powers_of, slots_of
 
@@ -46,6 +49,11 @@ class GraphProgram(Program):
         The variable that `run.set(learning_rate=...)` sets.
     feed_dict : mapping of placeholder to value, optional
         Constants for placeholders that no record feeds, such as a keep probability.
+    predictions : tf.Tensor, str, list or mapping of str to them, optional
+        What `predict` returns: tensors with a row for each row that is fed.
+    test_feed_dict : mapping of placeholder to value, optional
+        What replaces constants of `feed_dict` in `evaluate` and `predict`, such as a keep
+        probability of 1.
 
     Raises
     ------
@@ -69,6 +77,8 @@ class GraphProgram(Program):
         params: Sequence[Any] | None = None,
         learning_rate: Any = None,
         feed_dict: Mapping[Any, Any] | None = None,
+        predictions: Any = None,
+        test_feed_dict: Mapping[Any, Any] | None = None,
     ) -> None:
         super().__init__()
         self._session = session
@@ -78,8 +88,10 @@ class GraphProgram(Program):
         self._train = [getattr(e, "op", e) for e in elements]
         self._feeds = [self._placeholder(f) for f in _several(feeds)]
         self._constants = self._fixed(feed_dict or {})
+        self._test_constants = self._constants | self._replaced(test_feed_dict or {})
         self._given = [*self._feeds, *self._constants]
         self._outputs = self._scalars(loss, metrics or {})
+        self._predictions = self._named(predictions)
         self._needed = ancestors([*self._train, *self._outputs.values()], self._given)
         self._rate = self._learning_rate(learning_rate)
         self._params = self._parameters(params)
@@ -129,6 +141,42 @@ class GraphProgram(Program):
                 )
             fixed[tensor] = array
         return fixed
+
+    def _replaced(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
+        fixed = self._fixed(feed_dict)
+        for tensor in fixed:
+            if tensor not in self._constants:
+                raise CaptureError(
+                    f"test_feed_dict: {tensor.name!r} is not in feed_dict, whose values it "
+                    "replaces."
+                )
+        return fixed
+
+    def _named(self, predictions: Any) -> dict[str, Any]:
+        """Return what is predicted, by name: that of its operation where none is given."""
+        if predictions is None:
+            return {}
+        if isinstance(predictions, Mapping):
+            return {k: self._read(self._element(v, "prediction")) for k, v in predictions.items()}
+        several = predictions if isinstance(predictions, list | tuple) else [predictions]
+        tensors = [self._read(self._element(value, "prediction")) for value in several]
+        return {tensor.name.split(":")[0]: tensor for tensor in tensors}
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """See `Predicts.fields`: the feeds that the predictions need."""
+        if not self._predictions:
+            raise UnsupportedProgram(
+                "This graph was captured without what it predicts. Name the tensor: "
+                "tos.capture(train_op, ..., predictions=y)."
+            )
+        used = ancestors(list(self._predictions.values()))
+        return tuple(i for i, feed in enumerate(self._feeds) if feed.op in used)
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        return tuple(self.feeds[field] for field in self.fields)
 
     def _scalars(self, loss: Any, metrics: Mapping[str, Any]) -> dict[str, Any]:
         named = ({} if loss is None else {"loss": loss}) | dict(metrics)
@@ -202,7 +250,7 @@ class GraphProgram(Program):
         spec = ProgramSpec(
             self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.slots
         )
-        values = self._values()
+        values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
         _, *functions = graphs(self._graph)
@@ -241,10 +289,41 @@ class GraphProgram(Program):
             restart=restart,
         )
 
-    def _values(self) -> dict[str, Array]:
-        """Return the session's value of every variable that a step or a worker needs."""
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        inputs = [self._feeds[field] for field in self.fields]
+        with eagerly():
+            function, variables = self._function(self._predictions, inputs)
+
+            def predict(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+                return dict(zip(self._predictions, function(*batch), strict=True))
+
+            named = [(t.name, spec) for t, spec in zip(inputs, specs_of(columns), strict=True)]
+            serve(predict, named, variables, target)
+
+    def _function(
+        self, outputs: Mapping[str, Any], inputs: Sequence[Any]
+    ) -> tuple[Callable[..., Sequence[tf.Tensor]], list[tf.Variable]]:
+        """Return what makes outputs of a batch, without training, and the variables it reads."""
+        needed = ancestors(list(outputs.values()), [*inputs, *self._constants])
+        refuse_driver_bound((op.type, op.name) for op in needed)
+        values = self._values(needed)
+        fixed = self._test_constants
+        variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
+        names = [tensor.name for tensor in outputs.values()]
+        part = cut_out(self._graph, needed, variables)
+        function = as_function(part, [*inputs, *fixed], variables, names, [])
+
+        def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
+            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, inputs, strict=True)]
+            return function(*fed, *(tf.constant(value) for value in fixed.values()))
+
+        return call, list(variables.values())
+
+    def _values(self, needed: Iterable[Any]) -> dict[str, Array]:
+        """Return the session's value of every variable among operations, and parameter."""
         known = {v.op.name: v for v in self._variables()}
-        used = [op.name for op in self._needed if op.type in VARIABLES]
+        used = [op.name for op in needed if op.type in VARIABLES]
         for name in used:
             if name not in known:
                 raise UnsupportedProgram(
@@ -295,13 +374,30 @@ class GraphProgram(Program):
             initializer = variable.initializer
             self._session.run(initializer, {initializer.inputs[1]: value})
 
-    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        """See `Program.evaluate`."""
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        with eagerly():
+            function, variables = self._function(self._outputs, self._feeds)
+            total = tf.Variable(tf.zeros([len(self._outputs) + 1], tf.float64))
+
+            def step(*batch: tf.Tensor) -> None:
+                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
+                means = [tf.cast(value, tf.float64) for value in function(*batch)]
+                total.assign_add(rows * tf.stack([*means, 1.0]))
+
+            pack_measure(step, columns, lambda: [total], variables, lambda: None, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        *totals, rows = sums[0].tolist()
+        return {name: total / rows for name, total in zip(self._outputs, totals, strict=True)}
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         rows = len(columns[0])
         totals = dict.fromkeys(self._outputs, 0.0)
         for start in range(0, rows, batch_size):
             batch = [c[start : start + batch_size] for c in columns]
-            feed = dict(zip(self._feeds, batch, strict=True)) | self._constants
+            feed = dict(zip(self._feeds, batch, strict=True)) | self._test_constants
             found = self._session.run(self._outputs, feed)
             for name, value in found.items():
                 totals[name] += float(value) * len(batch[0])

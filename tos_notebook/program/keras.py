@@ -11,17 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array, Layout
 from .base import SAVED, ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
+from .keras_serving import serve_keras
+from .measuring import pack_measure
 from .optimizers import Counters, optimizers_of, slots_of
 from .rebuild import ancestors
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
-from .structure import classes_of, functional, inputs_of, pack
+from .structure import classes_of, functional, inputs_of, is_built, pack
 from .weights import ClassWeights
 
 
@@ -138,6 +141,15 @@ class KerasProgram(Program):
             )
         return dict(logs)
 
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        return self.feeds[: self._features]
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        serve_keras(self._model, self._inputs, columns, target, self._preprocess)
+
     def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any, Any]:
         """Return features and labels in the structures (tensor, list, dict) the model expects.
 
@@ -202,8 +214,33 @@ class KerasProgram(Program):
             for weight, value in zip(self._weights, values, strict=True):
                 weight.assign(value)
 
-    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        """See `Program.evaluate`."""
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        model = self._model
+
+        def step(*batch: tf.Tensor) -> None:
+            x, y, weight = self._structured(batch)
+            x = x if self._preprocess is None else self._preprocess(x)
+            model.test_step(tuple(d for d in (x, y, weight) if d is not None))
+
+        with eagerly():
+            weights = [weight.value for weight in model.weights]
+            pack_measure(step, columns, self._state, weights, model.reset_metrics, target)
+
+    def _state(self) -> list[tf.Variable]:
+        return [v.value for metric in self._model.metrics for v in metric.variables]
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        with eagerly():
+            for variable, value in zip(self._state(), sums, strict=True):
+                variable.assign(tf.cast(value, variable.dtype))
+            found = self._model.get_metrics_result()
+            values = {name: float(value) for name, value in found.items()}
+            self._model.reset_metrics()
+        return values
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         x, y, weight = self._structured(list(columns))
         with eagerly():
             if self._preprocess is not None:
@@ -220,7 +257,7 @@ def _check(model: Any) -> None:
             f"Keras runs on backend {keras.backend.backend()!r}; expected 'tensorflow'. Set "
             "KERAS_BACKEND=tensorflow before importing keras."
         )
-    if not _is_built(model):
+    if not is_built(model):
         raise CaptureError(
             f"Model {model.name!r} has no weights yet. Give it a keras.Input, or call it once on "
             "a batch."
@@ -236,12 +273,6 @@ def _check(model: Any) -> None:
             f"Model {model.name!r} is compiled with run_eagerly=True: its Python code would have "
             "to run on the executors. Compile it without."
         )
-
-
-def _is_built(model: Any) -> bool:
-    """Whether a model, or all it is made of (where it is never called itself), is built."""
-    parts = list(model._flatten_layers(include_self=False, recursive=False))
-    return model.built or (bool(parts) and all(part.built for part in parts))
 
 
 def _class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:

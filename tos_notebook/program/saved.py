@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.blocks import ColumnSpec
 from ..errors import ShapeMismatch, UnsupportedProgram
+from ..inference.predicts import BATCH_SIZE
 from ..params import Array
 from .base import ColumnType, Program
-from .spec import read_spec
+from .spec import FeedSpec, read_spec
 
 
 class SavedProgram(Program):
@@ -84,6 +86,21 @@ class SavedProgram(Program):
         if self._model is not None:
             self._model.save(chosen, target)
 
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Program.inputs`."""
+        return super().inputs if self._model is None else self._model.inputs
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """See `Predicts.fields`."""
+        return super().fields if self._model is None else self._model.fields
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        if self._model is not None:
+            self._model.serve(columns, target)
+
     def read(self) -> npt.NDArray[np.uint8]:
         """Return the model's; without one, zeros: the parameters are in the checkpoint."""
         return self.layout.allocate() if self._model is None else self._model.read()
@@ -93,7 +110,7 @@ class SavedProgram(Program):
         if self._model is not None:
             self._model.write(buffer)
 
-    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
         """See `Program.evaluate`.
 
         Raises
@@ -107,7 +124,10 @@ class SavedProgram(Program):
                 "Make the model as before and give it: tos.resume(uri, program=model). "
                 "run.parameters() returns the values by name."
             )
-        return self._model.evaluate(columns, batch_size)
+        return self._model.evaluate(data, batch_size)
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        return self.evaluate(columns, batch_size)
 
 
 def _shapes(program: Program) -> list[tuple[tuple[int, ...], str]]:

@@ -37,6 +37,22 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(d, int | None) for d in value)
 
 
+def feeds_of(struct: Any) -> tuple[FeedSpec, ...]:
+    """Return what `inputs_of` returned as a row."""
+    return tuple(keras.tree.flatten(struct))
+
+
+def is_model(value: Any) -> bool:
+    """Whether this is a Keras model."""
+    return isinstance(value, keras.Model)
+
+
+def is_built(model: Any) -> bool:
+    """Whether a model, or all it is made of (where it is never called itself), is built."""
+    parts = list(model._flatten_layers(include_self=False, recursive=False))
+    return model.built or (bool(parts) and all(part.built for part in parts))
+
+
 def pack(struct: Any, tensors: Sequence[Any]) -> Any:
     """Return tensors in a structure; one alone stays bare, as users feed it."""
     if not tensors:

@@ -1,0 +1,1 @@
+"""Predictions and evaluation, spread over Spark's executors."""

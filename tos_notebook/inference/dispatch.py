@@ -1,0 +1,101 @@
+"""Choose how data of each kind are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cluster.executors import active_context, task_cores
+from ..data.blocks import ColumnSpec, describe
+from ..data.described import is_frame
+from ..data.feeds import check_columns
+from ..data.source import as_source
+from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
+from .predicts import Predicts
+from .publish import publish
+from .task import Rows, Served
+
+
+def predict(
+    model: Predicts,
+    data: Any,
+    features: str | Sequence[str],
+    output: str | Sequence[str] | None,
+    batch_size: int,
+    target: Path,
+) -> Any:
+    """Predict; see `Predicts.predict`. `target` is where the archive may lie meanwhile."""
+    from ..data.frames import FrameColumns, columns
+
+    if is_frame(data):
+        if not features:
+            raise DataError(
+                f"Say which columns of the DataFrame to predict from: features=[...], one for each "
+                f"of {', '.join(feed.name for feed in model.inputs)}. It has "
+                f"{', '.join(data.columns)}."
+            )
+        data = columns(data, features)
+    elif features:
+        raise ConfigError(f"features: for a DataFrame only, got {type(data).__name__}.")
+    if isinstance(data, FrameColumns):
+        from .frames import predict_frame
+
+        return predict_frame(model, data, output, batch_size, target)
+    if output is not None:
+        raise ConfigError(f"output: for a DataFrame only, got {type(data).__name__}.")
+    arrays = data if isinstance(data, tuple | list) else (data,)
+    if all(hasattr(array, "__array__") for array in arrays):
+        return _predict_here(model, [np.asarray(array) for array in arrays], batch_size, target)
+    return _predict_rdd(model, data, batch_size, target)
+
+
+def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: Path) -> Any:
+    from ..program.forward import Forward
+
+    if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
+        raise ShapeMismatch(
+            "Expected arrays with as many rows each, got shapes "
+            f"{', '.join(str(array.shape) for array in arrays)}."
+        )
+    fed = checked(model, describe(tuple(arrays)))
+    model.serve([spec for _, spec in fed], target)
+    found = Forward(target)([arrays[field] for field, _ in fed], batch_size)
+    return found[0] if len(found) == 1 else found
+
+
+def _predict_rdd(model: Predicts, data: Any, batch_size: int, target: Path) -> Any:
+    from ..data.rdd import is_rdd
+
+    sc = data.context if is_rdd(data) else active_context()
+    if sc is None:
+        raise ConnectError("There is no Spark to predict on: call tos.connect() first.")
+    if is_rdd(data):
+        data = data.map(_as_record)
+    source = as_source(sc, data, sc.defaultParallelism, model.inputs)
+    fed = checked(model, source.columns)
+    model.serve([spec for _, spec in fed], target)
+    served = Served(publish(sc, target), task_cores(sc), batch_size)
+    return source.tasks(sc).mapPartitions(Rows(served, tuple(field for field, _ in fed)))
+
+
+def _as_record(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def checked(model: Predicts, columns: Sequence[ColumnSpec]) -> list[tuple[int, ColumnSpec]]:
+    """Return which of the data's columns are fed, in the order of the inputs, and what they are.
+
+    Raises
+    ------
+    ShapeMismatch
+        They do not fit the inputs.
+    """
+    inputs, fields = model.inputs, model.fields
+    if len(columns) <= max(fields, default=-1) or len(columns) == len(inputs):
+        fields = tuple(range(len(columns)))
+    chosen = [columns[field] for field in fields]
+    check_columns(chosen, inputs)
+    return list(zip(fields, chosen, strict=True))

@@ -1,0 +1,138 @@
+"""Predictions as further columns of a Spark DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..cluster.executors import task_cores
+from ..data.arrow import ArrowDecoder
+from ..data.blocks import Columns
+from ..data.frames import FrameColumns
+from ..data.skips import Skipped, Skips
+from ..errors import ConfigError, WorkerEnvironment
+from ..program.signature import Port, read_signature
+from .columns import Kind, as_arrow, kind_of
+from .dispatch import checked
+from .predicts import Predicts
+from .publish import publish
+from .task import Served
+
+NAME = "prediction"
+
+
+def predict_frame(
+    model: Predicts,
+    data: FrameColumns,
+    output: str | Sequence[str] | None,
+    batch_size: int,
+    target: Path,
+) -> Any:
+    """Return a DataFrame with a column for each output; see `Predicts.predict`."""
+    frame = data.frame
+    wanted = frame.select(*data.expressions())
+    columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)
+    fed = checked(model, [column.spec for column in columns])
+    model.serve([spec for _, spec in fed], target)
+    ports = read_signature(target).outputs
+    names = _names(ports, output)
+    for name in names:
+        if name in frame.columns:
+            raise ConfigError(
+                f"output: the DataFrame has a column {name!r} already. Choose another name: "
+                'output="score".'
+            )
+    sc = frame.sparkSession.sparkContext
+    task = FrameTask(
+        Served(publish(sc, target), task_cores(sc), batch_size),
+        ArrowDecoder(None, columns, Skips() if data.on_bad == "skip" else None, True),
+        tuple(field for field, _ in fed),
+        tuple(kind_of(port) for port in ports),
+    )
+    return _with_columns(frame, data.expressions(), names, task)
+
+
+def _names(ports: Sequence[Port], output: str | Sequence[str] | None) -> list[str]:
+    if output is None:
+        return [NAME] if len(ports) == 1 else [f"{NAME}_{port.name}" for port in ports]
+    names = [output] if isinstance(output, str) else list(output)
+    if len(names) != len(ports) or len(set(names)) != len(names):
+        raise ConfigError(
+            f"output: expected {len(ports)} names, one for each of "
+            f"{', '.join(port.name for port in ports)}; got {', '.join(names)}."
+        )
+    return names
+
+
+def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: FrameTask) -> Any:
+    from pyspark.sql import functions, types
+
+    if not hasattr(functions, "arrow_udf"):
+        raise WorkerEnvironment(
+            "Predictions as columns of a DataFrame need Spark 4.1 or newer. With this one, predict "
+            "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
+        )
+    fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
+    predict = functions.arrow_udf(_function(task), types.StructType(fields))
+    found = predict(functions.struct(*fed))
+    return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
+
+
+def _function(task: FrameTask) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    # Spark goes by the hints of a function.
+    def predict(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task(batches)
+
+    return predict
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTask:
+    """Predicts the Arrow batches of a partition.
+
+    Parameters
+    ----------
+    served : Served
+    decoder : ArrowDecoder
+    fields : tuple of int
+        Which of its columns are fed, in the order of the inputs.
+    kinds : tuple of Kind
+        Of the outputs.
+    """
+
+    served: Served
+    decoder: ArrowDecoder
+    fields: tuple[int, ...]
+    kinds: tuple[Kind, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield a struct array, with a field for each output, for each array of structs."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        first = 0
+        for batch in batches:
+            rows = pa.RecordBatch.from_struct_array(batch)
+            skipped: dict[str, Skipped] = {}
+            block, good = self.decoder.decode(rows, partition, first, skipped)
+            yield self._predicted(block, good, len(rows))
+            first += len(rows)
+
+    def _predicted(self, block: Columns, good: npt.NDArray[np.bool_] | None, rows: int) -> Any:
+        if len(block[0]):
+            found = self.served([block[field] for field in self.fields])
+            arrays = [as_arrow(a, kind) for a, kind in zip(found, self.kinds, strict=True)]
+        else:
+            arrays = [pa.array([], kind.arrow) for kind in self.kinds]
+        if good is not None:
+            # Of each row, where its prediction is; nowhere for a bad one.
+            places = pa.array(np.cumsum(good) - 1, mask=~good)
+            arrays = [array.take(places) for array in arrays]
+        return pa.StructArray.from_arrays(arrays, [f"f{i}" for i in range(len(arrays))])

@@ -1,0 +1,74 @@
+"""Make a Keras model one that only predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ..data.blocks import ColumnSpec
+from ..errors import CaptureError
+from .eager import eagerly
+from .serving import serve, specs_of
+from .structure import pack
+
+
+def serve_keras(
+    model: Any,
+    struct: Any,
+    columns: Sequence[ColumnSpec],
+    target: Path,
+    preprocess: Callable[[Any], Any] | None = None,
+) -> None:
+    """Pack a Keras model; see `serve`.
+
+    Parameters
+    ----------
+    model : keras.Model
+    struct : nested FeedSpec
+        What it takes.
+    columns : sequence of ColumnSpec
+        One for each input.
+    target : Path
+    preprocess : callable, optional
+        Makes its input of what is fed.
+    """
+
+    def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        x = pack(struct, batch)
+        found = model.predict_step((x if preprocess is None else preprocess(x),))
+        if isinstance(found, Mapping):
+            return dict(found)
+        flat = keras.tree.flatten(found)
+        return dict(zip(_names_of(model, len(flat)), flat, strict=True))
+
+    names = [feed.name for feed in keras.tree.flatten(struct)]
+    with eagerly():
+        specs = zip(names, specs_of(columns), strict=True)
+        serve(predict, list(specs), [weight.value for weight in model.weights], target)
+
+
+def _names_of(model: Any, count: int) -> list[str]:
+    names = list(getattr(model, "output_names", None) or [])
+    return names if len(set(names)) == count else [f"output_{i}" for i in range(count)]
+
+
+def read_keras(file: Path) -> Any:
+    """Return the model in a ``.keras`` file, which is not compiled.
+
+    Raises
+    ------
+    CaptureError
+        It cannot be read.
+    """
+    try:
+        with eagerly():
+            return keras.models.load_model(file, compile=False)
+    except (ValueError, TypeError) as error:
+        raise CaptureError(
+            f"{file.name} cannot be read as a Keras model: {error} For layers of your own, give "
+            "the model itself: tos.load_model(keras.models.load_model(path, custom_objects=...))."
+        ) from error
