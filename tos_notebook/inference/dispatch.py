@@ -38,6 +38,11 @@ def predict(
                 f"{', '.join(data.columns)}."
             )
         data = columns(data, features)
+        if len(data.names) != len(model.inputs):
+            raise ShapeMismatch(
+                f"features: expected a column for each of "
+                f"{', '.join(feed.name for feed in model.inputs)}; got {', '.join(data.names)}."
+            )
     elif features:
         raise ConfigError(f"features: for a DataFrame only, got {type(data).__name__}.")
     if isinstance(data, FrameColumns):
