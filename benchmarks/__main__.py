@@ -28,6 +28,7 @@ NAMES = (
     "accuracy",
     "epochs",
     "dataframes",
+    "inference",
     "slots",
     "control",
     "memory",

@@ -78,18 +78,25 @@ def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: Fr
             "Predictions as columns of a DataFrame need Spark 4.1 or newer. With this one, predict "
             "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
         )
+    if len(names) == 1:
+        predict = functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark)
+        return frame.withColumn(names[0], predict(*fed))
     fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
-    predict = functions.arrow_udf(_function(task), types.StructType(fields))
-    found = predict(functions.struct(*fed))
+    predict = functions.arrow_udf(_function(task, len(fed)), types.StructType(fields))
+    found = predict(*fed)
     return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
 
 
-def _function(task: FrameTask) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
-    # Spark goes by the hints of a function.
-    def predict(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:
+    """Return what Spark calls; it goes by the hints of a function."""
+
+    def predict_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task([array] for array in batches)
+
+    def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return task(batches)
 
-    return predict
+    return predict_one if columns == 1 else predict
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +119,14 @@ class FrameTask:
     kinds: tuple[Kind, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield a struct array, with a field for each output, for each array of structs."""
+        """Yield the predictions of each batch of columns: a struct array for several outputs."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         first = 0
         for batch in batches:
-            rows = pa.RecordBatch.from_struct_array(batch)
+            rows = pa.RecordBatch.from_arrays(list(batch), self._names)
             skipped: dict[str, Skipped] = {}
             block, good = self.decoder.decode(rows, partition, first, skipped)
             yield self._predicted(block, good, len(rows))
@@ -135,4 +142,10 @@ class FrameTask:
             # Of each row, where its prediction is; nowhere for a bad one.
             places = pa.array(np.cumsum(good) - 1, mask=~good)
             arrays = [array.take(places) for array in arrays]
+        if len(arrays) == 1:
+            return arrays[0]
         return pa.StructArray.from_arrays(arrays, [f"f{i}" for i in range(len(arrays))])
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.spec.name for column in self.decoder.columns]
