@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, combiners, errors, events, testing, theory
+    from . import chaos, combiners, errors, events, stop, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns
@@ -50,6 +50,7 @@ _MODULES = {
     "errors": ".errors",
     "events": ".events",
     "partitioners": ".data.partitioners",
+    "stop": ".stop",
     "testing": ".testing",
     "theory": ".theory",
 }
@@ -72,6 +73,7 @@ __all__ = [
     "read_events",
     "resume",
     "runs",
+    "stop",
     "testing",
     "tfrecords",
     "theory",

@@ -99,6 +99,7 @@ class FakeRun:
         self.waits_for: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.rows_skipped = 0
+        self.reason: str | None = None
         self.tensorboard: str | None = None
         self._done = threading.Event()
 
@@ -112,6 +113,7 @@ class FakeRun:
             run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
             samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
+            reason=self.reason,
         )  # fmt: skip
 
     @property

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..config import one_of
 from ..data.blocks import Columns
 from ..errors import ConfigError
+from ..every import as_every
 from ..program.base import Program
 from .base import Companion, Handle, Maker
 from .board import writing
 from .callbacks import POLICIES, Callbacks
 from .distributions import watching
+from .schedule import Scheduler, checked_rate
+from .stopping import stopping
 from .validation import Evaluation, validation_rows, validator
 
 BATCH_SIZE = 1000
@@ -41,8 +45,11 @@ def attached(
     program: Program,
     *,
     validation: Any = None,
+    validation_every: Any = None,
     callbacks: Any = (),
     on_callback_error: str = "disable",
+    learning_rate: Any = None,
+    stop_when: Any = (),
     tensorboard: str | None = None,
     histograms: bool | None = None,
 ) -> Beside:
@@ -56,12 +63,21 @@ def attached(
     makers: list[Maker] = []
     rate = None
     rows = None if validation is None else validation_rows(sc, validation, program)
+    every = None if validation_every is None else as_every("validation_every", validation_every)
+    if every is not None and rows is None:
+        raise ConfigError("validation_every: expected validation data, too: validation=...")
     if callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
         follow, rate = _following(callbacks, program, rows, on_callback_error)
         makers.append(follow)
-    elif rows is not None:
-        makers.append(validator(rows))
+    if rows is not None and (every is not None or not callbacks):
+        makers.append(validator(rows, every))
+    if learning_rate is not None:
+        rate, schedule = checked_rate(learning_rate, program)
+        if schedule is not None:
+            makers.append(partial(Scheduler, schedule=schedule))
+    if stop_when:
+        makers.append(stopping(stop_when, validated=rows is not None))
     if tensorboard is not None:
         makers.append(writing(sc, tensorboard))
     if histograms or (histograms is None and tensorboard is not None):

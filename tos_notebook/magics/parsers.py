@@ -52,6 +52,14 @@ def _add_training(parser: Parser) -> None:
     parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
+    text = "how often instead, such as 50 (milestones) or 30s; and at the end"
+    parser.add("--validation-every", kind="every", metavar="TIME", help=text)
+    text = (
+        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
+        "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
+        "seconds, minutes, hours"
+    )
+    parser.add("--stop-when", kind="condition", metavar="CONDITION", help=text)
     text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
     parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
     parser.add("--epochs", **COUNT, help="passes over the data")
@@ -90,7 +98,7 @@ def _add_training(parser: Parser) -> None:
     )
     parser.add("--checkpoint", metavar="URI", help=text)
     text = "how often, with --checkpoint: 30s, 5min, 2h, or a number of milestones"
-    parser.add("--checkpoint-every", metavar="TIME", help=text)
+    parser.add("--checkpoint-every", kind="every", metavar="TIME", help=text)
     parser.add("--keep", **COUNT, help="checkpoints to keep")
     text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
     parser.add("--tensorboard", metavar="URI", help=text)
@@ -114,8 +122,11 @@ def _add_program(parser: Parser) -> None:
         "ones by default"
     )
     parser.add("--params", kind="params", **NAMES, help=text)
-    text = "graph: the variable that %%tos_set learning_rate=... sets"
-    parser.add("--learning-rate", kind="params", **NAME, help=text)
+    text = (
+        "a number to begin with, or a variable that holds a schedule of the global step; for a "
+        "graph, the variable that %%tos_set learning_rate=... sets"
+    )
+    parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
     text = "graph: constants for placeholders that no record feeds, as a dict"
     parser.add("--feed-dict", kind="dict", **NAME, help=text)
 

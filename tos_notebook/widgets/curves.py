@@ -60,9 +60,12 @@ class Curves:
         self.size = self.size or event.samples or None
 
     def validated(self, event: Validated) -> None:
-        """Add an evaluation. It belongs to the end of its epoch."""
+        """Add an evaluation. One after the end of its epoch belongs there."""
+        epoch = event.epoch + 1.0
+        if self.size:
+            epoch = min(epoch, event.samples / self.size)
+        place = (event.time - self._started, event.samples, epoch)
         for name, value in event.values.items():
-            place = (event.time - self._started, event.samples, event.epoch + 1)
             self._of(name, "validation").add(*place, value, 1)
 
     def spark(self) -> list[float | None]:
