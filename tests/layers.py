@@ -49,6 +49,7 @@ EDGES = (
         lazily=("telemetry", "magics", "widgets", "demo", "saved"),
     ),
     Edge(frozenset({"tensorboard"}), lazily=("telemetry", "magics")),
+    Edge(frozenset({"mlflow"}), lazily=("telemetry",)),
     Edge(frozenset({"cryptography"}), lazily=("transport.tls",)),
     Edge(frozenset({"IPython", "ipywidgets", "anywidget"}), anywhere=("magics", "widgets", "lab")),
 )

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from .saved import resume, runs
     from .session import TrainingSession
     from .telemetry.compare import compare
+    from .telemetry.mlflow import MLflow
     from .widgets import view
 
 _HOMES = {
+    "MLflow": ".telemetry.mlflow",
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
@@ -56,6 +58,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "MLflow",
     "Run",
     "TrainingSession",
     "__version__",

@@ -32,6 +32,7 @@ from .program.saved import SavedProgram
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
 from .telemetry.history import History
+from .telemetry.mlflow import MLflow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,9 +231,10 @@ def resume(
     callbacks: Any = (),
     on_callback_error: str = "disable",
     learning_rate: float | Callable[[int], Any] | None = None,
-    stop_when: Any = (),
+    stop_when: Any = None,
     tensorboard: str | None = None,
     histograms: bool | None = None,
+    mlflow: bool | str | MLflow | None = None,
     sinks: Sinks = (),
     checkpoint_every: str | int | Every | None = None,
     keep: int | None = None,
@@ -264,9 +266,10 @@ def resume(
     validation, validation_every, callbacks, on_callback_error, tensorboard, histograms, sinks
         As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
         on in another file of the same folder.
-    learning_rate, stop_when
-        As for `TrainingSession.start`; neither is saved. A schedule goes on at the global step that
-        the run has reached; a time counts from the run's first start, without that in between.
+    learning_rate, stop_when, mlflow
+        As for `TrainingSession.start`; none is saved. MLflow begins another run, unless the one to
+        go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at the global step
+        that the run has reached; a time counts from the run's first start, without that in between.
     checkpoint_every, keep
         As for `TrainingSession.start`; as they were by default.
     server_host, server_port
@@ -326,6 +329,7 @@ def resume(
             stop_when=stop_when,
             tensorboard=tensorboard,
             histograms=histograms,
+            mlflow=mlflow,
         )
         if learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)

@@ -36,6 +36,7 @@ from .server import ParameterServer
 from .settings import Settings, default_combiner
 from .snapshots import Reached
 from .sync import SyncMode, as_sync
+from .telemetry.mlflow import MLflow
 from .transport.auth import new_secret
 from .worker.slots import POLICIES
 
@@ -203,9 +204,10 @@ class TrainingSession:
         callbacks: Any = (),
         on_callback_error: str = "disable",
         learning_rate: float | Callable[[int], Any] | None = None,
-        stop_when: Any = (),
+        stop_when: Any = None,
         tensorboard: str | None = None,
         histograms: bool | None = None,
+        mlflow: bool | str | MLflow | None = None,
         sinks: Sinks = (),
         patience: float = PATIENCE,
         checkpoint_every: str | int | Every | None = None,
@@ -255,6 +257,10 @@ class TrainingSession:
         histograms : bool, optional
             Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
             event files; by default where event files are written.
+        mlflow : bool, str or tos_notebook.MLflow, optional
+            Whether the run is logged in MLflow, or the name of the experiment, or more to choose;
+            in the active MLflow run if there is one. Needs the package ``mlflow``. See
+            docs/mlflow.md.
         sinks : sequence of callable
             Further consumers of the run's events.
         patience : float
@@ -305,6 +311,7 @@ class TrainingSession:
                 stop_when=stop_when,
                 tensorboard=tensorboard,
                 histograms=histograms,
+                mlflow=mlflow,
             )
             number = next(_run_numbers)
             wanted = Wanted(

@@ -21,6 +21,8 @@ LINE = "%tos_train --model program --data x,y"
     [
         ("--validation x,y --validation-every 50", "validation_every", 50),
         ("--validation x,y --validation-every 30s", "validation_every", "30s"),
+        ("--mlflow --epochs 3", "mlflow", True),
+        ("--mlflow digits", "mlflow", "digits"),
         ("--learning-rate 0.01", "learning_rate", 0.01),
         ("--learning-rate 1e-3", "learning_rate", 0.001),
         ("--stop-when 'loss < 1 or steps > 9'", "stop_when", "loss < 1 or steps > 9"),

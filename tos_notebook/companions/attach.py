@@ -18,6 +18,7 @@ from .callbacks import POLICIES, Callbacks
 from .distributions import watching
 from .schedule import Scheduler, checked_rate
 from .stopping import stopping
+from .tracking import tracking
 from .validation import Evaluation, validation_rows, validator
 
 BATCH_SIZE = 1000
@@ -49,9 +50,10 @@ def attached(
     callbacks: Any = (),
     on_callback_error: str = "disable",
     learning_rate: Any = None,
-    stop_when: Any = (),
+    stop_when: Any = None,
     tensorboard: str | None = None,
     histograms: bool | None = None,
+    mlflow: Any = None,
 ) -> Beside:
     """Check what is wanted beside a run; see `TrainingSession.start`.
 
@@ -76,10 +78,12 @@ def attached(
         rate, schedule = checked_rate(learning_rate, program)
         if schedule is not None:
             makers.append(partial(Scheduler, schedule=schedule))
-    if stop_when:
+    if stop_when is not None:
         makers.append(stopping(stop_when, validated=rows is not None))
     if tensorboard is not None:
         makers.append(writing(sc, tensorboard))
+    if mlflow is not None and mlflow is not False:
+        makers.append(tracking(mlflow, program))
     if histograms or (histograms is None and tensorboard is not None):
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, watching)

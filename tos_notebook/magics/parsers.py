@@ -102,6 +102,8 @@ def _add_training(parser: Parser) -> None:
     parser.add("--keep", **COUNT, help="checkpoints to keep")
     text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
     parser.add("--tensorboard", metavar="URI", help=text)
+    text = "log the run in MLflow, in an experiment of this name; without it, in the present one"
+    parser.add("--mlflow", metavar="[NAME]", nargs="?", const=True, help=text)
 
 
 def _add_program(parser: Parser) -> None:
