@@ -144,7 +144,7 @@ def test_a_run_is_in_mlflow_from_its_settings_to_its_model(
     ("options", "match"),
     [
         ({"learning_rate": 0.1}, "expected a program with a learning rate"),
-        ({"validation_every": 10}, "expected validation data, too"),
+        ({"validation_every": 10}, "expected validation data to evaluate every 10"),
         ({"stop_when": "val_loss < 1"}, "expected validation data for 'val_loss < 1'"),
         ({"stop_when": "loss under 1"}, "expected a name, one of"),
         ({"mlflow": 1}, "expected True, the name of an experiment"),

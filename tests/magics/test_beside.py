@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,21 @@ def test_a_graphs_variable_and_its_first_value_may_both_be_given(
     cells(f"{TRAIN} --learning-rate rate,0.05{cell}")
     assert program(engine).has_learning_rate
     assert engine.sessions[0].started["learning_rate"] == 0.05
+
+
+def test_a_resumed_run_may_have_them_too(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def resume(uri: str, **options: Any) -> Any:
+        asked.update(options)
+        return engine._start(SimpleNamespace(), None, 1, {})
+
+    monkeypatch.setattr("tos_notebook.saved.resume", resume)
+    cells("%tos_resume hdfs:///runs/1 --validation-every 5 --stop-when 'hours > 1' --mlflow")
+    assert (asked["validation_every"], asked["stop_when"]) == (5, "hours > 1")
+    assert asked["mlflow"] is True
 
 
 def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:

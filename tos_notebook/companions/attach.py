@@ -10,7 +10,7 @@ from typing import Any
 from ..config import one_of
 from ..data.blocks import Columns
 from ..errors import ConfigError
-from ..every import as_every
+from ..every import Every, as_every
 from ..program.base import Program
 from .base import Companion, Handle, Maker
 from .board import writing
@@ -65,9 +65,7 @@ def attached(
     makers: list[Maker] = []
     rate = None
     rows = None if validation is None else validation_rows(sc, validation, program)
-    every = None if validation_every is None else as_every("validation_every", validation_every)
-    if every is not None and rows is None:
-        raise ConfigError("validation_every: expected validation data, too: validation=...")
+    every = None if validation_every is None else _rhythm(validation_every, rows)
     if callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
         follow, rate = _following(callbacks, program, rows, on_callback_error)
@@ -88,6 +86,15 @@ def attached(
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, watching)
     return Beside(tuple(makers), rate)
+
+
+def _rhythm(given: Any, rows: Callable[[], Columns] | None) -> Every:
+    if rows is None:
+        raise ConfigError(
+            f"validation_every: expected validation data to evaluate every {given}; give "
+            "validation=..., too."
+        )
+    return as_every("validation_every", given)
 
 
 def _following(

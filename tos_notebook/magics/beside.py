@@ -21,14 +21,20 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
         for name, text in texts.items()
         if text
     }
-    if options.validation_every is not None:
-        found["validation_every"] = every(options.validation_every)
     if options.callbacks:
         found["callbacks"] = names.several("--callbacks", options.callbacks)
-    if options.stop_when is not None:
-        found["stop_when"] = _conditions(names, options.stop_when)
     if options.tensorboard:
         found["tensorboard"] = options.tensorboard
+    return found | watching(names, options)
+
+
+def watching(names: Names, options: Namespace) -> dict[str, Any]:
+    """Return what may be wanted of a resumed run, too, by name of the parameter."""
+    found: dict[str, Any] = {}
+    if options.validation_every is not None:
+        found["validation_every"] = every(options.validation_every)
+    if options.stop_when is not None:
+        found["stop_when"] = _conditions(names, options.stop_when)
     if options.mlflow:
         found["mlflow"] = options.mlflow
     return found

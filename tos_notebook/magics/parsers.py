@@ -52,14 +52,6 @@ def _add_training(parser: Parser) -> None:
     parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
     text = "data of the same form, evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
-    text = "how often instead, such as 50 (milestones) or 30s; and at the end"
-    parser.add("--validation-every", kind="every", metavar="TIME", help=text)
-    text = (
-        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
-        "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
-        "seconds, minutes, hours"
-    )
-    parser.add("--stop-when", kind="condition", metavar="CONDITION", help=text)
     text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
     parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
     parser.add("--epochs", **COUNT, help="passes over the data")
@@ -102,6 +94,18 @@ def _add_training(parser: Parser) -> None:
     parser.add("--keep", **COUNT, help="checkpoints to keep")
     text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
     parser.add("--tensorboard", metavar="URI", help=text)
+    _add_watching(parser)
+
+
+def _add_watching(parser: Parser) -> None:
+    text = "how often the validation data are evaluated, instead: 30s, or 50 (milestones)"
+    parser.add("--validation-every", kind="every", metavar="TIME", help=text)
+    text = (
+        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
+        "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
+        "seconds, minutes, hours"
+    )
+    parser.add("--stop-when", kind="condition", metavar="CONDITION", help=text)
     text = "log the run in MLflow, in an experiment of this name; without it, in the present one"
     parser.add("--mlflow", metavar="[NAME]", nargs="?", const=True, help=text)
 
@@ -164,6 +168,7 @@ def _resume() -> Parser:
     text = "with a URI: the run's combiner, if it is your own"
     parser.add("--combiner", **COMBINER | {"help": text})
     parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
+    _add_watching(parser)
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 

@@ -153,7 +153,8 @@ class Trainer:
                 f"is paused; got both, {options.uri} and {options.run}."
             )
         space = self._shell.user_ns
-        names, given = Names(space), {}
+        names = Names(space)
+        given = beside.watching(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
