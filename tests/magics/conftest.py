@@ -82,7 +82,7 @@ class FakeProgram(Program):
     feeds = (FeedSpec("x", "float32", (4,)), FeedSpec("y", None, None))
     layout = Layout([ParameterSpec("w", (4, 2), "float32"), ParameterSpec("b", (2,), "float32")])
     has_learning_rate = True
-    _export = read = write = evaluate = None  # type: ignore[assignment]
+    _export = read = write = _evaluate = None  # type: ignore[assignment]
 
 
 class FakeRun:
