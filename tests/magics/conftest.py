@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -221,6 +222,8 @@ def fake_spark() -> Any:
 def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Put the fake engine behind the magics."""
     made = Engine()
+    # Whoever imports the session's class by name has to have done so before it is replaced.
+    importlib.import_module("tos_notebook.saved")
     widgets = made.widgets()
     monkeypatch.delenv("TOS_NONINTERACTIVE", raising=False)
     monkeypatch.setitem(sys.modules, "tos_notebook.widgets", widgets)

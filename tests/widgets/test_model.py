@@ -238,7 +238,7 @@ def test_the_log_says_why_a_run_was_stopped() -> None:
 def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:
     model = RunModel()
     model(started(0.0, epochs=2, samples=1000))
-    for epoch, samples in ((0, 250), (0, 500), (0, 1100), (1, 2000)):
+    for epoch, samples in ((0, 250), (0, 500), (0, 1000), (1, 2000)):
         model(Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
     points = model._curves.series["loss", "validation"].points()
     assert points[2].tolist() == [0.25, 0.5, 1.0, 2.0]

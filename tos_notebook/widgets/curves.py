@@ -60,10 +60,8 @@ class Curves:
         self.size = self.size or event.samples or None
 
     def validated(self, event: Validated) -> None:
-        """Add an evaluation. One after the end of its epoch belongs there."""
-        epoch = event.epoch + 1.0
-        if self.size:
-            epoch = min(epoch, event.samples / self.size)
+        """Add an evaluation, where the training was when the center was read."""
+        epoch = event.samples / self.size if self.size else event.epoch + 1.0
         place = (event.time - self._started, event.samples, epoch)
         for name, value in event.values.items():
             self._of(name, "validation").add(*place, value, 1)
