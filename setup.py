@@ -57,10 +57,16 @@ TENSORBOARD = [
     "tensorboard>=2.18,<3",  # writes and reads event files; as old as TensorFlow may be
 ]
 
+MLFLOW = [
+    # Logs to a tracking server without what one needs itself; 3 has a stack of runs per thread.
+    "mlflow-skinny>=3,<4",
+]
+
 TEST = [
     *DEMO,
     *LAB,
     *TENSORBOARD,
+    *MLFLOW,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "pytest-xdist>=3.6,<4",  # two processes: with Spark and without
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
@@ -89,7 +95,13 @@ setup(
         "tos_notebook.widgets": ["static/*"],
     },
     data_files=labextension(),
-    extras_require={"demo": DEMO, "lab": LAB, "tensorboard": TENSORBOARD, "test": TEST},
+    extras_require={
+        "demo": DEMO,
+        "lab": LAB,
+        "tensorboard": TENSORBOARD,
+        "mlflow": MLFLOW,
+        "test": TEST,
+    },
     zip_safe=False,
     classifiers=[
         "Development Status :: 3 - Alpha",

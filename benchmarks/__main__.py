@@ -25,6 +25,7 @@ NAMES = (
     "merging",
     "checkpoints",
     "tensorboard",
+    "beside",
     "accuracy",
     "epochs",
     "dataframes",

@@ -89,7 +89,7 @@ class FakeRun:
             raise ConfigError(f"learning_rate: expected a number above 0, got {learning_rate}.")
         self.settings["learning_rate"] = learning_rate
 
-    def stop(self) -> None:
+    def stop(self, reason: str) -> None:
         self.stops += 1
 
 

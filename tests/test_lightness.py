@@ -11,6 +11,7 @@ import pytest
 
 HEAVY = {
     "tensorflow", "keras", "IPython", "ipywidgets", "pyspark", "pandas", "plotly", "cryptography",
+    "mlflow",
 }  # fmt: skip
 ROOT = Path(__file__).parents[1]
 

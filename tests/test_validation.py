@@ -14,6 +14,7 @@ from tos_notebook.companions import validation
 from tos_notebook.companions.validation import Validator
 from tos_notebook.errors import WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
+from tos_notebook.every import as_every
 
 LIMIT = 10.0
 
@@ -21,14 +22,16 @@ LIMIT = 10.0
 class Evaluation:
     """Evaluates when it is allowed to; counts how many do so at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: str | int | None = None) -> None:
         self.events: list[Event] = []
         self.loads = 0
         self.started = threading.Semaphore(0)
         self.allowed = threading.Semaphore(0)
         self.published = threading.Semaphore(0)
         self.fails: Exception | None = None
-        self.validator = Validator(validation.Evaluation(self._rows, self._evaluate, self._publish))
+        rhythm = None if every is None else as_every("validation_every", every)
+        evaluation = validation.Evaluation(self._rows, self._evaluate, self._publish)
+        self.validator = Validator(evaluation, rhythm)
 
     def _rows(self) -> Any:
         self.loads += 1
@@ -45,14 +48,20 @@ class Evaluation:
         self.events.append(event)
         self.published.release()
 
+    def milestone(self, epoch: int = 0, time: float = 0.0) -> None:
+        self.validator(milestone(samples=10, epoch=epoch, time=time))
+
+    def told(self) -> list[tuple[int, int]]:
+        return [(e.epoch, e.samples) for e in self.events if isinstance(e, Validated)]
+
     def epoch(self, number: int) -> None:
         self.validator(milestone(samples=10, epoch=number))
         self.validator(EpochFinished(0.0, number, 10))
 
 
 @pytest.fixture
-def evaluation() -> Iterator[Evaluation]:
-    made = Evaluation()
+def evaluation(request: pytest.FixtureRequest) -> Iterator[Evaluation]:
+    made = Evaluation(getattr(request, "param", None))
     yield made
     made.allowed.release(100)
     made.validator.finish(last=False)
@@ -112,3 +121,58 @@ def test_an_evaluation_that_does_not_end_is_a_named_error(
     with pytest.raises(WaitTimeout, match="did not end within"):
         evaluation.validator.finish(last=True)
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("evaluation", ["3 milestones"], indirect=True)
+def test_milestones_may_set_the_rhythm_in_mid_epoch(evaluation: Evaluation) -> None:
+    evaluation.allowed.release(9)
+    for number in range(1, 8):
+        evaluation.milestone(epoch=number // 5)
+        if number % 3 == 0:
+            assert evaluation.published.acquire(timeout=LIMIT)
+    evaluation.validator(EpochFinished(0.0, 1, 70))
+    # What is trained after the last one is evaluated at the end.
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == [(0, 30), (1, 60), (1, 70)]
+
+
+@pytest.mark.parametrize("evaluation", ["30s"], indirect=True)
+def test_time_may_set_the_rhythm(evaluation: Evaluation) -> None:
+    evaluation.allowed.release(9)
+    for time in (100.0, 129.0, 130.0, 131.0, 160.5):
+        evaluation.milestone(time=time)
+        if time in (130.0, 160.5):
+            assert evaluation.published.acquire(timeout=LIMIT)
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == [(0, 30), (0, 50)]
+
+
+@pytest.mark.parametrize("evaluation", [100], indirect=True)
+def test_what_callbacks_have_evaluated_is_not_evaluated_again_at_the_end(
+    evaluation: Evaluation,
+) -> None:
+    evaluation.allowed.release(9)
+    evaluation.milestone()
+    evaluation.validator(Validated(0.0, 0, 10, {"loss": 1.0}))
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == []
+
+
+@pytest.mark.parametrize("evaluation", [2], indirect=True)
+def test_where_milestones_are_faster_the_latest_counts(evaluation: Evaluation) -> None:
+    for _ in range(2):
+        evaluation.milestone()
+    assert evaluation.started.acquire(timeout=LIMIT)
+    for _ in range(6):
+        evaluation.milestone()
+    evaluation.allowed.release(9)
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == [(0, 20), (0, 80)]
+
+
+@pytest.mark.parametrize("evaluation", [2], indirect=True)
+def test_a_run_that_was_stopped_evaluates_nothing_at_its_end(evaluation: Evaluation) -> None:
+    evaluation.allowed.release(9)
+    evaluation.milestone()
+    evaluation.validator.finish(last=False)
+    assert evaluation.told() == []

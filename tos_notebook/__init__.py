@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, combiners, errors, events, testing, theory
+    from . import chaos, combiners, errors, events, stop, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from .saved import resume, runs
     from .session import TrainingSession
     from .telemetry.compare import compare
+    from .telemetry.mlflow import MLflow
     from .widgets import view
 
 _HOMES = {
+    "MLflow": ".telemetry.mlflow",
     "Run": ".run",
     "TrainingSession": ".session",
     "capture": ".program.capture",
@@ -50,11 +52,13 @@ _MODULES = {
     "errors": ".errors",
     "events": ".events",
     "partitioners": ".data.partitioners",
+    "stop": ".stop",
     "testing": ".testing",
     "theory": ".theory",
 }
 
 __all__ = [
+    "MLflow",
     "Run",
     "TrainingSession",
     "__version__",
@@ -72,6 +76,7 @@ __all__ = [
     "read_events",
     "resume",
     "runs",
+    "stop",
     "testing",
     "tfrecords",
     "theory",

@@ -136,8 +136,8 @@ class EpochFinished(Event):
 class Validated(Event):
     """The center was evaluated on the validation data.
 
-    ``epoch`` is the latest one that was done before, ``samples`` how many had been trained when
-    the center was read, a milestone or two more or less.
+    ``epoch`` is the one that was done, or, between two ends of epochs, the latest under way;
+    ``samples`` how many had been trained when the center was read, a milestone or two more or less.
     """
 
     epoch: int
@@ -155,7 +155,10 @@ class ValidationFailed(Event):
 
 @dataclass(slots=True)
 class CallbackFailed(Event):
-    """A callback raised; it is not called again in this run."""
+    """A callback raised; it is not called again in this run.
+
+    So does a schedule of the learning rate, or a condition of ``stop_when=``.
+    """
 
     callback: str
     hook: str
@@ -310,8 +313,10 @@ class CheckpointFailed(Event):
 class RunFinished(Event):
     """The run ended; nothing follows.
 
-    ``outcome`` is ``finished``, ``stopped`` or ``failed``; ``error`` its message if failed.
+    ``outcome`` is ``finished``, ``stopped`` or ``failed``; ``error`` its message if failed,
+    ``reason`` why it was stopped, if that is known.
     """
 
     outcome: str
     error: str | None = None
+    reason: str | None = None

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from .checkpoint.contents import Origin
 from .checkpoint.data import write_data
-from .checkpoint.every import Every
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.executors import executor_of, task_cores
@@ -24,6 +23,7 @@ from .cluster.storage import Storage, digest_of, executor_folder
 from .data.arrays import ArraySource
 from .data.source import DataSource
 from .errors import ConfigError
+from .every import Every
 from .legs import RunPlan
 from .ps.slots import SlotMean
 from .ps.store import Store

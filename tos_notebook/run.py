@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,10 @@ class RunStatus:
 
     `waits_for` says what has not come for longer than the run's patience, and where to look;
     `notes` what has gone wrong beside the training, such as a callback that raised.
+
+    `steps` counts the batches of all workers together: the global step. `metrics` are means over
+    the latest milestones, as is the loss; `validation` is the latest evaluation of the validation
+    data, of `validations` so far. `reason` says why the run was stopped, if that is known.
     """
 
     run: str
@@ -82,6 +86,11 @@ class RunStatus:
     waits_for: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rows_skipped: int = 0
+    steps: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    validation: Mapping[str, float] = field(default_factory=dict)
+    validations: int = 0
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,7 @@ class Run(Outputs):
         self._given = bus.sinks
         self._model = HeldModel(program, training.store)
         self._companions: list[Companion] = []
+        self._reason: str | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
@@ -176,6 +186,7 @@ class Run(Outputs):
         return self
 
     def _handle(self) -> Handle:
+        totals = self._history.totals()
         return Handle(
             self,
             self._model,
@@ -183,7 +194,8 @@ class Run(Outputs):
             self._bus.publish,
             self._training.fail,
             range(self._legs.first_epoch, self._plan.epochs),
-            self._history.totals().samples,
+            totals.samples,
+            totals.steps,
         )
 
     def _tell_past(self, past: Iterable[Event]) -> None:
@@ -242,7 +254,7 @@ class Run(Outputs):
     @property
     def status(self) -> RunStatus:
         """State and totals, now."""
-        totals = self._history.totals()
+        totals, validated = self._history.totals(), self._history.validated
         return RunStatus(
             self.run_id,
             self.state,
@@ -257,6 +269,11 @@ class Run(Outputs):
             tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
             tuple(note for companion in self._companions for note in companion.notes),
             sum(skipped.rows for skipped in self.skipped),
+            totals.steps,
+            totals.metrics,
+            validated[-1].values if validated else {},
+            len(validated),
+            self._reason,
         )
 
     @property
@@ -403,7 +420,7 @@ class Run(Outputs):
         """Go on after a pause."""
         self._training.command(Command.RESUME, "at once")
 
-    def stop(self, timeout: float = 30.0) -> Run:
+    def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Run:
         """Stop now and keep the weights; return when the run has ended.
 
         A sink may call it, to stop early: it returns at once there, and the run ends soon.
@@ -412,6 +429,8 @@ class Run(Outputs):
         ----------
         timeout : float
             Seconds.
+        reason : str, optional
+            Why, for `Run.status`, the view and the event `RunFinished`.
 
         Raises
         ------
@@ -420,7 +439,9 @@ class Run(Outputs):
         WaitTimeout
             Spark did not end the job in time.
         """
-        self._training.command(Command.STOP, "at each worker's next milestone")
+        why = f"{reason}; " if reason else ""
+        self._training.command(Command.STOP, f"{why}at each worker's next milestone")
+        self._reason = reason
         if self._bus.delivers or any(c.delivers for c in self._companions):
             # The end of the run waits for its sinks.
             threading.Thread(target=self._end_job, name=f"tos-stop-{self.run_id}").start()
@@ -638,7 +659,7 @@ class Run(Outputs):
     def _report_end(self) -> None:
         training = self._training
         message = None if training.error is None else str(training.error)
-        self._bus.publish(RunFinished(time.time(), self.state, message))
+        self._bus.publish(RunFinished(time.time(), self.state, message, self._reason))
 
     def _close_bus(self) -> None:
         # Only a sink is behind.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,6 @@ from . import launch
 from .checkpoint import record
 from .checkpoint.contents import Checkpoint, from_sealed
 from .checkpoint.data import check_same, read_data
-from .checkpoint.every import Every, as_every
 from .checkpoint.folder import PROGRAM, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
 from .checkpoint.keeper import Keeper
@@ -27,11 +26,13 @@ from .data.feeds import Feed
 from .data.source import DataSource, as_source
 from .errors import CheckpointError, ConfigError, InvalidTransition
 from .events import Event
+from .every import Every, as_every
 from .program.capture import capture
 from .program.saved import SavedProgram
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
 from .telemetry.history import History
+from .telemetry.mlflow import MLflow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,10 +227,14 @@ def resume(
     combiner: Any = None,
     epochs: int | None = None,
     validation: Any = None,
+    validation_every: str | int | Every | None = None,
     callbacks: Any = (),
     on_callback_error: str = "disable",
+    learning_rate: float | Callable[[int], Any] | None = None,
+    stop_when: Any = None,
     tensorboard: str | None = None,
     histograms: bool | None = None,
+    mlflow: bool | str | MLflow | None = None,
     sinks: Sinks = (),
     checkpoint_every: str | int | Every | None = None,
     keep: int | None = None,
@@ -258,9 +263,13 @@ def resume(
         The run's own combiner, if it is none of the built-in ones.
     epochs : int, optional
         Another number of epochs, such as more, for a run that has ended.
-    validation, callbacks, on_callback_error, tensorboard, histograms, sinks
+    validation, validation_every, callbacks, on_callback_error, tensorboard, histograms, sinks
         As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
         on in another file of the same folder.
+    learning_rate, stop_when, mlflow
+        As for `TrainingSession.start`; none is saved. MLflow begins another run, unless the one to
+        go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at the global step
+        that the run has reached; a time counts from the run's first start, without that in between.
     checkpoint_every, keep
         As for `TrainingSession.start`; as they were by default.
     server_host, server_port
@@ -307,17 +316,23 @@ def resume(
     )
     try:
         source = _data(folder, saved, data, spark.sparkContext, session.program.feeds)
-        every = as_every(origin.every)
+        every = as_every("checkpoint_every", origin.every)
         newest = max(folder.numbers())
         keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
         resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
         beside = session.beside(
             validation=validation,
+            validation_every=validation_every,
             callbacks=callbacks,
             on_callback_error=on_callback_error,
+            learning_rate=learning_rate,
+            stop_when=stop_when,
             tensorboard=tensorboard,
             histograms=histograms,
+            mlflow=mlflow,
         )
+        if learning_rate is not None:
+            chosen = replace(chosen, learning_rate=beside.learning_rate)
         return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:
         session.close()
@@ -337,7 +352,7 @@ def _origin(
     if epochs is not None:
         changes["epochs"] = at_least_one("epochs", epochs)
     if every is not None:
-        changes["every"] = str(as_every(every))
+        changes["every"] = str(as_every("checkpoint_every", every))
     if keep is not None:
         changes["keep"] = at_least_one("keep", keep)
     origin = replace(origin, **changes)

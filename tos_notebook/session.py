@@ -6,12 +6,12 @@ import atexit
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from .checkpoint.contents import require_known, require_saveable
-from .checkpoint.every import Every, as_every
 from .checkpoint.keeper import Keeper
 from .cluster.connect import connect, warm_up
 from .cluster.executors import contact_host, contact_port, slots
@@ -26,6 +26,7 @@ from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
+from .every import Every, as_every
 from .launch import Launcher, Wanted
 from .legs import RunPlan
 from .program.capture import capture
@@ -35,6 +36,7 @@ from .server import ParameterServer
 from .settings import Settings, default_combiner
 from .snapshots import Reached
 from .sync import SyncMode, as_sync
+from .telemetry.mlflow import MLflow
 from .transport.auth import new_secret
 from .worker.slots import POLICIES
 
@@ -198,10 +200,14 @@ class TrainingSession:
         partitioner: AnyPartitioner | None = None,
         seed: int = 0,
         validation: Any = None,
+        validation_every: str | int | Every | None = None,
         callbacks: Any = (),
         on_callback_error: str = "disable",
+        learning_rate: float | Callable[[int], Any] | None = None,
+        stop_when: Any = None,
         tensorboard: str | None = None,
         histograms: bool | None = None,
+        mlflow: bool | str | MLflow | None = None,
         sinks: Sinks = (),
         patience: float = PATIENCE,
         checkpoint_every: str | int | Every | None = None,
@@ -231,17 +237,30 @@ class TrainingSession:
             Order and repartitioning are pure functions of it.
         validation : as data, but no callable, optional
             Evaluated on the driver when an epoch is done, while training goes on.
+        validation_every : str or int, optional
+            Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
+            the evaluations at the ends of epochs, too.
         callbacks : sequence of keras.callbacks.Callback
             Called on a thread of the driver, where a milestone counts as a batch; the exchange
             never waits for them. See docs/callbacks.md.
         on_callback_error : {"disable", "raise"}
             What a callback that raises does: it is called no more, or ends the run.
+        learning_rate : float, keras.optimizers.schedules.LearningRateSchedule, callable, optional
+            To begin with, or by the global step, an int: the batches that all workers together
+            have trained. Instead of the program's own. See docs/training.md.
+        stop_when : callable, str, or sequence of them, optional
+            Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.stop`,
+            words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.
         tensorboard : str, optional
             A folder, as a Hadoop URI or a local path, for event files, written while the run
             trains; they need the package ``tensorboard``. See docs/tensorboard.md.
         histograms : bool, optional
             Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
             event files; by default where event files are written.
+        mlflow : bool, str or tos_notebook.MLflow, optional
+            Whether the run is logged in MLflow, or the name of the experiment, or more to choose;
+            in the active MLflow run if there is one. Needs the package ``mlflow``. See
+            docs/mlflow.md.
         sinks : sequence of callable
             Further consumers of the run's events.
         patience : float
@@ -285,10 +304,14 @@ class TrainingSession:
             check_columns(first.columns, self.program.feeds)
             beside = self.beside(
                 validation=validation,
+                validation_every=validation_every,
                 callbacks=callbacks,
                 on_callback_error=on_callback_error,
+                learning_rate=learning_rate,
+                stop_when=stop_when,
                 tensorboard=tensorboard,
                 histograms=histograms,
+                mlflow=mlflow,
             )
             number = next(_run_numbers)
             wanted = Wanted(
@@ -362,7 +385,7 @@ class TrainingSession:
                 "checkpoint_every: expected a directory for the checkpoints. Give the session one "
                 'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
             )
-        return as_every(value)
+        return as_every("checkpoint_every", value)
 
     def _first_layout(
         self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int

@@ -32,7 +32,6 @@ from tos_notebook.checkpoint.contents import (
     to_parts,
 )
 from tos_notebook.checkpoint.data import check_same, read_data, write_data
-from tos_notebook.checkpoint.every import Every, as_every
 from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.checkpoint.keeper import Keeper, Subject
@@ -49,6 +48,7 @@ from tos_notebook.events import (
     RunStarted,
     WorkerJoined,
 )
+from tos_notebook.every import Every, as_every
 
 
 class Disk:
@@ -97,7 +97,7 @@ class Kept:
     def __init__(self, folder: Path, every: str = "2 milestones", keep: int = 2) -> None:
         self.disk = Disk(folder)
         self.training, self.events = counting_training(partitions=1, rows=50)
-        self.keeper = Keeper(Folder(self.disk), origin(), as_every(every), keep)
+        self.keeper = Keeper(Folder(self.disk), origin(), as_every("checkpoint_every", every), keep)
         self.training._publish = self._publish
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
@@ -319,14 +319,14 @@ def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
     ],
 )  # fmt: skip
 def test_how_often(value: Any, every: Every) -> None:
-    assert as_every(value) == every
-    assert as_every(str(every)) == every
+    assert as_every("checkpoint_every", value) == every
+    assert as_every("checkpoint_every", str(every)) == every
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "", "30", "0s", "s", "1.5 milestones", None])
 def test_what_says_not_how_often_is_told_what_does(value: Any) -> None:
     with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or 500; got'):
-        as_every(value)
+        as_every("checkpoint_every", value)
 
 
 class Opaque(StatefulCombiner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -82,7 +83,7 @@ class FakeProgram(Program):
     feeds = (FeedSpec("x", "float32", (4,)), FeedSpec("y", None, None))
     layout = Layout([ParameterSpec("w", (4, 2), "float32"), ParameterSpec("b", (2,), "float32")])
     has_learning_rate = True
-    _export = read = write = evaluate = None  # type: ignore[assignment]
+    _export = read = write = _evaluate = None  # type: ignore[assignment]
 
 
 class FakeRun:
@@ -99,6 +100,7 @@ class FakeRun:
         self.waits_for: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.rows_skipped = 0
+        self.reason: str | None = None
         self.tensorboard: str | None = None
         self._done = threading.Event()
 
@@ -112,6 +114,7 @@ class FakeRun:
             run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
             samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
+            reason=self.reason,
         )  # fmt: skip
 
     @property
@@ -219,6 +222,8 @@ def fake_spark() -> Any:
 def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Put the fake engine behind the magics."""
     made = Engine()
+    # Whoever imports the session's class by name has to have done so before it is replaced.
+    importlib.import_module("tos_notebook.saved")
     widgets = made.widgets()
     monkeypatch.delenv("TOS_NONINTERACTIVE", raising=False)
     monkeypatch.setitem(sys.modules, "tos_notebook.widgets", widgets)

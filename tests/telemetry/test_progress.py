@@ -107,6 +107,12 @@ def test_the_last_line_tells_the_outcome_and_ends_with_a_newline(
     assert written.endswith("\n")
 
 
+def test_a_stop_shows_its_reason() -> None:
+    ending = RunFinished(1.05, "stopped", reason="training loss 0.09 < 0.1")
+    written = draw(io.StringIO(), started(), milestone(time=1.0), ending)
+    assert written.endswith("stopped: training loss 0.09 < 0.1\n")
+
+
 def test_a_failure_shows_the_first_line_of_its_error() -> None:
     failed = RunFinished(1.0, "failed", "ValueError: bad\nTraceback ...")
     assert draw(io.StringIO(), failed).endswith("failed: ValueError: bad\n")

@@ -70,6 +70,16 @@ def test_recent_means_forget_old_milestones() -> None:
     assert totals.recent_workers == pytest.approx(8 - 7 / STEADY)
 
 
+def test_steps_of_all_workers_are_counted_and_metrics_averaged_as_the_loss_is() -> None:
+    found = tally(
+        milestone(steps=3, samples=300, metrics={"accuracy": 0.5}),
+        milestone(steps=4, samples=100, partition=1, metrics={"accuracy": 0.9}),
+        milestone(steps=5, samples=100, partition=2),
+    ).totals()
+    assert found.steps == 12
+    assert found.metrics == {"accuracy": pytest.approx(0.6)}
+
+
 def test_workers_are_told_apart_by_executor_host_and_partition() -> None:
     counted = tally(
         milestone(),

@@ -19,6 +19,7 @@ from tos_notebook.events import (
     StallEnded,
     StateChanged,
     UpdateSkipped,
+    Validated,
     ValidationFailed,
     WorkerFailed,
 )
@@ -226,6 +227,21 @@ def test_the_log_says_what_else_went_wrong() -> None:
         "4 partitions from epoch 3 on, laid out in 0.50 s.",
     ]
     assert state(model)["run"]["partitions"] == 4
+
+
+def test_the_log_says_why_a_run_was_stopped() -> None:
+    model = running()
+    model(RunFinished(2.0, "stopped", reason="training loss 0.09 < 0.1"))
+    assert state(model)["log"][-1]["text"] == "stopped: training loss 0.09 < 0.1"
+
+
+def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:
+    model = RunModel()
+    model(started(0.0, epochs=2, samples=1000))
+    for epoch, samples in ((0, 250), (0, 500), (0, 1000), (1, 2000)):
+        model(Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
+    points = model._curves.series["loss", "validation"].points()
+    assert points[2].tolist() == [0.25, 0.5, 1.0, 2.0]
 
 
 def test_texts_are_bounded() -> None:

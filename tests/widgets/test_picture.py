@@ -58,6 +58,14 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
         assert text in page
 
 
+def test_it_says_why_a_run_was_stopped() -> None:
+    model = trained()
+    model(RunFinished(2.5, "stopped", reason=f"training loss 0.09 < 0.1 {NASTY}"))
+    page = html(model)
+    assert "Stopped</th>" in page
+    assert "training loss 0.09 &lt; 0.1 &lt;script&gt;" in page
+
+
 def test_it_says_that_something_went_wrong_on_purpose() -> None:
     model = trained()
     run = FakeRun(model)

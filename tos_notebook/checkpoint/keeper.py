@@ -12,10 +12,10 @@ from typing import Any
 
 from ..errors import CheckpointError, SessionClosed, WaitTimeout
 from ..events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
+from ..every import Every
 from ..snapshots import Snapshot
 from . import folder as names
 from .contents import Asked, Origin, to_parts
-from .every import Every
 from .folder import Folder
 from .record import Record, columns
 

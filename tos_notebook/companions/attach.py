@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..config import one_of
 from ..data.blocks import Columns
 from ..errors import ConfigError
+from ..every import Every, as_every
 from ..program.base import Program
 from .base import Companion, Handle, Maker
 from .board import writing
 from .callbacks import POLICIES, Callbacks
 from .distributions import watching
+from .schedule import Scheduler, checked_rate
+from .stopping import stopping
+from .tracking import tracking
 from .validation import Evaluation, validation_rows, validator
 
 BATCH_SIZE = 1000
@@ -41,10 +46,14 @@ def attached(
     program: Program,
     *,
     validation: Any = None,
+    validation_every: Any = None,
     callbacks: Any = (),
     on_callback_error: str = "disable",
+    learning_rate: Any = None,
+    stop_when: Any = None,
     tensorboard: str | None = None,
     histograms: bool | None = None,
+    mlflow: Any = None,
 ) -> Beside:
     """Check what is wanted beside a run; see `TrainingSession.start`.
 
@@ -56,18 +65,36 @@ def attached(
     makers: list[Maker] = []
     rate = None
     rows = None if validation is None else validation_rows(sc, validation, program)
+    every = None if validation_every is None else _rhythm(validation_every, rows)
     if callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
         follow, rate = _following(callbacks, program, rows, on_callback_error)
         makers.append(follow)
-    elif rows is not None:
-        makers.append(validator(rows))
+    if rows is not None and (every is not None or not callbacks):
+        makers.append(validator(rows, every))
+    if learning_rate is not None:
+        rate, schedule = checked_rate(learning_rate, program)
+        if schedule is not None:
+            makers.append(partial(Scheduler, schedule=schedule))
+    if stop_when is not None:
+        makers.append(stopping(stop_when, validated=rows is not None))
     if tensorboard is not None:
         makers.append(writing(sc, tensorboard))
+    if mlflow is not None and mlflow is not False:
+        makers.append(tracking(mlflow, program))
     if histograms or (histograms is None and tensorboard is not None):
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, watching)
     return Beside(tuple(makers), rate)
+
+
+def _rhythm(given: Any, rows: Callable[[], Columns] | None) -> Every:
+    if rows is None:
+        raise ConfigError(
+            f"validation_every: expected validation data to evaluate every {given}; give "
+            "validation=..., too."
+        )
+    return as_every("validation_every", given)
 
 
 def _following(

@@ -103,8 +103,8 @@ class Handle:
         Ends the run with an error.
     epochs : range
         Those that are to be trained.
-    samples : int
-        How many were trained before a resume.
+    samples, steps : int
+        How many, and batches of how many, were trained before a resume.
     """
 
     run: Run
@@ -114,6 +114,7 @@ class Handle:
     fail: Callable[[TosError], None]
     epochs: range
     samples: int
+    steps: int = 0
 
 
 class Companion(ABC):

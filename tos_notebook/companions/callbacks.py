@@ -249,7 +249,7 @@ class Callbacks(Companion):
                 self._set_rate(rate)
             if self._hooks.stopping and not self._stopped:
                 self._stopped = True
-                run.stop()
+                run.stop(reason="a callback set model.stop_training")
 
     def _set_rate(self, rate: float) -> None:
         try:

@@ -1,7 +1,8 @@
-"""Evaluate the center after each epoch, on the driver, while training goes on."""
+"""Evaluate the center now and then, on the driver, while training goes on."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -15,6 +16,7 @@ from ..data.source import as_source
 from ..data.stream import StreamSource
 from ..errors import DataError, SessionClosed, WaitTimeout
 from ..events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
+from ..every import Every
 from ..program.base import Program
 from .base import Companion, Handle, Maker
 
@@ -25,7 +27,7 @@ PATIENCE = 60.0
 
 
 def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Columns]:
-    """Check validation data, and return a function that brings its rows to the driver.
+    """Check validation data, and return a function that brings its rows to the driver, once.
 
     Parameters
     ----------
@@ -47,6 +49,7 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
         )
     check_columns(source.columns, program.feeds)
 
+    @functools.cache
     def rows() -> Columns:
         held = source.rows(0)
         return concatenate(source.tasks(sc).collect()) if held is None else held
@@ -72,6 +75,10 @@ class Evaluation:
     ----------
     failed : bool
         Whether it raised; it is not tried again.
+    samples : int
+        Trained so far.
+    evaluated : int
+        Trained when the center was evaluated last; -1 before.
     """
 
     def __init__(
@@ -85,12 +92,13 @@ class Evaluation:
         self._evaluate = evaluate
         self._publish = publish
         self._columns: Columns | None = None
-        self._samples = samples
+        self.samples = samples
+        self.evaluated = -1
         self.failed = False
 
     def count(self, event: MilestoneCommitted) -> None:
         """Note how far the training is."""
-        self._samples += event.samples
+        self.samples += event.samples
 
     def __call__(self, epoch: int) -> Mapping[str, float] | None:
         """Return loss and metrics; None if they could not be computed, now or before."""
@@ -100,7 +108,7 @@ class Evaluation:
             if self._columns is None:
                 self._columns = self._rows()
             # Training goes on: what counts is how far it is when the center is read.
-            samples = self._samples
+            samples = self.evaluated = self.samples
             values = self._evaluate(self._columns)
         except Exception as error:
             self.failed = True
@@ -115,34 +123,44 @@ class Evaluation:
 
 
 class Validator(Companion):
-    """Evaluates after every epoch, on a thread of its own.
-
-    If epochs end faster than it evaluates, the latest counts.
+    """Evaluates on a thread of its own; if that is asked for faster than it can, the latest counts.
 
     Parameters
     ----------
     evaluation : Evaluation
+    every : Every, optional
+        How often, and at the end of a run that was trained to its end; by default when an epoch
+        is done.
     """
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: Evaluation, every: Every | None = None) -> None:
         self._evaluation = evaluation
+        self._every = every
+        self._epoch = 0
+        self._milestones = 0
+        self._asked_at: float | None = None
+        # Samples trained when anybody evaluated last.
+        self._known = -1
         self._wanted: int | None = None
-        self._ending = False
+        self._ending = self._last = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
         self._thread.start()
 
     def __call__(self, event: Event) -> None:
-        """Ask for an evaluation when an epoch is done."""
+        """Ask for an evaluation when one is due."""
         if isinstance(event, MilestoneCommitted):
             self._evaluation.count(event)
-        elif isinstance(event, EpochFinished):
-            with self._changed:
-                self._wanted = event.epoch
-                self._changed.notify_all()
+            self._epoch = max(self._epoch, event.epoch)
+            if self._every is not None and self._is_due(self._every, event.time):
+                self._ask(self._epoch)
+        elif isinstance(event, EpochFinished) and self._every is None:
+            self._ask(event.epoch)
+        elif isinstance(event, Validated):
+            self._known = event.samples
 
     def finish(self, last: bool) -> None:
-        """End the thread; `last` says whether it first evaluates what it was asked for last.
+        """End the thread; `last` says whether it first evaluates what is still to be evaluated.
 
         Raises
         ------
@@ -150,7 +168,7 @@ class Validator(Companion):
             It still evaluates.
         """
         with self._changed:
-            self._ending = True
+            self._ending, self._last = True, last
             if not last:
                 self._wanted = None
             self._changed.notify_all()
@@ -161,11 +179,31 @@ class Validator(Companion):
                 "Validate on fewer rows."
             )
 
+    def _is_due(self, every: Every, now: float) -> bool:
+        """Count a milestone; return whether it is one after which the center is evaluated."""
+        if self._asked_at is None:
+            self._asked_at = now
+        self._milestones += 1
+        if every.seconds is not None:
+            due = now - self._asked_at >= every.seconds
+        else:
+            due = self._milestones >= (every.milestones or 1)
+        if due:
+            self._milestones, self._asked_at = 0, now
+        return due
+
+    def _ask(self, epoch: int) -> None:
+        with self._changed:
+            self._wanted = epoch
+            self._changed.notify_all()
+
     def _run(self) -> None:
         while (epoch := self._next()) is not None:
             self._evaluation(epoch)
-            if self._evaluation.failed:
-                return
+        # The trained center is what everybody wants to know of; callbacks may have told of it.
+        evaluated = max(self._known, self._evaluation.evaluated)
+        if self._last and self._every is not None and self._evaluation.samples > evaluated:
+            self._evaluation(self._epoch)
 
     def _next(self) -> int | None:
         with self._changed:
@@ -174,13 +212,13 @@ class Validator(Companion):
             return wanted
 
 
-def validator(rows: Callable[[], Columns]) -> Maker:
-    """Return what makes a run's validator, on data that `rows` returns."""
+def validator(rows: Callable[[], Columns], every: Every | None = None) -> Maker:
+    """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(handle: Handle) -> Validator:
         def evaluate(columns: Columns) -> Mapping[str, float]:
             return handle.run.evaluate(*columns)
 
-        return Validator(Evaluation(rows, evaluate, handle.publish, handle.samples))
+        return Validator(Evaluation(rows, evaluate, handle.publish, handle.samples), every)
 
     return make

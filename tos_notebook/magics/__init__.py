@@ -113,6 +113,7 @@ class TosMagics(Magics):
             %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
             %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
             %tos_train --data x,y --epochs 50 --checkpoint hdfs:///runs --checkpoint-every 5min
+            %tos_train --data x,y --validation a,b --stop-when "val_accuracy > 0.98 or hours > 1"
         """
         options = PARSERS["tos_train"].parse(line)
         for name in self.trait_names(config=True):

@@ -11,13 +11,18 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from ..chaos.words import WORDS
 from ..data.described import Described, is_frame
-from ..sync import EXAMPLES
+from ..every import TIMES
+from ..stop import Condition
+from ..sync import EXAMPLES as MODES
 from . import find
 from .options import Parser
 from .parsers import PARSERS
 from .steer import SETTINGS, all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
+
+EXAMPLES: Mapping[str, Iterable[str]] = {"sync": MODES, "chaos": WORDS, "every": TIMES}
+"""What may stand there whatever the notebook holds, by kind of option."""
 
 Matcher = Callable[[Any], dict[str, Any]]
 
@@ -78,10 +83,8 @@ def _of_kind(
         from ..combiners.registry import COMBINERS
 
         return [*COMBINERS, *_variables(namespace, is_combiner)]
-    if kind == "sync":
-        return list(EXAMPLES)
-    if kind == "chaos":
-        return list(WORDS)
+    if kind in EXAMPLES:
+        return list(EXAMPLES[kind])
     if kind == "codec":
         from ..codecs.registry import names
 
@@ -123,6 +126,20 @@ def is_variable(value: Any) -> bool:
     return all(isinstance(v, tf.Variable) for v in values)
 
 
+def is_rate(value: Any) -> bool:
+    """Whether a value is a TensorFlow variable, or a schedule of Keras."""
+    keras = sys.modules.get("keras")
+    if keras is not None and isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
+        return True
+    return is_variable(value)
+
+
+def is_condition(value: Any) -> bool:
+    """Whether a value is a condition by which a run ends, or a list of them."""
+    values = value if isinstance(value, list | tuple) and value else [value]
+    return all(isinstance(v, Condition) for v in values)
+
+
 def is_feed(value: Any) -> bool:
     """Whether a value is a placeholder, or a list of them or of their names."""
     if isinstance(value, list) and value:
@@ -150,6 +167,8 @@ TESTS: Mapping[str, find.Test] = {
     "graph": is_tensorflow,
     "feeds": is_feed,
     "params": is_variable,
+    "rate": is_rate,
+    "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),
 }
 """What a variable must be, by kind of option."""

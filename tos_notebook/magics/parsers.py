@@ -90,10 +90,24 @@ def _add_training(parser: Parser) -> None:
     )
     parser.add("--checkpoint", metavar="URI", help=text)
     text = "how often, with --checkpoint: 30s, 5min, 2h, or a number of milestones"
-    parser.add("--checkpoint-every", metavar="TIME", help=text)
+    parser.add("--checkpoint-every", kind="every", metavar="TIME", help=text)
     parser.add("--keep", **COUNT, help="checkpoints to keep")
     text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
     parser.add("--tensorboard", metavar="URI", help=text)
+    _add_watching(parser)
+
+
+def _add_watching(parser: Parser) -> None:
+    text = "how often the validation data are evaluated, instead: 30s, or 50 (milestones)"
+    parser.add("--validation-every", kind="every", metavar="TIME", help=text)
+    text = (
+        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
+        "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
+        "seconds, minutes, hours"
+    )
+    parser.add("--stop-when", kind="condition", metavar="CONDITION", help=text)
+    text = "log the run in MLflow, in an experiment of this name; without it, in the present one"
+    parser.add("--mlflow", metavar="[NAME]", nargs="?", const=True, help=text)
 
 
 def _add_program(parser: Parser) -> None:
@@ -114,8 +128,11 @@ def _add_program(parser: Parser) -> None:
         "ones by default"
     )
     parser.add("--params", kind="params", **NAMES, help=text)
-    text = "graph: the variable that %%tos_set learning_rate=... sets"
-    parser.add("--learning-rate", kind="params", **NAME, help=text)
+    text = (
+        "a number to begin with, or a variable that holds a schedule of the global step; for a "
+        "graph, the variable that %%tos_set learning_rate=... sets"
+    )
+    parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
     text = "graph: constants for placeholders that no record feeds, as a dict"
     parser.add("--feed-dict", kind="dict", **NAME, help=text)
 
@@ -151,6 +168,7 @@ def _resume() -> Parser:
     text = "with a URI: the run's combiner, if it is your own"
     parser.add("--combiner", **COMBINER | {"help": text})
     parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
+    _add_watching(parser)
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 

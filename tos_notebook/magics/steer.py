@@ -139,6 +139,8 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
         f"sync {settings['sync']}, codec {settings['codec']}, combiner {settings['combiner']!r}"
         + ("" if rate is None else f", learning rate {rate}"),
     )
+    if now.reason is not None:
+        say(f"  {now.state}: {now.reason}")
     if settings["chaos"]:
         say(f"  CHAOS is on: {describe(settings['chaos'])}. %tos_chaos off ends it.")
     if now.rows_skipped:

@@ -18,7 +18,7 @@ from ..lab.cell import cell_id
 from ..settings import default_combiner
 from ..stderr import quiet_stderr
 from ..sync import as_sync
-from . import find
+from . import beside, find
 from .cell import run_cell
 from .find import Names
 from .program import Captured, captured
@@ -89,7 +89,8 @@ class Trainer:
         # Often it is here that TensorFlow is imported first.
         with quiet_stderr():
             names = self._names(line, cell)
-            launched = self._launch(captured(names, options), names, options)
+            options.learning_rate, rate = beside.learning_rate(names, options.learning_rate)
+            launched = self._launch(captured(names, options), names, options, rate)
         self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
         self._by_cell[key] = launched
         _show(launched, options)
@@ -108,11 +109,13 @@ class Trainer:
             return Names(space)
         return Names(space, run_cell(self._shell, cell, f"%%tos_train {line}".rstrip()))
 
-    def _launch(self, made: Captured, names: Names, options: Namespace) -> Launched:
+    def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Launched:
         from ..session import TrainingSession
         from ..telemetry.progress import ProgressLine
 
-        wanted = {name: getattr(options, name) for name in START} | _given(names, options)
+        wanted = {name: getattr(options, name) for name in START} | beside.given(names, options)
+        if rate is not None:
+            wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
         settings = {name: getattr(options, name) for name in SESSION}
         if options.combiner is None:
@@ -120,7 +123,10 @@ class Trainer:
         settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint:
             settings["directory"] = options.checkpoint
-            wanted |= {"checkpoint_every": _every(options.checkpoint_every), "keep": options.keep}
+            wanted |= {
+                "checkpoint_every": beside.every(options.checkpoint_every),
+                "keep": options.keep,
+            }
         say(*made.lines(options.slots), _plan(options))
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         session = TrainingSession(spark, made.program, **settings)
@@ -147,7 +153,8 @@ class Trainer:
                 f"is paused; got both, {options.uri} and {options.run}."
             )
         space = self._shell.user_ns
-        names, given = Names(space), {}
+        names = Names(space)
+        given = beside.watching(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
@@ -205,26 +212,6 @@ def _show(launched: Launched, options: Namespace) -> None:
     if options.wait and _wait(launched, options):
         # So that the cell ends with the picture that a saved notebook shows.
         view.wait(PATIENCE)
-
-
-def _every(text: str) -> str | int:
-    """Return what `as_every` takes: a bare number is one of milestones."""
-    return int(text) if text.isdecimal() else text
-
-
-def _given(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return data, callbacks and the like, as `TrainingSession.start` takes them."""
-    texts = {"data": options.data, "validation": options.validation}
-    found = {
-        name: find.columns(find.data(names, f"--{name}", text), f"--{name}", options)
-        for name, text in texts.items()
-        if text
-    }
-    if options.callbacks:
-        found["callbacks"] = names.several("--callbacks", options.callbacks)
-    if options.tensorboard:
-        found["tensorboard"] = options.tensorboard
-    return found
 
 
 def _plan(options: Namespace) -> str:

@@ -52,7 +52,7 @@ def card(run: Run, source: DataSource) -> str:
         ("Training", _training(run)),
         ("Settings", _table(("setting", "value"), _settings(run))),
         ("Parameters", _parameters(run)),
-        ("Versions", _table(("package", "version"), _versions())),
+        ("Versions", _table(("package", "version"), versions())),
     )
     parts = [
         f"{'#' if number == 0 else '##'} {title}\n\n{text}"
@@ -123,7 +123,8 @@ def _parameters(run: Run) -> str:
     return _table(("name", "dtype", "shape", "elements"), rows)
 
 
-def _versions() -> list[tuple[str, str]]:
+def versions() -> list[tuple[str, str]]:
+    """Return name and version of what a run depends on."""
     packages = [(name, installed_version(name)) for name in PACKAGES]
     return [("Python", platform.python_version()), ("tos_notebook", __version__), *packages]
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..companions.base import Companion, HeldModel
 from ..companions.board import Board
 from ..companions.distributions import Distributions
+from ..companions.tracking import Tracker
 from ..data.described import Described
 from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
@@ -41,6 +42,11 @@ class Outputs:
     def tensorboard(self) -> str | None:
         """Where its event files are; None if it writes none."""
         return next((c.folder for c in self._companions if isinstance(c, Board)), None)
+
+    @property
+    def mlflow_run_id(self) -> str | None:
+        """The MLflow run that it is logged in; None if there is none, or it has not begun."""
+        return next((c.run_id for c in self._companions if isinstance(c, Tracker)), None)
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""

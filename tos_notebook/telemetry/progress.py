@@ -62,7 +62,8 @@ class ProgressLine:
 
     def _finish(self, event: RunFinished) -> None:
         # The whole error is raised where the run is waited for; here its first line will do.
-        reason = f": {event.error.splitlines()[0]}" if event.error else ""
+        why = event.error or event.reason
+        reason = f": {why.splitlines()[0]}" if why else ""
         self._draw(f"{describe(self._tally.totals())}  {event.outcome}{reason}", whole=True)
         if self._moving:
             self._end_line()

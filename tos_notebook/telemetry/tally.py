@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from ..events import (
@@ -54,6 +55,10 @@ class Totals:
     """How many trained at once, mean over the same milestones."""
     elapsed: float
     """Seconds from the run's start to its latest event, without those before a resume."""
+    steps: int = 0
+    """Batches trained so far, by all workers together: the global step."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Means per sample over the same milestones as the loss."""
 
 
 @dataclass(slots=True)
@@ -117,8 +122,9 @@ class Tally:
         self._samples_total: int | None = None
         self._milestones = 0
         self._samples = 0
+        self._steps = 0
         self._staleness = 0
-        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._recent: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=RECENT)
         self._steady: deque[tuple[int, int]] = deque(maxlen=STEADY)
         self._first: MilestoneCommitted | None = None
         self._before = 0
@@ -149,6 +155,7 @@ class Tally:
     def totals(self) -> Totals:
         """Return the sums as they stand."""
         recent_staleness, recent_workers = self._steady_means()
+        means = self._recent_means()
         return Totals(
             epoch=self._epoch,
             epochs=self._epochs,
@@ -156,11 +163,13 @@ class Tally:
             samples=self._samples,
             samples_total=self._samples_total,
             samples_per_second=self._rate(),
-            loss=self._recent_loss(),
+            loss=means.pop("", math.nan),
             staleness_mean=self._staleness / self._milestones if self._milestones else math.nan,
             recent_staleness=recent_staleness,
             recent_workers=recent_workers,
             elapsed=0.0 if self._started is None else self._latest - self._started - self._away,
+            steps=self._steps,
+            metrics=means,
         )
 
     def _start(self, event: RunStarted) -> None:
@@ -181,8 +190,10 @@ class Tally:
         self._epoch = max(self._epoch, event.epoch)
         self._milestones += 1
         self._samples += event.samples
+        self._steps += event.steps
         self._staleness += event.staleness
-        self._recent.append((event.samples, event.loss))
+        # A metric may be called loss; none is called nothing.
+        self._recent.append((event.samples, {"": event.loss, **event.metrics}))
         self._steady.append((event.staleness, event.workers))
         self._worker(event).milestone(event)
 
@@ -200,11 +211,14 @@ class Tally:
         samples = self._samples - self._before - self._first.samples
         return samples / (self._last_milestone - self._first.time)
 
-    def _recent_loss(self) -> float:
-        samples = sum(count for count, _ in self._recent)
-        if not samples:
-            return math.nan
-        return math.fsum(count * loss for count, loss in self._recent) / samples
+    def _recent_means(self) -> dict[str, float]:
+        sums: defaultdict[str, float] = defaultdict(float)
+        counts: defaultdict[str, int] = defaultdict(int)
+        for samples, values in self._recent:
+            for name, value in values.items():
+                sums[name] += samples * value
+                counts[name] += samples
+        return {name: sums[name] / count for name, count in counts.items() if count}
 
     def _steady_means(self) -> tuple[float, float]:
         if not self._steady:

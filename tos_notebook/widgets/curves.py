@@ -60,9 +60,10 @@ class Curves:
         self.size = self.size or event.samples or None
 
     def validated(self, event: Validated) -> None:
-        """Add an evaluation. It belongs to the end of its epoch."""
+        """Add an evaluation, where the training was when the center was read."""
+        epoch = event.samples / self.size if self.size else event.epoch + 1.0
+        place = (event.time - self._started, event.samples, epoch)
         for name, value in event.values.items():
-            place = (event.time - self._started, event.samples, event.epoch + 1)
             self._of(name, "validation").add(*place, value, 1)
 
     def spark(self) -> list[float | None]:

@@ -81,6 +81,7 @@ class RunModel:
         self._bytes = 0
         self._failure: WorkerFailed | None = None
         self._error: dict[str, Any] | None = None
+        self._reason: str | None = None
         self._stalls: dict[str, str] = {}
         # (time, samples) now and then, for the rate of late.
         self._past: deque[tuple[float, int]] = deque(maxlen=int(WINDOW / _STEP) + 1)
@@ -270,8 +271,11 @@ class RunModel:
 
     def _end(self, event: RunFinished, time: float) -> None:
         self._ended, self._state = event.time, event.outcome
+        self._reason = event.reason
         self._curves.close()
         self._diary.end()
+        if event.reason is not None:
+            self._diary.say(time, "info", f"{event.outcome}: {event.reason}")
         if event.error is not None:
             self._error = failure(self._failure, event.error)
             self._diary.say(time, "error", self._error["message"])
@@ -319,6 +323,7 @@ class RunModel:
             "elapsed": seconds(self._since(until)),
             "partitions": self._partitions,
             "error": self._error,
+            "reason": self._reason,
             "waits": list(self._stalls.values()),
         }
 

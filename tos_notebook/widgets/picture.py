@@ -128,6 +128,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
     rate = run["learning_rate"]
     return [
+        *([(run["state"].capitalize(), run["reason"])] if run["reason"] else []),
         ("Loss", words(totals["loss"])),
         *([("Validation", found)] if (found := _validated(news)) else []),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),

@@ -1,4 +1,4 @@
-"""How often a checkpoint is written."""
+"""How often something is done while a run trains: a checkpoint, a validation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from ..errors import ConfigError
+from .errors import ConfigError
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+TIMES = ("30s", "5min", "500")
+"""What may be written, for whoever has no example."""
 
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """One of the two: seconds between two checkpoints, or milestones."""
+    """One of the two: seconds between two times, or milestones."""
 
     seconds: float | None = None
     milestones: int | None = None
@@ -27,8 +30,14 @@ class Every:
         return f"{self.milestones} milestones"
 
 
-def as_every(value: Any) -> Every:
+def as_every(name: str, value: Any) -> Every:
     """Return what a user gives: ``"30s"``, ``"5min"``, ``"2h"``, ``"500 milestones"``, or 500.
+
+    Parameters
+    ----------
+    name : str
+        Of the setting.
+    value : str, int or Every
 
     Raises
     ------
@@ -47,6 +56,6 @@ def as_every(value: Any) -> Every:
     if number >= 1 and number.is_integer() and unit.startswith("milestone"):
         return Every(milestones=int(number))
     raise ConfigError(
-        f'checkpoint_every: expected a time such as "30s", "5min" or "2h", or milestones such as '
+        f'{name}: expected a time such as "30s", "5min" or "2h", or milestones such as '
         f'"500 milestones" or 500; got {value!r}.'
     )

@@ -1,0 +1,161 @@
+"""Validation, schedules, conditions and MLflow, over real training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import classifier, counter
+from tests.tracked import curve, only_run, store
+from tests.watching import Watch
+from tos_notebook.companions import schedule
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import CommandAccepted, RunFinished
+from tos_notebook.widgets.model import RunModel
+from tos_notebook.widgets.picture import Result
+
+Train = Callable[..., tos.TrainingSession]
+Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def test_validation_comes_in_its_rhythm_and_at_the_end(
+    train: Train, digits: Digits, tmp_path: Path
+) -> None:
+    import keras
+
+    x, y, x_test, y_test = digits
+    ends: list[float] = []
+    note = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: ends.append(logs["val_loss"])
+    )
+    session = train(classifier(), batch_size=20, sync_interval=2)
+    options = {"validation": (x_test, y_test), "validation_every": "2 milestones"}
+    for callbacks in ([], [note]):
+        model = RunModel()
+        run = session.run((x, y), epochs=2, callbacks=callbacks, sinks=[model], **options)
+        found = run.validation
+        # How many there are in between is a matter of speed; all that was trained ends it.
+        assert found["samples"].iloc[-1] == 2 * len(x) == run.status.samples
+        assert found["samples"].is_monotonic_increasing
+        assert set(found["epoch"]) <= {0, 1}
+        loss = run.evaluate(x_test, y_test)["loss"]
+        assert found["loss"].iloc[-1] == pytest.approx(loss, rel=1e-5)
+        assert run.status.validation == {n: found[n].iloc[-1] for n in ("loss", "accuracy")}
+        assert run.status.validations == len(found)
+        (series,) = [s for s in run.figure().data if s.name == "validation"]
+        assert len(series.x) == len(found)
+        drawn = model._curves.series["loss", "validation"].points()
+        assert (np.diff(drawn[2]) >= 0).all()
+        assert drawn[2][-1] == pytest.approx(2.0)
+        assert run.model_card(tmp_path / "card.md")
+    # What callbacks are told at the ends of epochs is among them.
+    assert len(ends) == 2
+    assert set(ends) <= set(found["loss"])
+
+
+def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Digits) -> None:
+    x, y, *_ = digits
+    session = train(classifier(), batch_size=50)
+    before = session.program.read().copy()
+    run = session.run((x, y), learning_rate=lambda step: 0.0)
+    assert np.array_equal(before, session.program.read())
+    assert run.settings["learning_rate"] == schedule.SMALLEST
+    run = session.run((x, y), learning_rate=0.25)
+    assert not np.array_equal(before, session.program.read())
+    assert run.settings["learning_rate"] == 0.25
+    assert run.status.notes == ()
+
+
+def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
+    train: Train, digits: Digits, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras
+
+    monkeypatch.setattr(schedule, "PERIOD", 0.0)
+    x, y, *_ = digits
+    decay = keras.optimizers.schedules.PiecewiseConstantDecay([50, 10_000], [0.4, 0.2, 0.1])
+    session = train(classifier(), batch_size=50, sync_interval=2, directory=str(tmp_path))
+    run = session.run((x, y), epochs=4, learning_rate=decay, checkpoint_every="1h", sinks=[watch])
+    assert run.status.steps == run.history["steps"].sum() > 50
+    assert run.settings["learning_rate"] == 0.2
+    assert [e.detail.split(",")[0] for e in watch.of(CommandAccepted)] == ["learning_rate=0.2"]
+    again = tos.resume(
+        run.uri, spark=session._sc, program=classifier(), epochs=5,
+        learning_rate=lambda step: 1 / (1 + step // run.status.steps),
+    ).wait(120)  # fmt: skip
+    assert again.settings["learning_rate"] == 0.5
+
+
+def test_a_condition_ends_the_run_and_says_why(train: Train, digits: Digits, watch: Watch) -> None:
+    x, y, x_test, y_test = digits
+    session = train(classifier(), batch_size=32, sync_interval=4)
+    run = session.start(
+        (x, y),
+        epochs=10_000,
+        validation=(x_test, y_test),
+        validation_every=4,
+        stop_when=["val_accuracy > 0.8", tos.stop.after(hours=1)],
+        sinks=[watch, RunModel()],
+    ).wait(120)
+    assert run.state == "stopped"
+    reason = run.status.reason
+    assert reason is not None
+    assert reason.startswith("validation accuracy 0.")
+    assert reason.endswith(" > 0.8")
+    assert [e.reason for e in watch.of(RunFinished)] == [reason]
+    assert f"Stopped: {reason}" in repr(Result(run))
+    # The weights are kept.
+    assert run.evaluate(x_test, y_test)["accuracy"] > 0.5
+
+
+def test_a_run_is_in_mlflow_from_its_settings_to_its_model(
+    train: Train, digits: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras
+    import mlflow
+
+    client = store(tmp_path, monkeypatch)
+    x, y, x_test, y_test = digits
+    session = train(classifier(), batch_size=50)
+    wanted = tos.MLflow("digits", model="keras")
+    run = session.run((x, y), epochs=2, validation=(x_test, y_test), mlflow=wanted)
+    found = only_run(client, "digits")
+    assert found.info.run_id == run.mlflow_run_id
+    assert found.info.status == "FINISHED"
+    assert found.data.params["batch_size"] == "50"
+    assert found.data.metrics["loss"] > 0
+    assert curve(client, run.mlflow_run_id, "val_loss") == [
+        (row.samples, row.loss) for row in run.validation.itertuples()
+    ]
+    assert mlflow.active_run() is None
+    client.download_artifacts(run.mlflow_run_id, "model", str(tmp_path))
+    model = keras.models.load_model(tmp_path / "model" / "model.keras")
+    for mine, own in zip(model.get_weights(), run.model.get_weights(), strict=True):
+        assert np.array_equal(mine, own)
+    assert run.status.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"learning_rate": 0.1}, "expected a program with a learning rate"),
+        ({"validation_every": 10}, "expected validation data to evaluate every 10"),
+        ({"stop_when": "val_loss < 1"}, "expected validation data for 'val_loss < 1'"),
+        ({"stop_when": "loss under 1"}, "expected a name, one of"),
+        ({"mlflow": 1}, "expected True, the name of an experiment"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    train: Train, options: dict[str, Any], match: str
+) -> None:
+    session = train(counter())
+    with pytest.raises(ConfigError, match=match):
+        session.start((np.arange(8.0),), **options)
+    rows = np.arange(8.0)
+    with pytest.raises(ConfigError, match="\"500 milestones\" or 500; got 'often'"):
+        session.start((rows,), validation=(rows,), validation_every="often")

@@ -1,0 +1,188 @@
+"""A run is stopped once, for a reason, and a condition that raises holds nobody up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.test_stop import status
+from tos_notebook import stop
+from tos_notebook.companions import stopping as module
+from tos_notebook.companions.stopping import Stopper, stopping
+from tos_notebook.errors import ConfigError, InvalidTransition, WaitTimeout
+from tos_notebook.events import CallbackFailed, Event, Validated
+from tos_notebook.run import RunStatus
+
+LIMIT = 10.0
+
+
+class FakeRun:
+    """A run that stands where a test puts it, and remembers why it was stopped."""
+
+    def __init__(self) -> None:
+        self.status = status(validation={}, validations=0)
+        self.reasons: list[str] = []
+        self.over = False
+        self.stopped = threading.Event()
+
+    def stop(self, *, reason: str) -> None:
+        self.stopped.set()
+        if self.over:
+            raise InvalidTransition("finished", "stop", "it has ended.")
+        self.reasons.append(reason)
+
+
+class Watched:
+    """A stopper of a fake run."""
+
+    def __init__(self, *conditions: Callable[[RunStatus], Any]) -> None:
+        self.run, self.events, self.told = FakeRun(), [], threading.Semaphore(0)
+        self.stopper = Stopper(SimpleNamespace(run=self.run, publish=self.publish), conditions)  # type: ignore[arg-type]
+
+    def publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.told.release()
+
+    def validate(self, **values: float) -> None:
+        number = self.run.status.validations + 1
+        self.run.status = replace(self.run.status, validation=values, validations=number)
+        self.stopper(Validated(0.0, 0, 10, values))
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
+    made: list[Watched] = []
+    monkeypatch.setattr(module, "PERIOD", 0.001)
+
+    def make(*conditions: Callable[[RunStatus], Any]) -> Watched:
+        made.append(Watched(*conditions))
+        made[-1].stopper.begin()
+        return made[-1]
+
+    yield make
+    for watched in made:
+        watched.stopper.finish(last=False)
+    assert not [t for t in threading.enumerate() if t.name == "tos-stop-when"]
+
+
+Watch = Callable[..., Watched]
+
+
+def test_any_of_several_conditions_stops_the_run_once_with_its_reason(watch: Watch) -> None:
+    watched = watch(stop.loss_below(0.1), stop.samples(10_000))
+    assert watched.run.stopped.wait(LIMIT)
+    watched.stopper.finish(last=False)
+    assert watched.run.reasons == ["samples 12,000 >= 10,000"]
+    assert watched.stopper.notes == ()
+
+
+def test_a_function_gives_a_reason_or_its_name(watch: Watch) -> None:
+    def enough(status: RunStatus) -> bool:
+        return status.steps == 120
+
+    for condition, reason in (
+        (enough, "enough"),
+        (lambda status: "I have seen it", "I have seen it"),
+    ):
+        watched = watch(condition)
+        assert watched.run.stopped.wait(LIMIT)
+        watched.stopper.finish(last=False)
+        assert watched.run.reasons == [reason]
+
+
+def test_every_evaluation_is_looked_at_though_they_come_at_once(watch: Watch) -> None:
+    gate = threading.Event()
+    watched = watch(lambda status: not gate.wait(LIMIT), stop.no_improvement(patience=2))
+    for loss in (0.5, 0.6, 0.7, 0.1):
+        watched.validate(loss=loss)
+    gate.set()
+    assert watched.run.stopped.wait(LIMIT)
+    watched.stopper.finish(last=False)
+    assert watched.run.reasons == ["validation loss no better than 0.5 in 2 evaluations"]
+
+
+def test_time_passes_though_the_run_tells_nothing(watch: Watch) -> None:
+    watched = watch(stop.after(seconds=90.01))
+    assert watched.run.stopped.wait(LIMIT)
+    assert watched.run.status.elapsed == 90.0
+
+
+def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
+    watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bad(status: RunStatus) -> bool:
+        raise KeyError("accuracy")
+
+    watched = watch(bad, stop.validation("acc", above=0.5), stop.validation("loss", below=0.1))
+    assert watched.told.acquire(timeout=LIMIT)
+    watched.validate(loss=0.5)
+    assert watched.told.acquire(timeout=LIMIT)
+    watched.validate(loss=0.05)
+    assert watched.run.stopped.wait(LIMIT)
+    watched.stopper.finish(last=False)
+    assert watched.run.reasons == ["validation loss 0.05 < 0.1"]
+    failed = [
+        (e.callback, e.hook, e.message) for e in watched.events if isinstance(e, CallbackFailed)
+    ]
+    assert failed == [
+        ("bad", "stop_when", "KeyError: 'accuracy'"),
+        ("val_acc > 0.5", "stop_when", "there is no 'val_acc'; there are val_loss."),
+    ]
+    assert [note.split(" is not")[0] for note in watched.stopper.notes] == [
+        "stop_when: bad",
+        "stop_when: val_acc > 0.5",
+    ]
+    assert "raised" not in caplog.text
+    assert "KeyError" in caplog.text
+
+
+def test_a_run_that_has_ended_by_itself_does_no_harm(watch: Watch) -> None:
+    watched = watch(lambda status: True)
+    watched.run.over = True
+    assert watched.run.stopped.wait(LIMIT)
+    watched.stopper.finish(last=True)
+
+
+def test_a_condition_that_does_not_return_is_a_named_error(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, asked = threading.Event(), threading.Event()
+
+    def slow(status: RunStatus) -> None:
+        asked.set()
+        gate.wait(LIMIT)
+
+    watched = watch(slow)
+    assert asked.wait(LIMIT)
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    with pytest.raises(WaitTimeout, match="still computes"):
+        watched.stopper.finish(last=False)
+    gate.set()
+    monkeypatch.setattr(module, "PATIENCE", LIMIT)
+
+
+def test_the_thread_knows_itself(watch: Watch) -> None:
+    found: list[bool] = []
+    known = threading.Event()
+
+    def condition(status: RunStatus) -> bool:
+        assert known.wait(LIMIT)
+        found.append(watched.stopper.delivers)
+        return True
+
+    watched = watch(condition)
+    known.set()
+    assert watched.run.stopped.wait(LIMIT)
+    assert found == [True]
+    assert not watched.stopper.delivers
+
+
+def test_a_condition_on_a_validation_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected validation data for 'val_loss < 1'"):
+        stopping("loss < 1 or val_loss < 1", validated=False)
+    stopping("loss < 1 or val_loss < 1", validated=True)
