@@ -344,20 +344,6 @@ def test_adapted_normalisation_travels_with_its_integer_count() -> None:
     assert_same(list(lone.tensors.values()), model.get_weights(), rtol=1e-4)
 
 
-def test_frozen_layers_stay_as_they_are() -> None:
-    model = mlp()
-    model.layers[0].trainable = False
-    model.compile("sgd", model.loss)
-    lone = Lone(capture(model), rows(5), classes(3))
-    before = lone.tensors
-    lone.train(BATCH)
-    changed = [(lone.tensors[name] != before[name]).any() for name in before]
-    assert changed.count(True) == 2
-    assert {name for name, c in zip(before, changed, strict=True) if c} == {
-        w.path for w in model.layers[1].weights
-    }
-
-
 def test_each_kind_of_data_is_exported_once() -> None:
     program = capture(mlp())
     assert isinstance(program, KerasProgram)

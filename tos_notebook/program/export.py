@@ -135,9 +135,11 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
 
 def layout_of(names: Sequence[str], variables: Sequence[tf.Variable]) -> Layout:
     """Return the layout of variables under the given names."""
+    # Subclassed models may hold two weights of one name; a number tells them apart.
+    unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
     return Layout(
         ParameterSpec(name, tuple(v.shape.as_list()), v.dtype.base_dtype.name)
-        for name, v in zip(names, variables, strict=True)
+        for name, v in zip(unique, variables, strict=True)
     )
 
 

@@ -21,6 +21,14 @@ def optimizers_of(model: Any) -> list[Any]:
     return list({id(optimizer): optimizer for optimizer in inner}.values())
 
 
+def learning_rate_of(optimizer: Any) -> Any:
+    """Return an optimizer's learning rate, a keras.Variable; None if it is no variable."""
+    # A wrapper that scales the loss has a learning rate of its own, which does nothing.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    return rate if isinstance(rate, keras.Variable) else None
+
+
 def slots_of(optimizer: Any) -> list[Any]:
     """Return the variables of a built optimizer that belong to parameters."""
     others = [
