@@ -319,6 +319,21 @@ def test_mixed_precision_scales_the_loss_and_keeps_float32_weights() -> None:
     np.testing.assert_array_equal(lone.buffer, trained)
 
 
+def test_steps_whose_float16_gradients_overflow_are_skipped_until_the_scale_has_come_down() -> None:
+    """The scale is the worker's own: it goes on where it was in the next call."""
+    keras.config.set_dtype_policy("mixed_float16")
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=2.0**24)
+    lone = Lone(capture(mlp(scaled)), rows(5), classes(3))
+    start = lone.buffer.copy()
+    changed = []
+    for _ in range(8):
+        assert np.isfinite(lone.train(BATCH).values["loss"])
+        changed.append(bool((lone.buffer != start).any()))
+    assert changed[0] is False
+    assert changed[-1] is True
+    assert all(np.isfinite(value).all() for value in lone.tensors.values())
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 def test_a_models_dtype_is_kept(dtype: str) -> None:
     keras.config.set_dtype_policy(dtype)
