@@ -20,7 +20,7 @@ from .frames import collect, graphs, named_operations
 from .frozen import assigned, digest
 from .functions import as_function, feed_specs
 from .optimizers import Counters, learning_rate_of, slots_of
-from .saving import model_checkpoint, saved_module
+from .saving import keras_file, model_checkpoint, saved_model, saved_module
 from .spec import ProgramSpec
 from .variables import Found, find_variables, value_of
 
@@ -87,22 +87,34 @@ class ModuleProgram(Program):
         self._sort(found)
 
     def _sort(self, found: Found) -> None:
-        """Tell what is synchronised, changed by each worker alone, and never changed."""
-        used = {id(v): v for v in self._traced.graph.variables}
-        found.refuse_unknown(used.values())
+        """Tell what is synchronised, what each worker changes alone, and what nobody changes."""
+        used = list(self._traced.graph.variables)
+        found.refuse_unknown(used)
+        changed = set(map(id, assigned(self._traced, used)))
+        kept = [v for v in map(value_of, found.others) if id(v) in changed]
+        # Integers count steps, or are the state of random generators.
+        moving = [v for v in kept if v.dtype.base_dtype.is_floating]
+        self._values = [*map(value_of, self._trainable), *moving]
+        self.layout = layout_of([found.names[id(v)] for v in self._values], self._values)
         slots = slots_of(self._inner)
-        own = {id(v.value) for v in self._optimizer.variables}
-        changed = set(map(id, assigned(self._traced, used.values())))
-        moving = [v for v in found.others if id(value_of(v)) in changed and _is_float(value_of(v))]
-        shared = [*self._trainable, *moving]
-        self._values = [value_of(v) for v in shared]
         self._slots = [slot.value for slot in slots]
-        known = {*own, *map(id, self._values)}
-        apart = [v for key, v in used.items() if key not in known]
-        self._fixed = [v for v in apart if id(v) not in changed]
-        self._touched = [v for v in (*moving, *apart) if id(value_of(v)) in changed]
-        self.layout = layout_of([found.names[id(value_of(v))] for v in shared], self._values)
         self.slots = layout_of([slot.path for slot in slots], self._slots) if slots else None
+        known = {*map(id, self._values), *(id(v.value) for v in self._optimizer.variables)}
+        others = [v for v in used if id(v) not in known]
+        self._fixed = [v for v in others if id(v) not in changed]
+        # What evaluating has to put back.
+        self._touched = [*moving, *(v for v in others if id(v) in changed)]
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
+        """See `Program.export`."""
+        with eagerly():
+            now = find_variables(self._module).trainable
+        if list(map(id, now)) != list(map(id, self._trainable)):
+            raise CaptureError(
+                "Other variables of the module are trainable than when it was captured. Capture it "
+                "again, with a new optimizer, and make a new session."
+            )
+        return super().export(columns)
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
@@ -168,15 +180,22 @@ class ModuleProgram(Program):
         return "graph", self._traced.graph.as_graph_def().SerializeToString()
 
     @property
+    def _writers(self) -> dict[str, Callable[[Any, Path], None]]:
+        found: dict[str, Callable[[Any, Path], None]] = {"checkpoint": model_checkpoint}
+        if isinstance(self._module, tf.Module):
+            found["savedmodel"] = saved_module
+        if isinstance(self._module, keras.Model):
+            found |= {"savedmodel": saved_model, "keras": keras_file}
+        return found
+
+    @property
     def formats(self) -> tuple[str, ...]:
         """See `Program.formats`."""
-        return (
-            ("savedmodel", "checkpoint") if isinstance(self._module, tf.Module) else ("checkpoint",)
-        )
+        return tuple(self._writers)
 
     def save(self, chosen: str, target: Path) -> None:
         """See `Program.save`."""
-        {"savedmodel": saved_module, "checkpoint": model_checkpoint}[chosen](self._module, target)
+        self._writers[chosen](self._module, target)
 
     @property
     def has_learning_rate(self) -> bool:
@@ -204,14 +223,14 @@ class ModuleProgram(Program):
         rows = len(columns[0])
         totals = dict.fromkeys(self._functions, 0.0)
         with eagerly():
-            before = [value_of(v).numpy() for v in self._touched]
+            before = [v.numpy() for v in self._touched]
             for start in range(0, rows, batch_size):
                 batch = self._cast([c[start : start + batch_size] for c in columns])
                 for name, function in self._functions.items():
                     value = float(_mean(name, function(*batch)))
                     totals[name] += value * len(columns[0][start : start + batch_size])
             for variable, value in zip(self._touched, before, strict=True):
-                value_of(variable).assign(value)
+                variable.assign(value)
         return {name: total / rows for name, total in totals.items()}
 
 
@@ -243,10 +262,6 @@ def _optimizer(given: Any, variables: Sequence[Any]) -> Any:
             f"{type(optimizer).__name__} has trained others. Make another one."
         )
     return optimizer
-
-
-def _is_float(variable: tf.Variable) -> bool:
-    return variable.dtype.base_dtype.is_floating
 
 
 def _mean(name: str, value: Any) -> tf.Tensor:
