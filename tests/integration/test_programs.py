@@ -51,18 +51,26 @@ def module() -> tuple[Any, dict[str, Any]]:
     return model, {
         "loss": loss,
         "metrics": {"accuracy": lambda x, y: tf.equal(tf.argmax(model(x), 1), y)},
+        "predict": lambda x: tf.nn.softmax(model(x)),
         "optimizer": keras.optimizers.Adam(0.01),
         "feeds": [tf.TensorSpec([None, 64]), tf.TensorSpec([None], tf.int64)],
     }
 
 
-def test_a_module_learns_digits_and_holds_the_trained_values(train: Train, digits: Digits) -> None:
+def test_a_module_learns_digits_and_holds_the_trained_values(
+    spark_context: Any, train: Train, digits: Digits
+) -> None:
     x, y, x_test, y_test = digits
     model, options = module()
     session = train(tos.capture(model, **options), batch_size=32, sync_interval=5, slots="merge")
     run = session.run((x, y), epochs=8, validation=(x_test, y_test))
-    assert run.evaluate(x_test, y_test)["accuracy"] > 0.93
-    assert run.validation["accuracy"].iloc[-1] > 0.93
+    found = run.evaluate(x_test, y_test)
+    assert found["accuracy"] > 0.93
+    assert run.validation["accuracy"].iloc[-1] == pytest.approx(found["accuracy"])
+    rdd = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2)
+    assert run.program.evaluate(rdd)["accuracy"] == pytest.approx(found["accuracy"])
+    predicted = np.stack(run.program.predict(rdd).collect()).argmax(1)
+    assert np.mean(predicted == y_test) == pytest.approx(found["accuracy"])
     assert {*run.history.columns} >= {"loss", "accuracy"}
     np.testing.assert_array_equal(model.w1, run.parameters()["w1"])
     # A moving average of its inputs, which Spark's workers have found together.

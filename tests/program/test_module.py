@@ -276,6 +276,17 @@ def test_a_keras_model_is_saved_as_one_whatever_trains_it(tmp_path: Path) -> Non
     assert_same(found.get_weights(), model.get_weights(), rtol=0)
 
 
+def test_a_module_predicts_by_a_function_of_its_first_feeds() -> None:
+    model = Network()
+    with pytest.raises(UnsupportedProgram, match=r"does not say how it predicts.*predict=lambda x"):
+        captured(model).predict(X)
+    program = captured(model, predict=model)
+    np.testing.assert_allclose(program.predict(X), model(X), rtol=1e-5)
+    several = captured(model, predict=lambda x, y: {"a": model(x), "b": tf.one_hot(y, 3)})
+    found = several.predict((X, Y))
+    np.testing.assert_array_equal(found[1].argmax(1), Y)
+
+
 class Late(tf.Module):
     """Makes its variable when it is first called."""
 
@@ -350,6 +361,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[CaptureError], str]] = {
     "a word": (wrong(loss="mse"), CaptureError, "loss: expected a function of a batch.*'mse'"),
     "keras metric": (
         wrong(metrics={"a": keras.metrics.Accuracy()}), CaptureError, "a: expected a function of a",
+    ),
+    "predict": (
+        wrong(predict=lambda x, y, z: x), CaptureError, "predict: expected a function of 2 argu",
     ),
     "metrics": (wrong(metrics=["accuracy"]), CaptureError, "metrics: expected functions by name"),
     "two losses": (wrong(metrics={"loss": abs}), CaptureError, "other names than 'loss'"),

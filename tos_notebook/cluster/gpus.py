@@ -82,10 +82,11 @@ _gpus = Gpus(os.environ)
 
 
 def claim_gpus() -> tuple[str, ...]:
-    """Claim the GPUs of the Spark task that this is called in; see `Gpus.claim`."""
+    """Claim the GPUs of the Spark task that this is called in; see `Gpus.claim`.
+
+    Outside of tasks there is nothing to claim.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("GPUs are claimed inside a Spark task only.")
-    return _gpus.claim(context)
+    return () if context is None else _gpus.claim(context)

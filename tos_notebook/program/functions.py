@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,6 +13,22 @@ from ..errors import CaptureError, ShapeMismatch
 from .spec import FeedSpec
 
 Function = Callable[..., Any]
+
+
+def with_loss(loss: Any, metrics: Any) -> dict[str, Any]:
+    """Return the functions that measure a batch by name, the loss first.
+
+    Raises
+    ------
+    CaptureError
+        Metrics have no names, or the loss's.
+    """
+    if not isinstance(metrics, Mapping) or "loss" in metrics:
+        raise CaptureError(
+            "metrics: expected functions by name, other names than 'loss', such as {'accuracy': "
+            f"lambda x, y: ...}}; got {metrics!r}."
+        )
+    return {"loss": loss, **metrics}
 
 
 def as_function(name: str, function: Any, feeds: int) -> Function:
@@ -77,7 +93,7 @@ def feed_specs(feeds: Any, loss: Any) -> tuple[FeedSpec, ...]:
             "feeds: expected a list of tf.TensorSpec, one for each field of a record, such as "
             f"[tf.TensorSpec([None, 784]), tf.TensorSpec([None], tf.int64)]; got {feeds!r}."
         )
-    names = _arguments(loss)
+    names = arguments(loss)
     return tuple(
         _feed(feed, feed.name or (names[i] if i < len(names) else f"x{i}"))
         for i, feed in enumerate(feeds)
@@ -94,8 +110,29 @@ def _feed(feed: Any, name: str) -> FeedSpec:
     return FeedSpec(name, feed.dtype.name, None if shape is None else shape[1:])
 
 
-def _arguments(function: Any) -> Sequence[str]:
+def arguments(function: Any) -> Sequence[str]:
+    """Return the names of what a function takes by position; none for what is no function."""
     if not callable(function):
         return ()
     parameters = inspect.signature(_python(function)).parameters.values()
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def mean_of(name: str, value: Any) -> tf.Tensor:
+    """Return the mean over a batch of what a function returned, as a scalar.
+
+    Raises
+    ------
+    ShapeMismatch
+        It is neither a scalar nor a number for each row.
+    """
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (ValueError, TypeError):
+        tensor = None
+    if tensor is None or tensor.dtype == tf.string or (tensor.shape.rank or 0) > 1:
+        raise ShapeMismatch(
+            f"{name}: expected a scalar, or one number for each row, got {value!r}. Reduce it with "
+            "tf.reduce_mean."
+        )
+    return tf.reduce_mean(tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32))

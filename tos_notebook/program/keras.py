@@ -27,7 +27,7 @@ from .rebuild import ancestors
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
 from .structure import classes_of, functional, inputs_of, pack
-from .weights import ClassWeights
+from .weights import class_weights
 
 
 class KerasProgram(Program):
@@ -96,7 +96,7 @@ class KerasProgram(Program):
         if preprocess is not None:
             # What comes in may be of any shape and dtype that it takes.
             inputs = [FeedSpec(feed.name, None, None) for feed in inputs]
-        self._class_weights = _class_weights(class_weight, count)
+        self._class_weights = class_weights(class_weight, count)
         self._labels = count
         weight = [FeedSpec("sample_weight", None, ())] if weights else []
         self.feeds = (
@@ -267,17 +267,6 @@ class KerasProgram(Program):
                 x, y, batch_size=batch_size, verbose=0, sample_weight=weight, return_dict=True
             )
         return {name: float(value) for name, value in found.items()}
-
-
-def _class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
-    if weights is None:
-        return None
-    if labels != 1:
-        raise CaptureError(
-            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
-            "instead: weights=True."
-        )
-    return ClassWeights(weights)
 
 
 def _in_batches(function: Callable[[Any], Any], x: Any, batch_size: int) -> Any:

@@ -11,17 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ..errors import CaptureError, ShapeMismatch
+from ..data.blocks import ColumnSpec
+from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array
 from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
 from .frozen import assigned, digest
-from .functions import as_function, feed_specs
-from .optimizers import Counters, learning_rate_of, slots_of
+from .functions import arguments, as_function, feed_specs, mean_of, with_loss
+from .measuring import pack_measure
+from .optimizers import Counters, learning_rate_of, optimizer_for, slots_of
 from .saving import keras_file, model_checkpoint, saved_model, saved_module
-from .spec import ProgramSpec
+from .serving import serve, specs_of
+from .spec import FeedSpec, ProgramSpec
 from .variables import Found, find_variables, value_of
 
 Loss = Callable[..., Any]
@@ -48,6 +51,9 @@ class ModuleProgram(Program):
     metrics : mapping of str to callable, optional
         Functions like `loss`, for what is reported beside it. Each is computed once for every
         batch, before the step; a milestone's value is their mean, weighted by rows.
+    predict : callable, optional
+        What `predict` computes: takes a batch of the first feeds, as many as it has arguments;
+        returns a tensor, or tensors by name, with a row for each row.
 
     Raises
     ------
@@ -69,18 +75,21 @@ class ModuleProgram(Program):
         optimizer: Any,
         feeds: Sequence[Any],
         metrics: Mapping[str, Loss] | None = None,
+        predict: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__()
         self._module = module
         self.feeds = feed_specs(feeds, loss)
         self._functions = {
             name: as_function(name, function, len(self.feeds))
-            for name, function in _named(loss, metrics or {}).items()
+            for name, function in with_loss(loss, metrics or {}).items()
         }
+        self._features = min(len(arguments(predict)), len(feeds))
+        self._predict: Any = predict and as_function("predict", predict, self._features)
         with eagerly():
             found = find_variables(module)
             self._trainable = found.trainable
-            self._optimizer = _optimizer(optimizer, self._trainable)
+            self._optimizer = optimizer_for(optimizer, self._trainable)
             self._inner = getattr(self._optimizer, "inner_optimizer", self._optimizer)
             self._specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in feeds]
             self._traced = trace(self._apply, self._specs)
@@ -146,17 +155,17 @@ class ModuleProgram(Program):
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = self._cast(batch)
         with tf.GradientTape() as tape:
-            loss = _mean("loss", self._functions["loss"](*fed))
+            loss = mean_of("loss", self._functions["loss"](*fed))
             scaled = self._optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, [value_of(v) for v in self._trainable])
         if all(gradient is None for gradient in gradients):
             raise CaptureError(
                 "The loss does not depend on any of the variables. It must compute what the module "
-                "returns for a batch itself, such as loss=lambda x, y: tf.reduce_mean("
+                "returns for a batch itself, such as loss=lambda x, y: tf.reducemean_of("
                 "(module(x) - y) ** 2)."
             )
         metrics = {
-            name: _mean(name, function(*fed))
+            name: mean_of(name, function(*fed))
             for name, function in self._functions.items()
             if name != "loss"
         }
@@ -165,7 +174,7 @@ class ModuleProgram(Program):
 
     def _cast(self, batch: Sequence[Any]) -> list[tf.Tensor]:
         return [
-            tf.cast(column, spec.dtype) for column, spec in zip(batch, self._specs, strict=True)
+            tf.cast(column, spec.dtype) for column, spec in zip(batch, self._specs, strict=False)
         ]
 
     @property
@@ -218,60 +227,60 @@ class ModuleProgram(Program):
             ):
                 variable.assign(value)
 
-    def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        """See `Program.evaluate`. What the loss assigns is put back afterwards."""
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        if self._predict is None:
+            raise UnsupportedProgram(
+                "The program does not say how it predicts. Capture it with a function of the "
+                "features: tos.capture(module, ..., predict=lambda x: tf.nn.softmax(module(x)))."
+            )
+        return self.feeds[: self._features]
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+
+        def predict(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+            found = self._predict(*self._cast(batch))
+            return dict(found) if isinstance(found, Mapping) else {"output": found}
+
+        named = zip([feed.name for feed in self.inputs], specs_of(columns), strict=True)
+        with eagerly():
+            serve(predict, list(named), self._values, target)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        with eagerly():
+            total = tf.Variable(tf.zeros([len(self._functions) + 1], tf.float64))
+
+            def step(*batch: tf.Tensor) -> None:
+                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
+                means = [tf.cast(mean, tf.float64) for mean in self._measure(batch).values()]
+                total.assign_add(rows * tf.stack([*means, 1.0]))
+
+            pack_measure(step, columns, lambda: [total], self._values, lambda: None, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        *totals, rows = sums[0].tolist()
+        return {name: total / rows for name, total in zip(self._functions, totals, strict=True)}
+
+    def _measure(self, batch: Sequence[Any]) -> dict[str, tf.Tensor]:
+        """Measure with the module as it is: what a function assigns is put back."""
+        fed, found = self._cast(batch), {}
+        for name, call in self._functions.items():
+            before = [variable.read_value() for variable in self._touched]
+            found[name] = mean_of(name, call(*fed))
+            for variable, value in zip(self._touched, before, strict=True):
+                variable.assign(value)
+        return found
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         rows = len(columns[0])
         totals = dict.fromkeys(self._functions, 0.0)
         with eagerly():
-            before = [v.numpy() for v in self._touched]
             for start in range(0, rows, batch_size):
-                batch = self._cast([c[start : start + batch_size] for c in columns])
-                for name, function in self._functions.items():
-                    value = float(_mean(name, function(*batch)))
-                    totals[name] += value * len(columns[0][start : start + batch_size])
-            for variable, value in zip(self._touched, before, strict=True):
-                variable.assign(value)
+                batch = [c[start : start + batch_size] for c in columns]
+                for name, value in self._measure(batch).items():
+                    totals[name] += float(value) * len(batch[0])
         return {name: total / rows for name, total in totals.items()}
-
-
-def _named(loss: Loss, metrics: Mapping[str, Loss]) -> dict[str, Loss]:
-    if not isinstance(metrics, Mapping) or "loss" in metrics:
-        raise CaptureError(
-            "metrics: expected functions by name, other names than 'loss', such as {'accuracy': "
-            f"lambda x, y: ...}}; got {metrics!r}."
-        )
-    return {"loss": loss, **metrics}
-
-
-def _optimizer(given: Any, variables: Sequence[Any]) -> Any:
-    try:
-        optimizer = keras.optimizers.get(given)
-    except (ValueError, TypeError):
-        optimizer = None
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise CaptureError(
-            "optimizer: expected one of Keras, such as keras.optimizers.SGD(0.1) or 'sgd'; got "
-            f"{given!r}."
-        )
-    if not optimizer.built:
-        optimizer.build(variables)
-    known = getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables_indices
-    if any(optimizer._var_key(v) not in known for v in variables):
-        raise CaptureError(
-            "optimizer: expected one that is new, or was used for these variables only; this "
-            f"{type(optimizer).__name__} has trained others. Make another one."
-        )
-    return optimizer
-
-
-def _mean(name: str, value: Any) -> tf.Tensor:
-    try:
-        tensor = tf.convert_to_tensor(value)
-    except (ValueError, TypeError):
-        tensor = None
-    if tensor is None or tensor.dtype == tf.string or (tensor.shape.rank or 0) > 1:
-        raise ShapeMismatch(
-            f"{name}: expected a scalar, or one number for each row, got {value!r}. Reduce it with "
-            "tf.reduce_mean."
-        )
-    return tf.reduce_mean(tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32))
