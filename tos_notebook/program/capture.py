@@ -23,7 +23,7 @@ def capture(model: Any, **options: Any) -> Program:
     **options
         For a module, a Keras model that is trained by a loss of your own, or variables, those of
         `tos_notebook.program.module.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
-        ``metrics``.
+        ``metrics``, ``predict``.
         For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
         For a Keras model, those of `tos_notebook.program.keras.KerasProgram`: ``labels``,

@@ -27,6 +27,12 @@ def synchronised(model: Any) -> list[Any]:
     return [w for w in model.weights if w.trainable or (id(w) in kept and _is_number(w))]
 
 
+def frozen_weights(model: Any) -> list[Any]:
+    """Return the other weights of a Keras model."""
+    known = set(map(id, synchronised(model)))
+    return [w for w in model.weights if id(w) not in known]
+
+
 def _is_number(weight: Any) -> bool:
     return np.dtype(tf.as_dtype(weight.dtype).as_numpy_dtype).kind in "fiu"
 

@@ -19,7 +19,7 @@ from .compiled import check_model
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
-from .frozen import digest, refuse_assigned, refuse_thawed, synchronised
+from .frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from .keras_serving import serve_keras
 from .measuring import pack_measure
 from .optimizers import Counters, learning_rate_of, optimizers_of, slots_of
@@ -79,8 +79,7 @@ class KerasProgram(Program):
             if model.optimizer is not None:
                 model.optimizer.build(model.trainable_variables)
         self._weights = synchronised(model)
-        known = set(map(id, self._weights))
-        self._frozen = [w for w in model.weights if id(w) not in known]
+        self._frozen = frozen_weights(model)
         self.layout = _layout(self._weights)
         self._optimizers = optimizers_of(model)
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
