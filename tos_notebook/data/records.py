@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tos_notebook.cluster.executors import task_cores
+from tos_notebook.cluster.gpus import claim_gpus
 from tos_notebook.cluster.listing import list_files
 from tos_notebook.config import at_least_one
 
@@ -62,6 +63,8 @@ class _Reader:
     def __call__(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
         from tos_notebook.program.records import read_records
 
+        # This process may train later.
+        claim_gpus()
         for uri, content in sorted(files):
             yield from read_records(uri, content, self.parse, self.cores)
 

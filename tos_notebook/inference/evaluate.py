@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cluster.executors import active_context, task_cores
+from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch
 from ..data.blocks import Columns
 from ..data.feeds import check_columns
@@ -47,6 +48,7 @@ class Measured:
         from ..program.measure import Measure
         from ..program.runner import configure_threads
 
+        claim_gpus()
         configure_threads(self.cores)
         found = Measure(fetch(self.name))(blocks, self.batch_size)
         if found is not None:

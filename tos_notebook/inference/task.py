@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch
 from ..data.blocks import Columns
 from ..params import Array
@@ -38,6 +39,7 @@ class Served:
 
     def __call__(self, columns: Sequence[Array]) -> tuple[Array, ...]:
         """Predict rows, at least one."""
+        claim_gpus()
         return self._forward()(columns, self.batch_size)
 
     def _forward(self) -> Forward:

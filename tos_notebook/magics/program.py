@@ -53,7 +53,7 @@ class Captured:
             What becomes of the optimizer's.
         """
         layout = self.program.layout
-        kinds = {"graph": "a TF1-style graph", "keras": "a Keras model"}
+        kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
         yield f"Captured {kinds.get(self.program.kind, self.program.kind)}"
         facts = {
             "feeds": ", ".join(map(_feed, self.program.feeds)),

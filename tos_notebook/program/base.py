@@ -44,11 +44,13 @@ class Program(Predicts):
     slots: Layout | None = None
 
     def __init__(self) -> None:
-        self._exported: dict[tuple[ColumnType, ...], Path] = {}
+        self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
         self._folder = TemporaryDirectory(prefix="tos-program-")
 
     def export(self, columns: Sequence[ColumnType]) -> Path:
         """Return the portable program for data of these columns; traced once for each.
+
+        It is traced again when values have changed that it holds, and that are not synchronised.
 
         Parameters
         ----------
@@ -65,15 +67,20 @@ class Program(Predicts):
         UnsupportedProgram
             Something in the program cannot run on an executor.
         """
-        key = tuple(columns)
+        key = tuple(columns), self.frozen
         if key not in self._exported:
             target = Path(self._folder.name, f"{len(self._exported)}.zip")
-            self._export(key, target)
+            self._export(key[0], target)
             self._exported[key] = target
         return self._exported[key]
 
     @abstractmethod
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
+
+    @property
+    def frozen(self) -> str:
+        """Digest of the values that are exported, but not synchronised; empty for none."""
+        return ""
 
     @property
     @abstractmethod

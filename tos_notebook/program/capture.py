@@ -17,9 +17,13 @@ def capture(model: Any, **options: Any) -> Program:
 
     Parameters
     ----------
-    model : keras.Model, tf.Operation, tf.Tensor, list of them, or Program
-        A compiled Keras 3 model, or the train operation of a TF1-style graph.
+    model : keras.Model, tf.Module, tf.Operation, tf.Tensor, list of them, or Program
+        A compiled Keras 3 model; a module, a Keras layer or a list of variables, with a loss and
+        an optimizer; or the train operation of a TF1-style graph.
     **options
+        For a module, a Keras model that is trained by a loss of your own, or variables, those of
+        `tos_notebook.program.module.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
+        ``metrics``, ``predict``.
         For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
         For a Keras model, those of `tos_notebook.program.keras.KerasProgram`: ``labels``,
@@ -37,11 +41,19 @@ def capture(model: Any, **options: Any) -> Program:
     Examples
     --------
     >>> program = capture(keras_model)                                        # doctest: +SKIP
+    >>> program = capture(                                                    # doctest: +SKIP
+    ...     module,
+    ...     loss=lambda x, y: tf.reduce_mean((module(x) - y) ** 2),
+    ...     optimizer=keras.optimizers.SGD(0.1),
+    ...     feeds=[tf.TensorSpec([None, 784]), tf.TensorSpec([None, 1])],
+    ... )
     >>> program = capture(train_op, feeds=[x, y_], loss=loss, session=sess)   # doctest: +SKIP
     """
     if isinstance(model, Program):
         _check_options(options, (), "A captured program")
         return model
+    if _is_module(model) or (_is_keras(model) and "optimizer" in options):
+        return _capture_module(model, options)
     if _is_keras(model):
         from .keras import KerasProgram
 
@@ -50,10 +62,24 @@ def capture(model: Any, **options: Any) -> Program:
     return _capture_graph(model, options)
 
 
+def _capture_module(module: Any, options: dict[str, Any]) -> Program:
+    from .module import ModuleProgram
+
+    _check_options(options, _parameters(ModuleProgram), "A module")
+    missing = [name for name in ("loss", "optimizer", "feeds") if options.get(name) is None]
+    if missing:
+        raise CaptureError(
+            f"A module needs {' and '.join(missing)}: capture(module, loss=lambda x, y: ..., "
+            "optimizer=keras.optimizers.SGD(0.1), feeds=[tf.TensorSpec([None, 784]), ...])."
+        )
+    return ModuleProgram(module, **options)
+
+
 def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
     if not _is_graph_element(train_op):
         raise CaptureError(
-            "Expected a compiled Keras model, or a train operation of a TF1-style graph; got "
+            "Expected a compiled Keras model, a tf.Module or variables with a loss and an "
+            "optimizer, or a train operation of a TF1-style graph; got "
             f"{train_op!r} of type {type(train_op).__name__}."
         )
     from .graph import GraphProgram
@@ -84,6 +110,20 @@ def _is_keras(model: Any) -> bool:
     # Whoever holds a Keras model has imported Keras: no need to import it to find out.
     keras = sys.modules.get("keras")
     return keras is not None and isinstance(model, keras.Model)
+
+
+def _is_module(value: Any) -> bool:
+    """Whether it holds variables, or is some; those of a graph are no such."""
+    tf, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
+    if keras is not None and isinstance(value, keras.Layer):
+        return not isinstance(value, keras.Model)
+    values = value if isinstance(value, list | tuple) and value else [value]
+    if keras is not None:
+        values = [v.value if isinstance(v, keras.Variable) else v for v in values]
+    return tf is not None and (
+        isinstance(value, tf.Module)
+        or all(isinstance(getattr(v, "handle", None), tf.__internal__.EagerTensor) for v in values)
+    )
 
 
 def _is_graph_element(value: Any) -> bool:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
 from .frames import FRAMES_FILE, graphs, operations
+from .frozen import assigned
 from .quiet import quiet
 from .spec import SPEC_FILE, ProgramSpec
 
@@ -135,9 +136,11 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
 
 def layout_of(names: Sequence[str], variables: Sequence[tf.Variable]) -> Layout:
     """Return the layout of variables under the given names."""
+    # Subclassed models may hold two weights of one name; a number tells them apart.
+    unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
     return Layout(
         ParameterSpec(name, tuple(v.shape.as_list()), v.dtype.base_dtype.name)
-        for name, v in zip(names, variables, strict=True)
+        for name, v in zip(unique, variables, strict=True)
     )
 
 
@@ -259,7 +262,11 @@ def export(
     module.parameters = list(step.parameters)
     module.slots = list(step.slots)
     known = [*step.parameters, *step.slots]
-    module.local = _without(known, [*step.local, *concrete.graph.variables])
+    used = _without(known, [*step.local, *concrete.graph.variables])
+    changing = set(map(id, [*step.local, step.learning_rate, *assigned(concrete, used)]))
+    module.local = [v for v in used if id(v) in changing]
+    # Apart, since a worker need not keep the values of what never changes.
+    module.constants = [v for v in used if id(v) not in changing]
     module.restart = tf.function(step.restart, input_signature=[], autograph=False)
     if step.learning_rate is not None:
         module.learning_rate = step.learning_rate

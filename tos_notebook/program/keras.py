@@ -12,27 +12,29 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import ColumnSpec
-from ..errors import CaptureError, UnsupportedProgram
+from ..errors import CaptureError
 from ..params import Array, Layout
 from .base import SAVED, ColumnType, Program
+from .compiled import check_model
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
+from .frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from .keras_serving import serve_keras
 from .measuring import pack_measure
-from .optimizers import Counters, optimizers_of, slots_of
+from .optimizers import Counters, learning_rate_of, optimizers_of, slots_of
 from .rebuild import ancestors
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
-from .structure import classes_of, functional, inputs_of, is_built, pack
-from .weights import ClassWeights
+from .structure import classes_of, functional, inputs_of, pack
+from .weights import class_weights
 
 
 class KerasProgram(Program):
     """A compiled Keras 3 model.
 
-    Its weights are synchronised (moving statistics of BatchNormalization too); optimizer
-    slots, metrics and random seeds stay local to each worker.
+    Its weights are synchronised (moving statistics of BatchNormalization too), but for those of
+    frozen layers; optimizer slots, metrics and random seeds stay local to each worker.
 
     Parameters
     ----------
@@ -71,12 +73,13 @@ class KerasProgram(Program):
         preprocess: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__()
-        _check(model)
+        check_model(model)
         self._model = model
         with eagerly():
             if model.optimizer is not None:
                 model.optimizer.build(model.trainable_variables)
-        self._weights = [w for w in model.weights if w.trainable or _is_number(w)]
+        self._weights = synchronised(model)
+        self._frozen = frozen_weights(model)
         self.layout = _layout(self._weights)
         self._optimizers = optimizers_of(model)
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
@@ -92,7 +95,7 @@ class KerasProgram(Program):
         if preprocess is not None:
             # What comes in may be of any shape and dtype that it takes.
             inputs = [FeedSpec(feed.name, None, None) for feed in inputs]
-        self._class_weights = _class_weights(class_weight, count)
+        self._class_weights = class_weights(class_weight, count)
         self._labels = count
         weight = [FeedSpec("sample_weight", None, ())] if weights else []
         self.feeds = (
@@ -101,6 +104,11 @@ class KerasProgram(Program):
             *weight,
         )
 
+    def export(self, columns: Sequence[ColumnType]) -> Path:
+        """See `Program.export`."""
+        refuse_thawed(self._model, self._weights)
+        return super().export(columns)
+
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
@@ -108,6 +116,7 @@ class KerasProgram(Program):
             counters = Counters(self._optimizers)
             with counters.apart():
                 function = trace(self._apply, specs)
+            refuse_assigned(function, self._frozen)
             step = Step(
                 [w.value for w in self._weights],
                 function,
@@ -121,7 +130,13 @@ class KerasProgram(Program):
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
             spec = ProgramSpec(
-                self.kind, self.feeds, self.layout, outputs, rate is not None, self.slots
+                self.kind,
+                self.feeds,
+                self.layout,
+                outputs,
+                rate is not None,
+                self.slots,
+                self.frozen,
             )
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
@@ -163,11 +178,13 @@ class KerasProgram(Program):
 
     @property
     def _learning_rate(self) -> Any:
-        optimizer = self._model.optimizer
-        # A wrapper that scales the loss has a learning rate of its own, which does nothing.
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        rate = getattr(optimizer, "_learning_rate", None)
-        return rate if isinstance(rate, keras.Variable) else None
+        return learning_rate_of(self._model.optimizer)
+
+    @property
+    def frozen(self) -> str:
+        """See `Program.frozen`."""
+        with eagerly():
+            return digest(w.value for w in self._frozen)
 
     @property
     def model(self) -> Any:
@@ -251,41 +268,6 @@ class KerasProgram(Program):
         return {name: float(value) for name, value in found.items()}
 
 
-def _check(model: Any) -> None:
-    if keras.backend.backend() != "tensorflow":
-        raise CaptureError(
-            f"Keras runs on backend {keras.backend.backend()!r}; expected 'tensorflow'. Set "
-            "KERAS_BACKEND=tensorflow before importing keras."
-        )
-    if not is_built(model):
-        raise CaptureError(
-            f"Model {model.name!r} has no weights yet. Give it a keras.Input, or call it once on "
-            "a batch."
-        )
-    if not model.compiled:
-        raise CaptureError(
-            f"Model {model.name!r} is not compiled: call model.compile(optimizer, loss) first."
-        )
-    if not model.trainable_variables:
-        raise UnsupportedProgram(f"Model {model.name!r} has nothing to train: no trainable weight.")
-    if model.run_eagerly:
-        raise UnsupportedProgram(
-            f"Model {model.name!r} is compiled with run_eagerly=True: its Python code would have "
-            "to run on the executors. Compile it without."
-        )
-
-
-def _class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
-    if weights is None:
-        return None
-    if labels != 1:
-        raise CaptureError(
-            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
-            "instead: weights=True."
-        )
-    return ClassWeights(weights)
-
-
 def _in_batches(function: Callable[[Any], Any], x: Any, batch_size: int) -> Any:
     """Apply a function to rows, batch by batch; return the results as numpy, put together."""
     batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size).map(function)
@@ -293,15 +275,8 @@ def _in_batches(function: Callable[[Any], Any], x: Any, batch_size: int) -> Any:
     return keras.tree.map_structure(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def _is_number(weight: Any) -> bool:
-    return np.dtype(tf.as_dtype(weight.dtype).as_numpy_dtype).kind in "fiu"
-
-
 def _layout(weights: Sequence[Any]) -> Layout:
-    paths = [w.path for w in weights]
-    # Subclassed models may hold two weights of one path; a number tells them apart.
-    names = [p if paths.count(p) == 1 else f"{p}#{i}" for i, p in enumerate(paths)]
-    return layout_of(names, [w.value for w in weights])
+    return layout_of([w.path for w in weights], [w.value for w in weights])
 
 
 def _running(model: Any, function: Any) -> frozenset[str]:

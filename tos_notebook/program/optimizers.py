@@ -13,12 +13,55 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ..errors import CaptureError
+
 
 def optimizers_of(model: Any) -> list[Any]:
     """Return the optimizers that a model holds; instead of a wrapper, the one inside."""
     held = [v for v in vars(model).values() if isinstance(v, keras.optimizers.Optimizer)]
     inner = [getattr(optimizer, "inner_optimizer", optimizer) for optimizer in held]
     return list({id(optimizer): optimizer for optimizer in inner}.values())
+
+
+def optimizer_for(given: Any, variables: Sequence[Any]) -> Any:
+    """Return a Keras optimizer that is built for variables.
+
+    Parameters
+    ----------
+    given : keras.optimizers.Optimizer or str
+    variables : sequence of tf.Variable or keras.Variable
+
+    Raises
+    ------
+    CaptureError
+        It is something else, or was used for other variables.
+    """
+    try:
+        optimizer = keras.optimizers.get(given)
+    except (ValueError, TypeError):
+        optimizer = None
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise CaptureError(
+            "optimizer: expected one of Keras, such as keras.optimizers.SGD(0.1) or 'sgd'; got "
+            f"{given!r}."
+        )
+    if not optimizer.built:
+        optimizer.build(variables)
+    known = getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables_indices
+    if any(optimizer._var_key(v) not in known for v in variables):
+        raise CaptureError(
+            "optimizer: expected one that is new, or was used for these variables only; this "
+            f"{type(optimizer).__name__} has trained others. Make another one."
+        )
+    return optimizer
+
+
+def learning_rate_of(optimizer: Any) -> Any:
+    """Return an optimizer's learning rate, a keras.Variable; None if it is no variable."""
+    # A wrapper that scales the loss has a learning rate of its own, which does nothing.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    return rate if isinstance(rate, keras.Variable) else None
 
 
 def slots_of(optimizer: Any) -> list[Any]:

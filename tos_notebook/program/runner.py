@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidTransition
+from ..errors import InvalidTransition, WorkerEnvironment
 from ..params import ALIGNMENT, Array
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .lean import without_keras
@@ -24,6 +25,8 @@ with without_keras():
     import tensorflow as tf
 
 from .eager import eagerly
+
+CPU = "CPU:0"
 
 
 def configure_threads(cores: int) -> None:
@@ -42,6 +45,37 @@ def configure_threads(cores: int) -> None:
     except RuntimeError:
         # The process has run TensorFlow before; a reused worker was configured then.
         return
+
+
+def device_for(gpus: Sequence[str]) -> str | None:
+    """Return where to put a program's variables, once it is sure that TensorFlow has the GPUs.
+
+    Parameters
+    ----------
+    gpus : sequence of str
+        Addresses of those that Spark gave this task; see `tos_notebook.cluster.gpus`.
+
+    Returns
+    -------
+    str or None
+        A device; None for where TensorFlow puts them itself: on the first GPU.
+
+    Raises
+    ------
+    WorkerEnvironment
+        TensorFlow sees more GPUs, or fewer.
+    """
+    if not gpus:
+        return CPU
+    found = tf.config.list_physical_devices("GPU")
+    if len(found) != len(gpus):
+        raise WorkerEnvironment(
+            f"Spark gave this task GPU {', '.join(gpus)} of {socket.gethostname()}, but TensorFlow "
+            f"sees {len(found)} GPUs there. With none, it lacks CUDA: install tensorflow[and-cuda] "
+            "and NVIDIA's driver, or ask for no GPU (spark.task.resource.gpu.amount=0). With too "
+            "many, it was used in this process before: set spark.python.worker.reuse=false."
+        )
+    return None
 
 
 def summary(error: BaseException) -> str:
@@ -90,15 +124,17 @@ class TensorFlowRunner:
     ----------
     archive : Path
         What `tos_notebook.program.export.export` packed.
+    device : str or None
+        Where its variables are to be; None for where TensorFlow puts them.
     """
 
-    def __init__(self, archive: Path) -> None:
+    def __init__(self, archive: Path, device: str | None = CPU) -> None:
         self.spec = read_spec(archive)
         with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
             with zipfile.ZipFile(archive) as packed:
                 self._frames = packed.read(FRAMES_FILE)
                 packed.extractall(folder)
-            with eagerly(), tf.device("CPU:0"), quiet("absl"):
+            with eagerly(), tf.device(device), quiet("absl"):
                 self._module: Any = tf.saved_model.load(folder)
                 self._initial = [v.numpy() for v in self._module.local]
                 self._initial_slots = [tf.constant(v.numpy()) for v in self._module.slots]

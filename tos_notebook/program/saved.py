@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.blocks import ColumnSpec
-from ..errors import ShapeMismatch, UnsupportedProgram
+from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from ..inference.predicts import BATCH_SIZE
 from ..params import Array
 from .base import ColumnType, Program
@@ -36,6 +36,8 @@ class SavedProgram(Program):
         The file is no program's archive.
     ShapeMismatch
         The model has other parameters.
+    CaptureError
+        The model's frozen weights have other values.
     """
 
     def __init__(
@@ -45,21 +47,32 @@ class SavedProgram(Program):
         spec = read_spec(archive)
         self.kind, self.feeds = spec.kind, spec.feeds
         self.layout, self.slots = spec.layout, spec.slots
-        self._learning_rate = spec.learning_rate
+        self._learning_rate, self._frozen = spec.learning_rate, spec.frozen
         self._model = model
         kept = Path(self._folder.name, "saved.zip")
         shutil.copyfile(archive, kept)
-        self._exported[tuple(columns)] = kept
+        self._exported[tuple(columns), self.frozen] = kept
         # Names may differ: Keras counts layers on for as long as the process lives.
         if model is not None and _shapes(model) != _shapes(self):
             raise ShapeMismatch(
                 f"Expected a model with the saved run's parameters, {_text(self)}; got "
                 f"{_text(model)}. Make it as it was made then."
             )
+        if model is not None and model.frozen != self.frozen:
+            raise CaptureError(
+                "The model's frozen weights have other values than those the saved run trains "
+                "with, so that what it learned would not fit. Load the weights (or set the seed) "
+                "that they were made with, before you give it to resume."
+            )
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
-        (expected,) = self._exported
+        ((expected, _),) = self._exported
         raise ShapeMismatch(f"The saved program takes columns {expected}; got {columns}.")
+
+    @property
+    def frozen(self) -> str:
+        """See `Program.frozen`."""
+        return self._frozen
 
     @property
     def has_learning_rate(self) -> bool:

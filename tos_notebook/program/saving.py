@@ -26,6 +26,12 @@ def saved_model(model: Any, target: Path) -> None:
         model.export(str(target), verbose=False)
 
 
+def saved_module(module: Any, target: Path) -> None:
+    """Write a SavedModel folder of a `tf.Module`, with the functions that it has."""
+    with eagerly(), quiet("tensorflow", "absl"):
+        tf.saved_model.save(module, str(target))
+
+
 def model_checkpoint(model: Any, target: Path) -> None:
     """Write a folder for ``tf.train.Checkpoint(model=model).restore(folder + "/checkpoint")``."""
     target.mkdir()

@@ -49,7 +49,7 @@ class ProgramSpec:
 
     Parameters
     ----------
-    kind : {"graph", "keras"}
+    kind : {"graph", "keras", "module"}
     feeds : tuple of FeedSpec
         In the order of a record's fields.
     layout : Layout
@@ -61,6 +61,9 @@ class ProgramSpec:
     slots : Layout, optional
         The optimizer's state for the parameters, local to each worker; None for an optimizer that
         has none, such as plain SGD.
+    frozen : str
+        Digest of the values that the archive holds and training leaves as they are; empty for
+        none.
     """
 
     kind: str
@@ -69,6 +72,7 @@ class ProgramSpec:
     outputs: tuple[str, ...]
     learning_rate: bool
     slots: Layout | None = None
+    frozen: str = ""
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
@@ -80,6 +84,7 @@ class ProgramSpec:
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
                 "slots": None if self.slots is None else self.slots.to_json(),
+                "frozen": self.frozen,
             }
         ).encode()
 
@@ -105,6 +110,7 @@ class ProgramSpec:
                 tuple(value["outputs"]),
                 bool(value["learning_rate"]),
                 None if value["slots"] is None else Layout.from_json(value["slots"]),
+                str(value.get("frozen", "")),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error

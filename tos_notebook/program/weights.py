@@ -11,6 +11,24 @@ import tensorflow as tf
 from ..errors import CaptureError
 
 
+def class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
+    """Return the weights of a model's classes; None for none.
+
+    Raises
+    ------
+    CaptureError
+        A class or a weight is below 0, or the model has several labels, or none.
+    """
+    if weights is None:
+        return None
+    if labels != 1:
+        raise CaptureError(
+            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
+            "instead: weights=True."
+        )
+    return ClassWeights(weights)
+
+
 class ClassWeights:
     """A weight for each class, as Keras takes them in ``fit(class_weight=...)``.
 

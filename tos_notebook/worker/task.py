@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
@@ -50,9 +51,11 @@ class Task:
 
     def __call__(self, partition: int, blocks: Iterable[Columns]) -> Iterator[int]:
         """Train one partition; yield its number when it is done."""
+        # Before the data's own TensorFlow operations.
+        gpus = claim_gpus()
         connection = self._connect()
         try:
-            runner = _runner(self.program, self.plan.run, self.cores)
+            runner = _runner(self.program, self.plan.run, self.cores, gpus)
             join = self._join(partition)
             folder = executor_folder()
             Worker(connection, runner, self.plan, join, folder=folder, kill=_die).run(blocks)
@@ -160,11 +163,13 @@ _runners: OrderedDict[str, tuple[str, Runner]] = OrderedDict()
 process for later tasks, which then need not load again, and find their optimizer slots."""
 
 
-def _runner(program: str, run: str, cores: int) -> Runner:
+def _runner(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:
     last_run, runner = _runners.get(program, ("", None))
     if runner is None:
         archive = fetch(program)
-        return LateRunner(read_spec(archive), lambda: _keep(program, run, _load(archive, cores)))
+        return LateRunner(
+            read_spec(archive), lambda: _keep(program, run, _load(archive, cores, gpus))
+        )
     if last_run != run:
         runner.reset()
     return _keep(program, run, runner)
@@ -178,9 +183,9 @@ def _keep(program: str, run: str, runner: Runner) -> Runner:
     return runner
 
 
-def _load(archive: Path, cores: int) -> Runner:
+def _load(archive: Path, cores: int, gpus: Sequence[str]) -> Runner:
     try:
-        from ..program.runner import TensorFlowRunner, configure_threads
+        from ..program.runner import TensorFlowRunner, configure_threads, device_for
     except ImportError as error:
         raise WorkerEnvironment(
             f"Executor host {socket.gethostname()} cannot import what training needs: {error}. "
@@ -188,4 +193,4 @@ def _load(archive: Path, cores: int) -> Runner:
             "PYSPARK_PYTHON."
         ) from error
     configure_threads(cores)
-    return TensorFlowRunner(archive)
+    return TensorFlowRunner(archive, device_for(gpus))
