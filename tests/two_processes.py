@@ -18,6 +18,7 @@ START_SPARK = (
     "tests/data/test_frames.py",
     "tests/data/test_rdd.py",
     "tests/data/test_records.py",
+    "tests/docs/",
     "tests/inference/",
     "tests/integration/",
     "tests/magics/test_connect.py",

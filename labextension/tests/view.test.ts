@@ -134,6 +134,14 @@ describe("a view", () => {
     expect(text('[data-tos="status"]')).toContain("Run 3 has failed");
   });
 
+  it("says why it was stopped", () => {
+    const reason = "validation accuracy 0.981 > 0.98";
+    snapshot([1], { state: "stopped", reason });
+    page.frame();
+    expect(root.querySelector(".tos-state")?.textContent).toContain(reason);
+    expect(text('[data-tos="status"]')).toContain(reason);
+  });
+
   it("says what its run has waited for too long, until that comes or the run ends", () => {
     const hidden = () => root.querySelector<HTMLElement>('[data-tos="waits"]')?.hidden;
     const waits = ["The run waits for partition 3."];

@@ -40,6 +40,8 @@ export interface RunInfo {
   chaos: string[];
   /** What it has waited for too long, and what to look at; not in documents of older versions. */
   waits?: string[];
+  /** Why it was stopped; not in documents of older versions. */
+  reason?: string | null;
   syncs: string[];
   codecs: string[];
   error: WorkerError | null;

@@ -20,14 +20,14 @@ const SENTENCES: Partial<Record<string, (run: number, figures: string) => string
   failed: (...said) => t("Run %1 has failed: %2.", ...said),
 };
 
-/** One sentence on where the run stands. */
-export /** Bytes of a sample, and how many times fewer that is than if everything travelled as it is. */
+/** Bytes of a sample, and how many times fewer that is than if everything travelled as it is. */
 function traffic(run: RunInfo, totals: Totals): string {
   const each = bytes(perSample(totals.bytes, totals.samples));
   const ratio = totals.bytes ? (2 * run.model_bytes * totals.milestones) / totals.bytes : 0;
   return ratio > 1.05 ? t("%1 (÷\u00a0%2)", each, decimal(ratio)) : each;
 }
 
+/** One sentence on where the run stands. */
 function sentence({ run, totals }: RunModel): string {
   if (run === null || totals === null) return t("Waiting for the kernel.");
   const parts = [t("epoch %1 of %2", run.epoch, run.epochs)];
@@ -38,6 +38,7 @@ function sentence({ run, totals }: RunModel): string {
     if (totals.samples_per_second) parts.push(t("%1 samples/s", short(totals.samples_per_second)));
     if (totals.eta !== null) parts.push(t("about %1 to go", duration(totals.eta)));
   } else if (hasEnded(run.state)) {
+    if (run.reason) parts.push(run.reason);
     parts.push(t("%1 milestones in %2", count(totals.milestones), duration(run.elapsed)));
   }
   const figures = parts.join(", ");
@@ -104,7 +105,8 @@ export class Header {
     const waited = waits(run);
     this.waits.hidden = waited.length === 0;
     setText(this.waits, waited.map((text) => `⏳ ${text}`).join("\n"));
-    setText(this.state, `${sign(run.state)} ${word(run.state)}`);
+    const why = run.reason ? `: ${run.reason}` : "";
+    setText(this.state, `${sign(run.state)} ${word(run.state)}${why}`);
     setAttribute(this.state, "data-state", run.state);
     setText(
       this.about,

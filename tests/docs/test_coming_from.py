@@ -1,0 +1,85 @@
+"""The programs on the page "Coming from ..." run as they stand, on real digits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
+BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.DOTALL)
+HELD_OUT = 300
+
+
+def programs() -> dict[str, str]:
+    """Return the code that is to run, by the heading that it is below."""
+    _, *sections = re.split(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = zip(sections[::2], sections[1::2], strict=True)
+    return {heading: "\n".join(BLOCK.findall(text)) for heading, text in found}
+
+
+def images() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return scikit-learn's digits at the size of MNIST's."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    large = np.kron(x.reshape(-1, 8, 8) * 15.9, np.ones((3, 3))).astype(np.uint8)
+    return np.pad(large, ((0, 0), (2, 2), (2, 2))).reshape(-1, 784), y
+
+
+@pytest.fixture(scope="module")
+def names(spark_context: Any) -> dict[str, Any]:
+    """What the page takes for granted."""
+    import keras
+    from pyspark.sql import SparkSession
+
+    import tos_notebook as tos
+
+    keras.utils.set_random_seed(0)
+    x, y = images()
+    known = {"spark": SparkSession.builder.getOrCreate(), "tos": tos, "np": np, "keras": keras}
+    known |= {"x_train": x[HELD_OUT:], "y_train": y[HELD_OUT:], "layers": keras.layers}
+    return known | {"x_test": x[:HELD_OUT], "y_test": y[:HELD_OUT]}
+
+
+def test_the_page_has_a_program_for_each_neighbour() -> None:
+    assert [name for name, code in programs().items() if code] == [
+        "TensorFlowOnSpark",
+        "Elephas",
+        "dist-keras",
+    ]
+
+
+def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
+    x, y = names["x_train"], names["y_train"]
+    csv = tmp_path / "mnist.csv"
+    rows = np.column_stack([y, x])
+    csv.write_text("\n".join(",".join(map(str, row)) for row in rows.tolist()))
+    paths = {"csv": str(csv), "export_dir": str(tmp_path / "m"), "output": str(tmp_path / "out")}
+    exec(programs()["TensorFlowOnSpark"], names | paths)
+    lines = [line for part in sorted((tmp_path / "out").glob("part-*")) for line in part.open()]
+    pairs = np.array([tuple(map(int, re.findall(r"\d+", line))) for line in lines])
+    np.testing.assert_array_equal(pairs[:, 0], y)
+    assert np.mean(pairs[:, 0] == pairs[:, 1]) > 0.8
+
+
+def test_elephas(names: dict[str, Any]) -> None:
+    known = dict(names)
+    exec(programs()["Elephas"], known)
+    assert known["accuracy"] > 0.8
+
+
+def test_dist_keras(names: dict[str, Any]) -> None:
+    spark = names["spark"]
+    known = dict(names)
+    for name, part in (("training_set", "train"), ("test_set", "test")):
+        pixels = names[f"x_{part}"].astype(np.float32).tolist()
+        rows = zip(pixels, names[f"y_{part}"].tolist(), strict=True)
+        known[name] = spark.createDataFrame(list(rows), "pixels array<float>, digit int").cache()
+    exec(programs()["dist-keras"], known)
+    assert len(known["accuracies"]) == 4
+    assert min(known["accuracies"].values()) > 0.8, known["accuracies"]
