@@ -31,7 +31,7 @@ lab: $(VENV)/lab.stamp
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(FIRST)
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --durations=25 --durations-min=3
+	$(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3
 
 test-cluster: setup
 	$(BIN)/python -m pytest tests/cluster $(CLUSTER)

@@ -68,7 +68,7 @@ TEST = [
     *TENSORBOARD,
     *MLFLOW,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
-    "pytest-xdist>=3.6,<4",  # two processes: with Spark and without
+    "pytest-xdist>=3.6,<4",  # several processes at once
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
     "nbval>=0.11,<1",  # the notebooks
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.two_processes import START_SPARK
+from tests.processes import GROUPS, START_PROCESSES, START_SPARK, group
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("path", START_SPARK)
+@pytest.mark.parametrize("path", START_PROCESSES + START_SPARK)
 def test_what_is_kept_in_one_process_is_there(path: str) -> None:
     assert (ROOT / path).exists()
 
@@ -22,4 +22,10 @@ def test_every_test_that_takes_the_shared_spark_is_kept_in_that_process() -> Non
         if re.search(r"\bspark_context: Any\b", path.read_text()) and "cluster" not in path.parts
     ]
     assert taking
-    assert [path for path in taking if not path.startswith(START_SPARK)] == []
+    assert [path for path in taking if group(path) != "spark"] == []
+
+
+def test_a_test_is_in_one_group_at_most() -> None:
+    assert group("tests/browser/test_panel.py::test_it") == "processes"
+    assert group("tests/test_params.py::test_it") == ""
+    assert list(GROUPS) == ["processes", "spark"]
