@@ -21,7 +21,7 @@ LAYERS = {
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
     "state": 3, "roster": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
     "companions": 3, "outputs": 3,
-    "launch": 3, "session": 3, "run": 3, "tensorspark": 3,
+    "launch": 3, "session": 3, "run": 3, "tensorspark": 3, "ml": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
 }  # fmt: skip
 """Of modules and packages; the longest name that fits decides."""
@@ -41,7 +41,7 @@ EDGES = (
     Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo"), lazily=("magics",)),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
-        anywhere=("cluster", "data.rdd", "data.frames"),
+        anywhere=("cluster", "data.rdd", "data.frames", "ml"),
         lazily=("worker.task", "tensorspark", "inference"),
     ),
     Edge(

@@ -31,6 +31,7 @@ START_SPARK = (
     "tests/magics/test_connect.py",
     "tests/magics/test_train.py",
     "tests/magics/test_training.py",
+    "tests/ml/",
     "tests/tensorspark/",
 )
 

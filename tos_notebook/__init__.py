@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, combiners, errors, events, stop, testing, theory
+    from . import chaos, combiners, errors, events, ml, stop, testing, theory
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns
@@ -51,6 +51,7 @@ _MODULES = {
     "combiners": ".combiners",
     "errors": ".errors",
     "events": ".events",
+    "ml": ".ml",
     "partitioners": ".data.partitioners",
     "stop": ".stop",
     "testing": ".testing",
@@ -72,6 +73,7 @@ __all__ = [
     "errors",
     "events",
     "load_model",
+    "ml",
     "partitioners",
     "read_events",
     "resume",

@@ -64,11 +64,14 @@ def test_a_column_with_a_name_is_called_by_it() -> None:
         check_columns([column], [FeedSpec("x", "float32", (4,))])
 
 
-@pytest.mark.parametrize("labels", [[0, 9, 10, 11], [0, 9, -1, 11], [0.0, 9.0, 10.0, 0.0]])
+@pytest.mark.parametrize(
+    "labels", [[0, 9, 10, 11], [0, 9, -1, 11], [0.0, 9.0, 10.0, 0.0], [0.0, 9.0, 1.5, 0.0]]
+)
 def test_a_label_of_no_class_is_named_with_its_row(labels: list[float]) -> None:
     rows = (np.zeros((4, 2)), np.array(labels)[:, None])
     feeds = FeedSpec("x", None, None), FeedSpec("y", None, None, 10)
-    with pytest.raises(DataError, match=r"Partition 3, row 2, feed 'y': expected labels from 0 to"):
+    expected = r"Partition 3, row 2, feed 'y': expected whole labels from 0 to"
+    with pytest.raises(DataError, match=expected):
         check_classes(rows, feeds, 3)
 
 

@@ -101,14 +101,14 @@ def check_classes(columns: Columns, feeds: Sequence[Feed], partition: int) -> No
             continue
         row = int(wrong.argmax())
         raise DataError(
-            f"Partition {partition}, row {row}, feed {feed.name!r}: expected labels from 0 to "
-            f"{feed.classes - 1}, got {column[row]}. Clean the data, or give the model an output "
-            "for each class."
+            f"Partition {partition}, row {row}, feed {feed.name!r}: expected whole labels from 0 "
+            f"to {feed.classes - 1}, got {column[row]}. Clean the data, or give the model an "
+            "output for each class."
         )
 
 
 def outside(labels: Array, classes: int) -> npt.NDArray[np.bool_]:
-    """Return which rows hold a label that is not one of 0 to classes - 1.
+    """Return which rows hold a label that is not one of 0 to classes - 1, or not whole.
 
     Parameters
     ----------
@@ -120,5 +120,7 @@ def outside(labels: Array, classes: int) -> npt.NDArray[np.bool_]:
     ndarray, shape (rows,), bool
     """
     wrong = (labels < 0) | (labels >= classes)
+    if labels.dtype.kind == "f":
+        wrong |= labels != np.floor(labels)
     found: npt.NDArray[np.bool_] = np.any(wrong, axis=tuple(range(1, labels.ndim)))
     return found

@@ -22,6 +22,7 @@ def serve_keras(
     columns: Sequence[ColumnSpec],
     target: Path,
     preprocess: Callable[[Any], Any] | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> None:
     """Pack a Keras model; see `serve`.
 
@@ -35,11 +36,14 @@ def serve_keras(
     target : Path
     preprocess : callable, optional
         Makes its input of what is fed.
+    finish : callable, optional
+        Makes the outputs of what it returns.
     """
 
     def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
         x = pack(struct, batch)
         found = model.predict_step((x if preprocess is None else preprocess(x),))
+        found = found if finish is None else finish(found)
         if isinstance(found, Mapping):
             return dict(found)
         flat = keras.tree.flatten(found)

@@ -1,0 +1,82 @@
+"""Which columns of a DataFrame a stage feeds its model, and in which shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import types
+
+from ..data.feeds import Feed
+from ..data.frames import FrameColumns, columns
+from ..errors import ConfigError, DataError
+from .params import PredictingParams
+
+
+def fed(
+    stage: PredictingParams,
+    frame: Any,
+    inputs: Sequence[Feed],
+    label: Sequence[str] = (),
+    weight: str | None = None,
+) -> FrameColumns:
+    """Return a stage's columns of a DataFrame, as training or prediction takes them.
+
+    Flat columns get the shape of the model's input.
+
+    Parameters
+    ----------
+    stage : PredictingParams
+    frame : DataFrame
+    inputs : sequence of Feed
+        The model's.
+    label : sequence of str
+    weight : str, optional
+
+    Raises
+    ------
+    ConfigError
+        There are more or fewer columns than the model has inputs.
+    DataError
+        A column is missing, or of a type that cannot be fed; the parameter is named.
+    """
+    names = stage.features
+    which = "inputCols" if stage.given("inputCols") else "featuresCol"
+    if len(names) != len(inputs):
+        raise ConfigError(
+            f"{which}: expected a column for each input of the model "
+            f"({', '.join(feed.name for feed in inputs)}), got {', '.join(names)}. Give several "
+            "inputs a column each with inputCols; put several columns into one input with a "
+            "VectorAssembler."
+        )
+    kinds = {field.name: field.dataType for field in getattr(frame, "schema", ())}
+    shapes = {
+        name: shape
+        for name, feed in zip(names, inputs, strict=True)
+        if (shape := _shape(kinds.get(name), feed))
+    }
+    skip = stage.getOrDefault("handleInvalid") == "skip"
+    on_bad = "skip" if skip else "raise"
+    try:
+        return columns(frame, names, label, weight=weight, shapes=shapes, on_bad=on_bad)
+    except DataError as error:
+        raise DataError(f"{which}={names}{_others(label, weight)}: {error}") from None
+
+
+def _others(label: Sequence[str], weight: str | None) -> str:
+    labels = f", labelCol={label[0]!r}" if label else ""
+    return labels if weight is None else f"{labels}, weightCol={weight!r}"
+
+
+def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
+    """Return an input's shape where all of it is known, and a flat column is to take it."""
+    known = tuple(n for n in feed.shape or () if n is not None)
+    if len(known) != len(feed.shape or ()):
+        return ()
+    if isinstance(kind, types.NumericType | types.BooleanType):
+        return known if math.prod(known) == 1 else ()
+    if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, types.ArrayType):
+        return ()
+    flat = types.ArrayType | types.BinaryType | types.UserDefinedType
+    return known if isinstance(kind, flat) else ()

@@ -1,0 +1,249 @@
+"""`TensorEstimator`: asynchronous training of a Keras model as a stage of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import keyword_only
+from pyspark.ml import Estimator
+from pyspark.sql import functions, types
+
+from ..data.frames import FrameColumns
+from ..errors import ConfigError, DataError
+from ..session import TrainingSession
+from .columns import fed
+from .model import TensorModel
+from .params import TrainingParams
+from .persistence import Stored
+
+if TYPE_CHECKING:
+    from ..program.base import Program
+    from ..program.heads import Head
+
+PARTS = 1_000_000
+"""Into so many `validationFraction` can tell rows apart."""
+
+
+class TensorEstimator(Estimator, TrainingParams, Stored):
+    """Trains a Keras model on a DataFrame: workers push to a parameter server and go on.
+
+    Each fit begins with the same weights, and leaves the model that was given as it is.
+
+    Parameters
+    ----------
+    model : keras.Model or callable
+        A built and compiled model with one output; or a function without parameters that returns
+        one, for models with layers of one's own that are not registered with Keras.
+    featuresCol : str
+        A vector, an array, a number or raw bytes; flat ones get the shape of the model's input.
+    inputCols : list of str
+        Instead of it for a model with several inputs: a column for each.
+    labelCol : str
+        A number: for a classifier the class, whole, from 0. A vector or an array for a loss that
+        takes one, such as ``categorical_crossentropy`` of one-hot values.
+    weightCol : str, optional
+        How much a row counts in the loss.
+    predictionCol, probabilityCol, rawPredictionCol, handleInvalid, modelType
+        Those of `TensorModel`.
+    epochs : int
+        Passes over the data.
+    batchSize : int
+        Rows of one batch.
+    learningRate : float, optional
+        By default the one that the model was compiled with.
+    stopWhen : str, optional
+        A condition that ends a fit early, with the weights as they are then, such as
+        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.stop`.
+    syncInterval : int
+        Batches between two exchanges with the parameter server.
+    sync : str
+        ``"asp"``, ``"ssp:s"`` or ``"bsp"``; this and the next two as for
+        `tos_notebook.TrainingSession`.
+    combiner : str, optional
+    codec : str
+    numTrainWorkers : int, optional
+        Partitions to spread the rows over, each with a worker; by default those of the data.
+    seed : int
+        The order of rows, and which of them validate, are pure functions of it.
+    validationIndicatorCol : str, optional
+        A boolean column: rows with true are not trained on, but validated with after each epoch.
+    validationFraction : float
+        Instead of it: the share of rows to do this with. Equal rows are all on the same side.
+
+    Raises
+    ------
+    ConfigError, CombinerError, CodecError
+        A parameter out of range.
+    CaptureError
+        The model has no weights, or is not compiled.
+
+    Examples
+    --------
+    >>> estimator = TensorEstimator(model=model, epochs=5, batchSize=32)      # doctest: +SKIP
+    >>> scored = Pipeline(stages=[assembler, estimator]).fit(df).transform(test)  # doctest: +SKIP
+    """
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        model: Any = None,
+        featuresCol: str = "features",
+        inputCols: Sequence[str] | None = None,
+        labelCol: str = "label",
+        weightCol: str | None = None,
+        predictionCol: str = "prediction",
+        probabilityCol: str = "probability",
+        rawPredictionCol: str = "rawPrediction",
+        handleInvalid: str = "error",
+        modelType: str = "auto",
+        epochs: int = 1,
+        batchSize: int = 100,
+        learningRate: float | None = None,
+        stopWhen: str | None = None,
+        syncInterval: int = 10,
+        sync: str = "asp",
+        combiner: str | None = None,
+        codec: str = "fp32",
+        numTrainWorkers: int | None = None,
+        seed: int = 0,
+        validationIndicatorCol: str | None = None,
+        validationFraction: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.setParams(**self._input_kwargs)
+
+    def setParams(self, **values: Any) -> TensorEstimator:
+        """Set parameters by their names, those of the constructor; None leaves one as it is.
+
+        Raises
+        ------
+        ConfigError
+            There is no such parameter, or a value is out of range.
+        """
+        for name in values:
+            if not self.hasParam(name):
+                known = ", ".join(param.name for param in self.params)
+                raise ConfigError(f"{name}: expected one of the parameters {known}.")
+        self._set(**{name: value for name, value in values.items() if value is not None})
+        return self
+
+    def present(self) -> Any:
+        """See `Stored.present`: the model that each fit begins with."""
+        return self._source().fresh()
+
+    def _source(self) -> Any:
+        source = self.given("model")
+        if source is None:
+            raise ConfigError(
+                "model: expected a compiled Keras model, or a function that returns one; it is "
+                "not set. TensorEstimator(model=...), or setModel(...)."
+            )
+        return source
+
+    def _fit(self, dataset: Any) -> TensorModel:
+        from ..program.capture import capture
+        from ..program.heads import head_of
+
+        model = self._source().fresh()
+        head = head_of(model, self.kind)
+        program = capture(model, weights=self.given("weightCol") is not None)
+        # Says what is wrong with the columns before they are split.
+        self._columns(dataset, program)
+        self._refuse_numbers(dataset, head)
+        _expect_classes(program, head)
+        self._refuse_schedule(program)
+        fitted = TensorModel(model=model)
+        fitted._resetUid(self.uid)
+        fitted._run = self._trained(dataset, program)
+        return self._copyValues(fitted)
+
+    def _trained(self, dataset: Any, program: Program) -> Any:
+        train, validation = self._split(dataset)
+        workers = self.given("numTrainWorkers")
+        rows = self._columns(train if workers is None else train.repartition(workers), program)
+        rest = None if validation is None else self._columns(validation, program)
+        session = TrainingSession(
+            dataset.sparkSession,
+            program,
+            combiner=self.given("combiner"),
+            sync_interval=self.getOrDefault("syncInterval"),
+            sync=self.getOrDefault("sync"),
+            codec=self.getOrDefault("codec"),
+            batch_size=self.getBatchSize(),
+        )
+        with session:
+            return session.run(
+                rows,
+                self.getOrDefault("epochs"),
+                seed=self.getSeed(),
+                validation=rest,
+                learning_rate=self.given("learningRate"),
+                stop_when=self.given("stopWhen"),
+            )
+
+    def _columns(self, frame: Any, program: Program) -> FrameColumns:
+        label, weight = self.getLabelCol(), self.given("weightCol")
+        return fed(self, frame, program.inputs, [label], weight)
+
+    def _split(self, dataset: Any) -> tuple[Any, Any]:
+        """Return the rows to train on, and those to validate with, if any."""
+        name, share = self.given("validationIndicatorCol"), self.getOrDefault("validationFraction")
+        if name is None and not share:
+            return dataset, None
+        if name is None:
+            columns = [dataset[_quoted(c)] for c in (*self.features, self.getLabelCol())]
+            hashed = functions.xxhash64(functions.lit(self.getSeed()), *columns)
+            held = functions.pmod(hashed, functions.lit(PARTS)) < int(share * PARTS)
+        elif share:
+            raise ConfigError(
+                "validationFraction: expected either it or validationIndicatorCol, got both, "
+                f"{share} and {name!r}."
+            )
+        else:
+            held = _indicator(dataset, name)
+        return dataset.where(~held), dataset.where(held)
+
+    def _refuse_schedule(self, program: Program) -> None:
+        if self.given("learningRate") is not None and not program.has_learning_rate:
+            raise ConfigError(
+                "learningRate: expected a model compiled with a number as learning rate, got one "
+                "with a schedule. Compile it with a number, or leave learningRate unset."
+            )
+
+    def _refuse_numbers(self, dataset: Any, head: Head) -> None:
+        name = self.getLabelCol()
+        kind = dataset.schema[name].dataType
+        if head.one_hot and isinstance(kind, types.NumericType):
+            raise DataError(
+                f"labelCol={name!r}: the model's loss expects one-hot labels, vectors of "
+                f"{head.shape[-1]} values, got {kind.simpleString()}. Compile the model with "
+                'loss="sparse_categorical_crossentropy", which takes the class itself.'
+            )
+
+
+def _expect_classes(program: Program, head: Head) -> None:
+    """Let labels of two classes be checked: the loss alone would take others, too."""
+    if head.classes is None or not head.zero_one:
+        return
+    label = program.feeds[len(program.inputs)]
+    checked = replace(label, classes=head.classes)
+    program.feeds = tuple(checked if feed is label else feed for feed in program.feeds)
+
+
+def _indicator(dataset: Any, name: str) -> Any:
+    found = name in dataset.columns
+    if not found or not isinstance(dataset.schema[name].dataType, types.BooleanType):
+        got = dataset.schema[name].dataType.simpleString() if found else "no such column"
+        raise DataError(
+            f"validationIndicatorCol={name!r}: expected a boolean column, got {got}. The "
+            f"DataFrame has {', '.join(dataset.columns)}."
+        )
+    # A null counts as false.
+    return functions.coalesce(dataset[_quoted(name)], functions.lit(False))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

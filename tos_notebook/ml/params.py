@@ -1,0 +1,226 @@
+"""The parameters of estimator and model, under the names that Spark ML has for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import (
+    HasBatchSize,
+    HasFeaturesCol,
+    HasHandleInvalid,
+    HasInputCols,
+    HasLabelCol,
+    HasLearningRate,
+    HasPredictionCol,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+    HasSeed,
+    HasValidationIndicatorCol,
+    HasWeightCol,
+)
+
+from ..codecs.pair import as_codecs
+from ..combiners import as_combiner
+from ..config import at_least_one, not_negative, one_of, positive
+from ..errors import ConfigError
+from ..stop import parse
+from ..sync import as_sync
+from .source import as_model_source
+
+MODEL_TYPES = ("auto", "classification", "regression")
+
+HANDLE_INVALID = ("error", "skip")
+
+
+def _fraction(name: str, value: Any) -> float:
+    number = float(value) if isinstance(value, Real) else math.nan
+    if not 0 <= number < 1:
+        raise ConfigError(f"{name}: expected a number from 0 to below 1, got {value!r}.")
+    return number
+
+
+CHECKS: Mapping[str, Callable[[str, Any], object]] = {
+    "batchSize": at_least_one,
+    "epochs": at_least_one,
+    "syncInterval": at_least_one,
+    "numTrainWorkers": at_least_one,
+    "seed": not_negative,
+    "learningRate": positive,
+    "validationFraction": _fraction,
+    "modelType": lambda name, value: one_of(name, value, MODEL_TYPES),
+    "handleInvalid": lambda name, value: one_of(name, value, HANDLE_INVALID),
+    "stopWhen": lambda _, value: parse(str(value)),
+    "sync": lambda _, value: as_sync(value),
+    "combiner": lambda _, value: as_combiner(value),
+    "codec": lambda _, value: as_codecs(value),
+}
+"""What each value must be; those of other parameters are checked by their types alone."""
+
+
+def setter(name: str) -> Callable[[Any, Any], Any]:
+    """Return the method that sets a parameter, and returns its object."""
+
+    def set_value(self: Any, value: Any) -> Any:
+        return self._set(**{name: value})
+
+    set_value.__doc__ = f"Set `{name}`, and return this object."
+    return set_value
+
+
+def getter(name: str) -> Callable[[Any], Any]:
+    """Return the method that returns a parameter's value, or its default."""
+
+    def get_value(self: Any) -> Any:
+        return self.getOrDefault(name)
+
+    get_value.__doc__ = f"Return `{name}`, or its default."
+    return get_value
+
+
+def _param(name: str, doc: str, converter: Callable[[Any], Any]) -> Any:
+    return Param(Params._dummy(), name, doc, typeConverter=converter)
+
+
+class Checked(Params):
+    """Refuses a value out of range when it is set, by whatever method."""
+
+    def _set(self, **values: Any) -> Any:
+        for name, value in values.items():
+            if name in CHECKS and value is not None:
+                CHECKS[name](name, value)
+        return super()._set(**values)
+
+    def set(self, param: Any, value: Any) -> None:
+        """Set a parameter; see `pyspark.ml.param.Params.set`."""
+        self._shouldOwn(param)
+        self._set(**{param.name: value})
+
+    def given(self, name: str) -> Any:
+        """Return a parameter's value or default; None if it has neither, or is empty."""
+        value = self.getOrDefault(name) if self.isDefined(name) else None
+        return None if value in ("", []) else value
+
+
+class PredictingParams(
+    Checked,
+    HasFeaturesCol,
+    HasInputCols,
+    HasPredictionCol,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+    HasHandleInvalid,
+):
+    """The parameters of `TensorModel`, which `TensorEstimator` has, too."""
+
+    modelType: Any = _param(
+        "modelType",
+        "what the model's output means: classification, regression, or auto, by its loss",
+        TypeConverters.toString,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(handleInvalid="error", modelType="auto")
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that are fed, one for each input of the model."""
+        columns: list[str] = self.given("inputCols") or [self.getFeaturesCol()]
+        return columns
+
+    @property
+    def kind(self) -> str | None:
+        """What the model's output means, where the user has said it."""
+        kind: str = self.getOrDefault("modelType")
+        return None if kind == "auto" else kind
+
+    setFeaturesCol = setter("featuresCol")
+    setInputCols = setter("inputCols")
+    setPredictionCol = setter("predictionCol")
+    setProbabilityCol = setter("probabilityCol")
+    setRawPredictionCol = setter("rawPredictionCol")
+    setHandleInvalid = setter("handleInvalid")
+    setModelType, getModelType = setter("modelType"), getter("modelType")
+
+
+class TrainingParams(
+    PredictingParams,
+    HasLabelCol,
+    HasWeightCol,
+    HasValidationIndicatorCol,
+    HasBatchSize,
+    HasLearningRate,
+    HasSeed,
+):
+    """The parameters of `TensorEstimator`."""
+
+    model: Any = _param(
+        "model", "a compiled Keras model, or a function that returns one", as_model_source
+    )
+    epochs: Any = _param("epochs", "passes over the data (>= 1)", TypeConverters.toInt)
+    stopWhen: Any = _param(
+        "stopWhen",
+        "a condition that ends a fit early, such as val_loss < 0.1",
+        TypeConverters.toString,
+    )
+    syncInterval: Any = _param(
+        "syncInterval",
+        "batches between two exchanges with the parameter server (>= 1)",
+        TypeConverters.toInt,
+    )
+    sync: Any = _param(
+        "sync",
+        "how far a worker may be ahead of the slowest: asp, ssp:3 or bsp",
+        TypeConverters.toString,
+    )
+    combiner: Any = _param(
+        "combiner",
+        "the rule by which the server merges an update: dynsgd, with sync=bsp fedavg, if unset",
+        TypeConverters.toString,
+    )
+    codec: Any = _param(
+        "codec", "how updates and replies travel, such as int8", TypeConverters.toString
+    )
+    numTrainWorkers: Any = _param(
+        "numTrainWorkers",
+        "partitions to spread the rows over, each with a worker (>= 1); those of the data if unset",
+        TypeConverters.toInt,
+    )
+    validationFraction: Any = _param(
+        "validationFraction",
+        "share of the rows to validate with after each epoch (0 <= x < 1)",
+        TypeConverters.toFloat,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(
+            epochs=1,
+            batchSize=100,
+            syncInterval=10,
+            sync="asp",
+            codec="fp32",
+            seed=0,
+            validationFraction=0.0,
+        )
+
+    setModel, getModel = setter("model"), getter("model")
+    setLabelCol = setter("labelCol")
+    setWeightCol = setter("weightCol")
+    setValidationIndicatorCol = setter("validationIndicatorCol")
+    setLearningRate = setter("learningRate")
+    setBatchSize = setter("batchSize")
+    setSeed = setter("seed")
+    setEpochs, getEpochs = setter("epochs"), getter("epochs")
+    setStopWhen, getStopWhen = setter("stopWhen"), getter("stopWhen")
+    setSyncInterval, getSyncInterval = setter("syncInterval"), getter("syncInterval")
+    setSync, getSync = setter("sync"), getter("sync")
+    setCombiner, getCombiner = setter("combiner"), getter("combiner")
+    setCodec, getCodec = setter("codec"), getter("codec")
+    setNumTrainWorkers, getNumTrainWorkers = setter("numTrainWorkers"), getter("numTrainWorkers")
+    setValidationFraction = setter("validationFraction")
+    getValidationFraction = getter("validationFraction")

@@ -1,0 +1,111 @@
+"""Save and load stages: Spark ML's metadata, and a ``.keras`` file beside them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.ml.util import (
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
+)
+
+from ..cluster.storage import Storage
+
+FILE = "model.keras"
+
+MODEL = "model"
+"""The parameter that is in the file, and not among the metadata."""
+
+
+class Stored(MLWritable, MLReadable):
+    """A stage with a Keras model, which is saved and loaded with it."""
+
+    @abstractmethod
+    def present(self) -> Any:
+        """Return the Keras model to save."""
+
+    def write(self) -> Writer:
+        """Return what saves this stage to a Hadoop URI, ``write().overwrite().save(uri)``."""
+        return Writer(self)
+
+    @classmethod
+    def read(cls) -> Reader:
+        """Return what loads a stage from where it was saved."""
+        return Reader(cls)
+
+
+class Writer(MLWriter):
+    """Saves a stage.
+
+    Parameters
+    ----------
+    stage : Stored
+    """
+
+    def __init__(self, stage: Any) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def saveImpl(self, path: str) -> None:
+        """Write metadata and model; `save` has made room for them."""
+        from ..program.saving import keras_file
+
+        stage = self._stage
+        values = {p.name: value for p, value in stage._paramMap.items() if p.name != MODEL}
+        with TemporaryDirectory(prefix="tos-ml-") as folder:
+            made = Path(folder, FILE)
+            keras_file(stage.present(), made)
+            DefaultParamsWriter.saveMetadata(stage, path, self.sparkSession, paramMap=values)
+            _storage(self.sparkSession, path).write(FILE, made)
+
+
+class Reader(MLReader):
+    """Loads a stage.
+
+    Parameters
+    ----------
+    kind : type
+        Of the stage.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def load(self, path: str) -> Any:
+        """Return the stage that was saved at a Hadoop URI.
+
+        Raises
+        ------
+        CheckpointError
+            There is no model.
+        CaptureError
+            The model cannot be read.
+        """
+        from ..program.copies import read_compiled
+
+        spark = self.sparkSession
+        name = f"{self._kind.__module__}.{self._kind.__name__}"
+        metadata = DefaultParamsReader.loadMetadata(path, spark, name)
+        with TemporaryDirectory(prefix="tos-ml-") as folder:
+            file = Path(folder, FILE)
+            _storage(spark, path).copy_out(FILE, file)
+            stage = self._kind(model=read_compiled(file))
+        stage._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(stage, metadata)
+        return stage
+
+
+def _storage(spark: Any, path: str) -> Storage:
+    """Return the folder where Spark, too, sees it: a bare path is on its default file system."""
+    sc = spark.sparkContext
+    place = sc._jvm.org.apache.hadoop.fs.Path(path)
+    whole = place.getFileSystem(sc._jsc.hadoopConfiguration()).makeQualified(place)
+    return Storage(sc, str(whole.toString()))

@@ -1,0 +1,102 @@
+"""Where an estimator gets its model from: anew, and the same, for each fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..errors import CaptureError, ConfigError
+from ..params import Array
+
+_making = threading.Lock()
+"""Models are made one at a time: a function may set Keras's random seed, which is the process's."""
+
+
+class ModelSource:
+    """Makes models that begin with the same weights.
+
+    Parameters
+    ----------
+    model : keras.Model or callable
+        A built and compiled model, which is copied as it is now, with its weights and its
+        optimizer's state. Or a function without parameters that returns such a model: it is
+        called for each fit, and the weights that it made first are those of all fits.
+
+    Raises
+    ------
+    CaptureError
+        A model without weights, or that is not compiled.
+    ConfigError
+        It is neither.
+    """
+
+    def __init__(self, model: Any) -> None:
+        from ..program.structure import is_model
+
+        self._make: Callable[[], Any] | None = None
+        self._first: list[Array] | None = None
+        if is_model(model):
+            self._name = str(model.name)
+            self._folder = TemporaryDirectory(prefix="tos-ml-")
+            self._write(model)
+        elif callable(model):
+            self._make = model
+            self._name = getattr(model, "__name__", type(model).__name__)
+        else:
+            raise ConfigError(
+                "model: expected a compiled Keras model, or a function that returns one, got "
+                f"{model!r}."
+            )
+
+    def _write(self, model: Any) -> None:
+        from ..program.capture import capture
+        from ..program.saving import keras_file
+
+        # Says what is wrong with it now, not when it is fitted; and builds the optimizer, whose
+        # state Keras would not find in the file otherwise.
+        capture(model)
+        keras_file(model, self._file)
+
+    @property
+    def _file(self) -> Path:
+        return Path(self._folder.name, "model.keras")
+
+    def fresh(self) -> Any:
+        """Return a model of its own, built and compiled, with the first weights.
+
+        Raises
+        ------
+        CaptureError
+            It cannot be copied, or the function returned something else or another model.
+        """
+        from ..program.copies import read_compiled
+
+        with _making:
+            return read_compiled(self._file) if self._make is None else self._made(self._make)
+
+    def _made(self, make: Callable[[], Any]) -> Any:
+        from ..program.copies import set_values, values_of
+        from ..program.structure import is_built, is_model
+
+        model = make()
+        if not is_model(model) or not is_built(model) or not model.compiled:
+            raise CaptureError(
+                f"model: expected {self._name}() to return a compiled Keras model with weights, "
+                f"got {model!r}. Give it a keras.Input, and call model.compile(optimizer, loss)."
+            )
+        if self._first is None:
+            self._first = values_of(model)
+        else:
+            set_values(model, self._first)
+        return model
+
+    def __repr__(self) -> str:
+        return f"{self._name}()" if self._make is not None else f"<Keras model {self._name!r}>"
+
+
+def as_model_source(value: Any) -> ModelSource:
+    """Return the source of a model; errors are those of `ModelSource`."""
+    return value if isinstance(value, ModelSource) else ModelSource(value)
