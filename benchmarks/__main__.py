@@ -30,6 +30,7 @@ NAMES = (
     "epochs",
     "dataframes",
     "inference",
+    "streaming",
     "slots",
     "control",
     "memory",

@@ -1,6 +1,7 @@
-"""What a schedule with conditions, and MLflow, cost: throughput with and without, in turns.
+"""What validation, schedules, conditions and MLflow cost: throughput with and without, in turns.
 
-The 2NN of 199,210 parameters, exchanged every 10 batches; MLflow logs to a local folder.
+The 2NN of 199,210 parameters, exchanged every 10 batches; MLflow logs to a local folder. All 10,000
+test images are evaluated after each epoch, on the core that one worker leaves the driver.
 
 python -m benchmarks.beside [--quick]
 """
@@ -13,8 +14,14 @@ from typing import Any
 
 import tos_notebook as tos
 
+from .data import mnist
 from .harness import Row, program
 from .tensorboard import compare
+
+
+def validating(folder: Path) -> dict[str, Any]:
+    """Return the options of a run that evaluates the test images after each epoch."""
+    return {"validation": mnist()[1]}
 
 
 def steering(folder: Path) -> dict[str, Any]:
@@ -34,9 +41,10 @@ def logging(folder: Path) -> dict[str, Any]:
 
 
 def run(quick: bool) -> list[Row]:
-    """Measure both."""
+    """Measure all three."""
     rounds, epochs = (2, 5) if quick else (6, 10)
     return [
+        compare("validation each epoch", validating, rounds, epochs, "local[1]", "< 5"),
         compare("a schedule and conditions", steering, rounds, epochs),
         compare("MLflow", logging, rounds, epochs),
     ]

@@ -19,9 +19,9 @@ MASTER = "local[2]"
 
 
 @contextmanager
-def spark() -> Iterator[Any]:
-    """Start Spark with two warm executors, and stop it afterwards."""
-    session = tos.connect(MASTER)
+def spark(master: str = MASTER) -> Iterator[Any]:
+    """Start Spark with warm workers, and stop it afterwards."""
+    session = tos.connect(master)
     try:
         yield session
     finally:

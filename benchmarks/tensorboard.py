@@ -19,7 +19,7 @@ import tos_notebook as tos
 from .data import mnist
 from .harness import Row, program, rate
 from .models import TWO_NN, network
-from .ours import BATCH_SIZE, measure, spark
+from .ours import BATCH_SIZE, MASTER, measure, spark
 
 Options = Callable[[Path], dict[str, Any]]
 
@@ -37,12 +37,19 @@ def callbacks(folder: Path) -> dict[str, Any]:
     return {"callbacks": [CSVLogger(folder / "log.csv"), TerminateOnNaN(), each]}
 
 
-def compare(what: str, options: Options, rounds: int, epochs: int) -> Row:
+def compare(
+    what: str,
+    options: Options,
+    rounds: int,
+    epochs: int,
+    master: str = MASTER,
+    goal: str = "< 2",
+) -> Row:
     """Train in turns with and without."""
     (x, y), _ = mnist()
     rates: dict[bool, list[float]] = {False: [], True: []}
     with (
-        spark() as session,
+        spark(master) as session,
         tempfile.TemporaryDirectory(prefix="tos-benchmark-") as directory,
         tos.TrainingSession(
             session, network(TWO_NN), sync_interval=10, batch_size=BATCH_SIZE
@@ -61,7 +68,7 @@ def compare(what: str, options: Options, rounds: int, epochs: int) -> Row:
         "without": ", ".join(map(rate, rates[False])),
         "with": ", ".join(map(rate, rates[True])),
     }
-    return Row(f"cost of {what}", cost, "%", "< 2", parts)
+    return Row(f"cost of {what}", cost, "%", goal, parts)
 
 
 def run(quick: bool) -> list[Row]:
