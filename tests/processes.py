@@ -1,7 +1,8 @@
 """A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
 
-Two of them wait more than they compute: one for processes that tests start, browsers and kernels of
-notebooks among them, and one for the Spark that many tests share. The third has all the others.
+Groups of tests that wait more than they compute run beside each other: those that start processes,
+browsers and kernels of notebooks among them, and those that share a Spark, which are halved. Who is
+done with a group takes the files of the others.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ START_PROCESSES = (
     "tests/test_demo.py",
 )
 
-START_SPARK = (
+SHARE_A_SPARK = (
     "tests/checkpoint/test_resume.py",
     "tests/cluster_local/",
     "tests/data/test_arrays.py",
     "tests/data/test_frames.py",
     "tests/data/test_rdd.py",
     "tests/data/test_records.py",
+    "tests/integration/",
+)
+
+SHARE_ANOTHER = (
     "tests/docs/",
     "tests/inference/",
-    "tests/integration/",
     "tests/magics/test_connect.py",
     "tests/magics/test_train.py",
     "tests/magics/test_training.py",
@@ -35,7 +39,8 @@ START_SPARK = (
     "tests/tensorspark/",
 )
 
-GROUPS = {"processes": START_PROCESSES, "spark": START_SPARK}
+GROUPS = {"processes": START_PROCESSES, "spark": SHARE_A_SPARK, "another spark": SHARE_ANOTHER}
+"""The paths that each begins with, in the order in which they are handed out."""
 
 
 def group(nodeid: str) -> str:
@@ -51,7 +56,7 @@ class Grouped(LoadScopeScheduling):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the groups first: they take longest."""
+    """Put the groups first, which take longest."""
     order = [*GROUPS, ""]
     items.sort(key=lambda item: order.index(group(item.nodeid)))
 
