@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.browser.lab import (
     Lab,
@@ -70,39 +70,80 @@ BACK = """n => {
 }"""
 
 
-def reload(page: Any, view: View) -> tuple[float, float]:
-    """Reload the page in mid-run.
+class Reload(NamedTuple):
+    """Seconds until curve, table and controls are back.
 
-    Returns
-    -------
-    whole, own : float
-        Seconds until curve, table and controls are back: in all, and since JupyterLab shows the
-        notebook's cells.
+    Parameters
+    ----------
+    whole : float
+        In all.
+    shown : float
+        Since JupyterLab shows the notebook's cells.
+    reached : float
+        Since JupyterLab has its first answer of the kernel: nothing can be asked for before.
     """
+
+    whole: float
+    shown: float
+    reached: float
+
+
+class Kernel:
+    """When a page hears of its kernel.
+
+    Parameters
+    ----------
+    page : playwright.sync_api.Page
+    """
+
+    def __init__(self, page: Any) -> None:
+        self.heard: list[float] = []
+        page.on("websocket", self._opened)
+
+    def _opened(self, socket: Any) -> None:
+        if "/channels" in socket.url:
+            socket.on("framereceived", lambda _: self.heard.append(perf_counter()))
+
+
+def reload(page: Any, view: View, kernel: Kernel) -> Reload:
+    """Reload the page in mid-run."""
     execute(page, "docmanager:save")
     seen = view.milestones
     began = perf_counter()
     page.reload(wait_until="commit")
+    kernel.heard.clear()
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     shown = perf_counter()
     page.wait_for_function(BACK, arg=seen)
     end = perf_counter()
-    return end - began, end - shown
+    return Reload(end - began, end - shown, end - kernel.heard[0])
 
 
-def reloads(page: Any, lab: Lab, count: int) -> Row:
+def reloads(page: Any, lab: Lab, count: int) -> list[Row]:
     """Reload a page whose run trains."""
     open_notebook(page, lab, "training", DATA, CONNECT, TRAIN)
     execute(page, "notebook:run-all-cells")
-    view = View(page)
+    view, kernel = View(page), Kernel(page)
     view.reaches(20)
-    found = [reload(page, view) for _ in range(count)]
-    parts = {
-        "median": f"{median(own for _, own in found):.2f} s",
-        "JupyterLab included, median": f"{median(whole for whole, _ in found):.2f} s",
-    }
+    found = [reload(page, view, kernel) for _ in range(count)]
     execute(page, "kernelmenu:shutdown")
-    return Row("reload: view back after the notebook, worst", max(found)[1], "s", "<= 2", parts)
+    whole = f"{median(one.whole for one in found):.2f} s"
+    return [
+        _worst("after the kernel's first answer", [one.reached for one in found], {}),
+        _worst(
+            "after the notebook's cells",
+            [one.shown for one in found],
+            {"JupyterLab included, median": whole},
+        ),
+    ]
+
+
+def _worst(since: str, seconds: list[float], parts: dict[str, str]) -> Row:
+    found = {
+        "within 2 s": f"{sum(one <= 2 for one in seconds)} of {len(seconds)}",
+        "median": f"{median(seconds):.2f} s",
+    }
+    return Row(f"reload: view back {since}, worst", max(seconds), "s", "<= 2", found | parts)
 
 
 def frames(page: Any, lab: Lab, seconds: float) -> Row:
@@ -127,7 +168,7 @@ def run(quick: bool) -> list[Row]:
         with opened_page(browser, lab) as page:
             rows = [frames(page, lab, 5 if quick else 20)]
         with opened_page(browser, lab) as page:
-            return [*rows, reloads(page, lab, 2 if quick else 5)]
+            return [*rows, *reloads(page, lab, 2 if quick else 36)]
 
 
 if __name__ == "__main__":

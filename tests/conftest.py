@@ -23,6 +23,8 @@ def spark_context() -> Iterator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        # As tos.connect would: workers begin with TensorFlow in them.
+        "spark.python.daemon.module": "tos_notebook.cluster.daemon",
     }
     conf = SparkConf().setMaster("local[2,4]").setAppName("tests").setAll(settings.items())
     with SparkContext(conf=conf) as context:

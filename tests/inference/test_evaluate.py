@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.watching import Watch
+from tests.worker.support import until
 from tos_notebook.errors import DataError, ShapeMismatch
+from tos_notebook.events import MilestoneCommitted
 
 
 def records(sc: Any, *fields: Any) -> Any:
@@ -71,6 +76,8 @@ def test_data_that_do_not_fit_are_refused(spark_context: Any, classifier: Any, r
         program.evaluate(spark_context.parallelize([(row,) for row in rows], 2))
     with pytest.raises(DataError, match="function that returns datasets"):
         program.evaluate(lambda context: tf.data.Dataset.from_tensors((rows, rows[:, 0])))
+    with pytest.raises(DataError, match=r"predict: .* function that returns datasets"):
+        program.predict(lambda context: tf.data.Dataset.from_tensors((rows, rows[:, 0])))
 
 
 def test_a_run_evaluates_and_predicts_where_the_rows_are(
@@ -83,3 +90,35 @@ def test_a_run_evaluates_and_predicts_where_the_rows_are(
         predicted = run.predict(data).collect()
     assert there == pytest.approx(here, rel=1e-5)
     np.testing.assert_allclose(predicted, classifier.predict(rows, verbose=0), rtol=1e-5)
+
+
+def test_a_run_can_be_evaluated_here_while_an_evaluation_waits_for_a_slot(
+    spark: Any, classifier: Any, rows: Any, classes: Any
+) -> None:
+    sc = spark.sparkContext
+    data, watch = records(sc, rows, classes), Watch()
+    with (
+        ThreadPoolExecutor(2) as threads,
+        tos.TrainingSession(spark, classifier, batch_size=10) as session,
+    ):
+        run = session.start((rows, classes), epochs=100_000, partitions=2, sinks=[watch])
+        watch.wait_for(MilestoneCommitted)
+        run.pause()
+        there = threads.submit(run.evaluate, data)
+        until(lambda: len(sc.statusTracker().getActiveJobsIds()) == 2)
+        here = threads.submit(run.evaluate, rows, classes).result(30)
+        assert not there.done()
+        run.stop()
+        assert set(there.result(60)) == set(here)
+
+
+def test_rows_that_are_left_out_of_an_evaluation_are_told_of(
+    spark: Any, classifier: Any, rows: Any, classes: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    pairs = [(row.tolist(), int(label)) for row, label in zip(rows, classes, strict=True)]
+    frame = spark.createDataFrame([*pairs, (None, 1), ([1.0], 1)], "x array<float>, y int")
+    with caplog.at_level(logging.WARNING):
+        found = tos.capture(classifier).evaluate(tos.columns(frame, "x", "y", on_bad="skip"))
+    assert "evaluate: 2 bad rows were left out." in caplog.text
+    expected = classifier.evaluate(rows, classes, verbose=0, return_dict=True)
+    assert found == pytest.approx(expected, rel=1e-5)

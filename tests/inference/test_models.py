@@ -53,6 +53,8 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     import keras
 
     (tmp_path / "broken.keras").write_text("no model")
+    with pytest.raises(CaptureError, match="signature: for a SavedModel only"):
+        tos.load_model(tmp_path / "broken.keras", signature="half")
     with pytest.raises(CaptureError, match=r"broken\.keras cannot be read"):
         tos.load_model(tmp_path / "broken.keras")
     with pytest.raises(CaptureError, match="There is no model at"):

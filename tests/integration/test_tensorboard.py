@@ -81,7 +81,7 @@ def test_curves_can_be_read_while_the_run_trains(
     run.pause()
     board = run._companions[-1]
     run._bus.flush(10)
-    assert board._courier.settle(10)  # type: ignore[attr-defined]
+    assert board._reporter.settle(10)  # type: ignore[attr-defined]
     curves = tos.read_events(tmp_path)
     assert (curves["tag"] == "training/loss").sum() >= 3
     run.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,9 +20,6 @@ from .schedule import Scheduler, checked_rate
 from .stopping import stopping
 from .tracking import tracking
 from .validation import Evaluation, validation_rows, validator
-
-BATCH_SIZE = 1000
-"""Rows of one batch when callbacks are told of the validation data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +123,10 @@ def _following(
     given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     hooks = Hooks(given, program.model)
 
-    def evaluate(columns: Columns) -> Mapping[str, float]:
-        return program.evaluate(columns, BATCH_SIZE)
-
     def make(handle: Handle) -> Companion:
         evaluation = None
         if rows is not None:
-            evaluation = Evaluation(rows, evaluate, handle.publish, handle.samples)
+            evaluation = Evaluation(rows, program.evaluate, handle.publish, handle.samples)
         return Callbacks(handle, hooks, evaluation, on_error)
 
     return make, hooks.learning_rate

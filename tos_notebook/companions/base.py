@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import TosError, WaitTimeout
 from ..events import Event
+from ..inference.predicts import Predicts
+from ..params import Array
 
 if TYPE_CHECKING:
+    from ..data.blocks import ColumnSpec
+    from ..data.feeds import Feed
     from ..program.base import Program
     from ..ps.store import Store
     from ..run import Run
 
 
-class HeldModel:
+class HeldModel(Predicts):
     """The user's model or session, which holds one set of parameters at a time.
+
+    It predicts, and is evaluated, with the center; it is held while it is packed, and not while
+    Spark's jobs wait for a slot.
 
     Parameters
     ----------
@@ -35,6 +43,36 @@ class HeldModel:
         self._store = store
         # Reentrant: a callback may evaluate.
         self._lock = threading.RLock()
+
+    @property
+    def inputs(self) -> tuple[Feed, ...]:
+        """See `Predicts.inputs`."""
+        return self.program.inputs
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """See `Predicts.fields`."""
+        return self.program.fields
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """See `Program.feeds`."""
+        return self.program.feeds
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack the center; see `Predicts.serve`."""
+        with self.present() as program:
+            program.serve(columns, target)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack the center; see `Program.pack_measure`."""
+        with self.present() as program:
+            program.pack_measure(columns, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        with self.held() as program:
+            return program.measured(sums)
 
     @contextmanager
     def held(self) -> Iterator[Program]:

@@ -24,9 +24,10 @@ from ..events import (
     Validated,
     WeightsMeasured,
 )
-from ..telemetry.courier import Call, Courier
+from ..telemetry.courier import Call
 from ..telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
 from .base import Companion, Handle, Maker
+from .reporter import Reporter
 
 logger = logging.getLogger(__name__)
 
@@ -97,18 +98,16 @@ class Board(Companion):
         self._samples = handle.samples
         self._window: Window | None = None
         self._due = 0.0
-        self._left_out = 0
         # The thread's.
         self._writer: EventWriter | None = None
         self._flush_at = 0.0
         self._pace = PERIOD
-        self._notes: tuple[str, ...] = ()
-        self._courier = Courier("tos-tensorboard", BOUND)
+        self._reporter = Reporter("tos-tensorboard", BOUND, "Event files are not written any more")
 
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Companion.notes`."""
-        return self._notes
+        return self._reporter.notes
 
     def __call__(self, event: Event) -> None:
         """Have written what an event says."""
@@ -127,10 +126,10 @@ class Board(Companion):
     def finish(self, last: bool) -> None:
         """Write what is left and end the file; see `Companion.finish`."""
         self._point(time.time(), {})
-        if self._left_out:
-            logger.warning("%d entries were left out of the event files.", self._left_out)
-        self._courier.put(self._close)
-        self._courier.end(PATIENCE)
+        if self._reporter.left_out:
+            logger.warning("%d entries were left out of the event files.", self._reporter.left_out)
+        self._reporter.put(self._close)
+        self._reporter.end(PATIENCE)
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._window is None:
@@ -149,23 +148,13 @@ class Board(Companion):
         self._offer(partial(self._scalars, now, self._samples, values | dict(more)))
 
     def _offer(self, call: Call) -> None:
-        if self._courier.full:
-            self._left_out += 1
-        else:
-            self._courier.put(partial(self._guarded, call))
+        self._reporter.offer(partial(self._write, call))
 
     # -- on the thread ----------------------------------------------------------------
 
-    def _guarded(self, call: Call) -> None:
-        """Write, unless that has failed before: then the run goes on without."""
-        if self._notes:
-            return
-        try:
-            call()
-            self._flush()
-        except Exception as error:
-            self._notes = (f"Event files are not written any more: {error}",)
-            logger.warning("%s", self._notes[0], exc_info=error)
+    def _write(self, call: Call) -> None:
+        call()
+        self._flush()
 
     def _start(self, when: float) -> None:
         run = self._handle.run
@@ -195,7 +184,7 @@ class Board(Companion):
 
     def _close(self) -> None:
         if self._writer is not None:
-            self._guarded(self._writer.close)
+            self._reporter.attempt(self._writer.close)
 
 
 def _plain(value: Any) -> bool | float | str:

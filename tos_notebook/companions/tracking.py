@@ -16,10 +16,10 @@ from ..events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunSt
 from ..outputs.card import versions
 from ..outputs.save import ENDINGS
 from ..program.base import Program
-from ..telemetry.courier import Call, Courier
 from ..telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from .base import Companion, Handle, Maker
 from .callbacks import Means
+from .reporter import Reporter
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +49,14 @@ class Tracker(Companion):
         self._samples = handle.samples
         self._epochs_done = handle.epochs.start
         self._window = Window(time.time())
-        self._left_out = 0
         # The thread's.
         self._log = log
-        self._failed = False
-        self._notes: tuple[str, ...] = ()
-        self._courier = Courier("tos-mlflow", BOUND)
+        self._reporter = Reporter("tos-mlflow", BOUND, "MLflow hears of this run no more")
 
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Companion.notes`."""
-        return self._notes
+        return self._reporter.notes
 
     @property
     def run_id(self) -> str | None:
@@ -75,24 +72,24 @@ class Tracker(Companion):
                 self._point(event.time)
         elif isinstance(event, RunStarted | RunResumed):
             self._window = Window(event.time)
-            self._offer(partial(self._start, event))
+            self._reporter.offer(partial(self._start, event))
         elif isinstance(event, EpochFinished):
             self._epochs_done = event.epoch + 1
             self._point(event.time)
         elif isinstance(event, Validated):
             values = {f"val_{name}": value for name, value in event.values.items()}
-            self._offer(partial(self._log.metrics, event.time, event.samples, values))
+            self._reporter.offer(partial(self._log.metrics, event.time, event.samples, values))
 
     def finish(self, last: bool) -> None:
         """Log what is left and end the MLflow run; see `Companion.finish`."""
         self._point(time.time())
-        if self._left_out:
-            logger.warning("MLflow was too slow: %d points were left out.", self._left_out)
-        self._courier.put(self._close)
+        if self._reporter.left_out:
+            logger.warning("MLflow was too slow: %d points were left out.", self._reporter.left_out)
+        self._reporter.put(self._close)
         try:
-            self._courier.end(PATIENCE)
+            self._reporter.end(PATIENCE)
         except WaitTimeout:
-            self._note(f"MLflow has not answered within {PATIENCE:g} s of the run's end.")
+            self._reporter.note(f"MLflow has not answered within {PATIENCE:g} s of the run's end.")
             raise
 
     def _point(self, now: float) -> None:
@@ -104,29 +101,9 @@ class Tracker(Companion):
         rate = self._handle.run.settings["learning_rate"]
         if rate is not None:
             values["learning_rate"] = rate
-        self._offer(partial(self._log.metrics, now, self._samples, values))
-
-    def _offer(self, call: Call) -> None:
-        if self._courier.full:
-            self._left_out += 1
-        else:
-            self._courier.put(partial(self._guarded, call))
+        self._reporter.offer(partial(self._log.metrics, now, self._samples, values))
 
     # -- on the thread ----------------------------------------------------------------
-
-    def _guarded(self, call: Call) -> None:
-        """Log, unless that has failed before: then the run goes on without."""
-        if self._failed:
-            return
-        try:
-            call()
-        except Exception as error:
-            self._failed = True
-            self._note(f"MLflow hears of this run no more: {error}", error)
-
-    def _note(self, text: str, error: Exception | None = None) -> None:
-        self._notes += (text,)
-        logger.warning("%s", text, exc_info=error)
 
     def _start(self, event: RunStarted | RunResumed) -> None:
         run, wanted = self._handle.run, self._wanted
@@ -136,17 +113,17 @@ class Tracker(Companion):
             self._log.params(_params(run, event))
         except Exception as error:
             # Another training has logged its own into the same run: values cannot be changed.
-            self._note(f"MLflow has not taken the run's parameters: {error}")
+            self._reporter.note(f"MLflow has not taken the run's parameters: {error}")
 
     def _close(self) -> None:
         failed = self._handle.run.state == "failed"
-        self._guarded(partial(self._leave, failed))
+        self._reporter.attempt(partial(self._leave, failed))
         try:
             # Even of a run of which it has heard no more: it is over.
             self._log.end("FAILED" if failed else "FINISHED")
         except Exception as error:
-            if not self._failed:
-                self._note(f"MLflow was not told of the run's end: {error}", error)
+            if not self._reporter.failed:
+                self._reporter.note(f"MLflow was not told of the run's end: {error}", error)
 
     def _leave(self, failed: bool) -> None:
         """Log what there is at the end."""

@@ -12,9 +12,8 @@ from typing import Any
 
 from ..data.blocks import Columns, concatenate
 from ..data.feeds import check_columns
-from ..data.source import as_source
-from ..data.stream import StreamSource
-from ..errors import DataError, SessionClosed, WaitTimeout
+from ..data.source import as_rows
+from ..errors import SessionClosed, WaitTimeout
 from ..events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
 from ..every import Every
 from ..program.base import Program
@@ -41,12 +40,7 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     DataError, ShapeMismatch
         It does not fit the program.
     """
-    source = as_source(sc, data, 1, program.feeds)
-    if isinstance(source, StreamSource):
-        raise DataError(
-            "Validation: expected rows, got a function that returns datasets, which is for "
-            "training only. Give arrays, an RDD or columns of a DataFrame."
-        )
+    source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
 
     @functools.cache

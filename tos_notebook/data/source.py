@@ -132,6 +132,34 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     )
 
 
+def as_rows(
+    sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = (), *, use: str
+) -> DataSource:
+    """Return data that can be counted and looked at more than once, for other use than training.
+
+    Parameters
+    ----------
+    sc, data, partitions, feeds
+        Those of `as_source`.
+    use : str
+        What for; errors begin with it.
+
+    Raises
+    ------
+    DataError
+        It is a function that returns datasets; or as in `as_source`.
+    ConnectError, ShapeMismatch
+        As in `as_source`.
+    """
+    source = as_source(sc, data, partitions, feeds)
+    if isinstance(source, StreamSource):
+        raise DataError(
+            f"{use}: expected rows, got a function that returns datasets, which is for training "
+            "only. Give arrays, an RDD or columns of a DataFrame."
+        )
+    return source
+
+
 def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__")
 

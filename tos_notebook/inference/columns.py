@@ -20,12 +20,6 @@ WIDENED = {
 }  # fmt: skip
 """Spark has no unsigned integers and no half precision."""
 
-NAMES = {
-    "bool": "boolean", "int8": "byte", "int16": "short", "int32": "integer", "int64": "long",
-    "float32": "float", "float64": "double",
-}  # fmt: skip
-"""Spark's, of the dtypes that it has."""
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -34,7 +28,7 @@ class Kind:
     Parameters
     ----------
     dtype : str
-        One of `NAMES`.
+        One that Spark has: a value of `WIDENED`.
     depth : int
         How often its arrays are nested.
     """

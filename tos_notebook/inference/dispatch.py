@@ -12,7 +12,7 @@ from ..cluster.executors import active_context, task_cores
 from ..data.blocks import ColumnSpec, describe
 from ..data.described import is_frame
 from ..data.feeds import check_columns
-from ..data.source import as_source
+from ..data.source import as_rows
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
 from .predicts import Predicts
 from .publish import publish
@@ -79,7 +79,7 @@ def _predict_rdd(model: Predicts, data: Any, batch_size: int, target: Path) -> A
         raise ConnectError("There is no Spark to predict on: call tos.connect() first.")
     if is_rdd(data):
         data = data.map(_as_record)
-    source = as_source(sc, data, sc.defaultParallelism, model.inputs)
+    source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
     fed = checked(model, source.columns)
     model.serve([spec for _, spec in fed], target)
     served = Served(publish(sc, target), task_cores(sc), batch_size)

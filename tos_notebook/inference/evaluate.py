@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch
-from ..data.blocks import Columns
-from ..data.feeds import check_columns
+from ..data.blocks import Columns, ColumnSpec
+from ..data.feeds import Feed, check_columns
 from ..data.rdd import is_rdd
-from ..data.source import as_source
-from ..data.stream import StreamSource
+from ..data.source import as_rows
 from ..errors import ConnectError, DataError
 from ..params import Array
 from .publish import publish
 
-if TYPE_CHECKING:
-    from ..program.base import Program
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +54,42 @@ class Measured:
             yield found
 
 
-def evaluate(program: Program, data: Any, batch_size: int) -> Mapping[str, float]:
+class Measures(Protocol):
+    """What is evaluated: a program, or one that a run holds; see `Program`."""
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """What each row is made of."""
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack what measures rows."""
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """Return loss and metrics of the sums over all rows."""
+
+
+def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]:
     """Evaluate on the executors; see `Program.evaluate`."""
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
         raise ConnectError("There is no Spark to evaluate on: call tos.connect() first.")
-    source = as_source(sc, data, sc.defaultParallelism, program.feeds)
-    if isinstance(source, StreamSource):
-        raise DataError(
-            "evaluate: expected rows, got a function that returns datasets, which is for training "
-            "only. Give arrays, an RDD or columns of a DataFrame."
-        )
-    check_columns(source.columns, program.feeds)
+    source = as_rows(sc, data, sc.defaultParallelism, model.feeds, use="evaluate")
+    check_columns(source.columns, model.feeds)
     with TemporaryDirectory(prefix="tos-evaluate-") as folder:
         archive = Path(folder, "measure.zip")
-        program.pack_measure(source.columns, archive)
+        model.pack_measure(source.columns, archive)
         name = publish(sc, archive)
     task = Measured(name, task_cores(sc), batch_size)
     try:
         parts = source.tasks(sc).mapPartitions(task).collect()
+        skipped = sum(left_out.rows for left_out in source.skipped)
     finally:
         source.close()
+    if skipped:
+        logger.warning("evaluate: %d bad rows were left out.", skipped)
     if not parts:
         raise DataError("evaluate: there are no rows.")
-    return program.measured(_summed(parts))
+    return model.measured(_summed(parts))
 
 
 def _summed(parts: Sequence[Sequence[Array]]) -> list[Array]:

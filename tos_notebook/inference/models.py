@@ -119,6 +119,8 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
         if not found.exists():
             raise CaptureError(f"There is no model at {place}.")
         if place.endswith(ENDING):
+            if signature is not None:
+                raise CaptureError(f"signature: for a SavedModel only, got {place}. Leave it out.")
             from ..program.keras_serving import read_keras
 
             return KerasModel(read_keras(found))

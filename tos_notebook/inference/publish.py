@@ -17,6 +17,5 @@ def publish(sc: Any, archive: Path) -> str:
         The name, for `tos_notebook.cluster.storage.fetch`.
     """
     name = f"tos-{digest_of(archive)}.zip"
-    # A copy: what is written is taken away.
-    Storage(sc, temporary_directory(sc)).publish(name, archive.read_bytes())
+    Storage(sc, temporary_directory(sc)).publish(name, archive)
     return name

@@ -16,6 +16,7 @@ from ..companions.tracking import Tracker
 from ..data.described import Described
 from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
+from ..inference.evaluate import evaluate
 from ..inference.predicts import BATCH_SIZE
 from ..telemetry.history import History
 from ..training import Training
@@ -117,9 +118,10 @@ class Outputs:
         >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
         """
         arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
-        given = [np.asarray(column) for column in data] if arrays else data[0]
+        if not arrays:
+            return evaluate(self._model, data[0], batch_size)
         with self._model.present() as program:
-            return program.evaluate(given, batch_size)
+            return program.evaluate([np.asarray(column) for column in data], batch_size)
 
     def predict(self, data: Any, features: str | Sequence[str] = (), **options: Any) -> Any:
         """Return what the model makes of each row, with the present parameters.
@@ -127,8 +129,7 @@ class Outputs:
         They are written into the user's model or session first. Parameters and result are those
         of `tos_notebook.inference.predicts.Predicts.predict`.
         """
-        with self._model.present() as program:
-            return program.predict(data, features, **options)
+        return self._model.predict(data, features, **options)
 
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
         """Write the present parameters, or the model with them, to a file or folder.

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from ..inference.predicts import BATCH_SIZE
 from ..params import Array
 from .base import ColumnType, Program
 from .spec import FeedSpec, read_spec
@@ -123,13 +122,25 @@ class SavedProgram(Program):
         if self._model is not None:
             self._model.write(buffer)
 
-    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
-        """See `Program.evaluate`.
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        return self._evaluated.evaluate(columns, batch_size)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        self._evaluated.pack_measure(columns, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        return self._evaluated.measured(sums)
+
+    @property
+    def _evaluated(self) -> Program:
+        """The model.
 
         Raises
         ------
         UnsupportedProgram
-            There is no model: an archive only trains.
+            There is none: an archive only trains.
         """
         if self._model is None:
             raise UnsupportedProgram(
@@ -137,10 +148,7 @@ class SavedProgram(Program):
                 "Make the model as before and give it: tos.resume(uri, program=model). "
                 "run.parameters() returns the values by name."
             )
-        return self._model.evaluate(data, batch_size)
-
-    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        return self.evaluate(columns, batch_size)
+        return self._model
 
 
 def _shapes(program: Program) -> list[tuple[tuple[int, ...], str]]:
