@@ -1,4 +1,4 @@
-"""How often something is done while a run trains: a checkpoint, a validation."""
+"""How often, and where, something is done while a run trains: a checkpoint, a validation."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 TIMES = ("30s", "5min", "500")
 """What may be written, for whoever has no example."""
+
+PLACES = ("driver", "executors")
+"""Where validation data can be evaluated."""
 
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?)\s*")
 

@@ -228,6 +228,7 @@ def resume(
     epochs: int | None = None,
     validation: Any = None,
     validation_every: str | int | Every | None = None,
+    validation_on: str = "driver",
     callbacks: Any = (),
     on_callback_error: str = "disable",
     learning_rate: float | Callable[[int], Any] | None = None,
@@ -263,7 +264,8 @@ def resume(
         The run's own combiner, if it is none of the built-in ones.
     epochs : int, optional
         Another number of epochs, such as more, for a run that has ended.
-    validation, validation_every, callbacks, on_callback_error, tensorboard, histograms, sinks
+    validation, validation_every, validation_on, callbacks, on_callback_error, tensorboard, \
+    histograms, sinks
         As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
         on in another file of the same folder.
     learning_rate, stop_when, mlflow
@@ -323,6 +325,7 @@ def resume(
         beside = session.beside(
             validation=validation,
             validation_every=validation_every,
+            validation_on=validation_on,
             callbacks=callbacks,
             on_callback_error=on_callback_error,
             learning_rate=learning_rate,

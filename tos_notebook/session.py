@@ -201,6 +201,7 @@ class TrainingSession:
         seed: int = 0,
         validation: Any = None,
         validation_every: str | int | Every | None = None,
+        validation_on: str = "driver",
         callbacks: Any = (),
         on_callback_error: str = "disable",
         learning_rate: float | Callable[[int], Any] | None = None,
@@ -236,10 +237,13 @@ class TrainingSession:
         seed : int
             Order and repartitioning are pure functions of it.
         validation : as data, but no callable, optional
-            Evaluated on the driver when an epoch is done, while training goes on.
+            Evaluated when an epoch is done, while training goes on.
         validation_every : str or int, optional
             Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
             the evaluations at the ends of epochs, too.
+        validation_on : {"driver", "executors"}
+            Where. The driver gets the rows of an RDD or a DataFrame once; executors measure them
+            where they lie, and need a slot that training leaves free.
         callbacks : sequence of keras.callbacks.Callback
             Called on a thread of the driver, where a milestone counts as a batch; the exchange
             never waits for them. See docs/callbacks.md.
@@ -305,6 +309,7 @@ class TrainingSession:
             beside = self.beside(
                 validation=validation,
                 validation_every=validation_every,
+                validation_on=validation_on,
                 callbacks=callbacks,
                 on_callback_error=on_callback_error,
                 learning_rate=learning_rate,

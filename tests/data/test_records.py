@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ def parse(record: Any) -> Any:
     return found["x"], found["y"]
 
 
-def write(path: Path, numbers: range) -> None:
+def write(path: Path, numbers: Iterable[int], bad: Mapping[int, list[float]] | None = None) -> None:
+    """Write records of x = [n, -n] and y = n, but for the x of some."""
     import tensorflow as tf
 
     with tf.io.TFRecordWriter(str(path)) as file:
         for n in numbers:
+            x = (bad or {}).get(n, [n, -n])
             features = {
-                "x": tf.train.Feature(float_list=tf.train.FloatList(value=[n, -n])),
+                "x": tf.train.Feature(float_list=tf.train.FloatList(value=x)),
                 "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[n])),
             }
             example = tf.train.Example(features=tf.train.Features(feature=features))
@@ -77,8 +80,60 @@ def test_a_record_that_lacks_a_feature_is_named_with_its_file(
         return tf.io.parse_single_example(record, {"z": tf.io.FixedLenFeature([], tf.int64)})["z"]
 
     source = as_source(spark_context, tfrecords(f"{folder}/part-2*", other), 1)
-    with pytest.raises(Exception, match=r"part-2\.tfrecord: a record cannot be parsed: .*z"):
+    with pytest.raises(Exception, match=r"part-2\.tfrecord, record 0: cannot be parsed: .*z"):
         source.tasks(spark_context).count()
+
+
+class Classes:
+    """A feed of labels."""
+
+    def __init__(self, name: str, classes: int | None) -> None:
+        self.name, self.classes = name, classes
+        self.dtype = self.shape = None
+
+
+def test_bad_records_are_named_with_file_number_and_feed(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    feeds = [Classes("image", None), Classes("label", 5)]
+    for numbers, bad, message in (
+        (
+            [0, 1, 2],
+            {1: [0.0, np.nan]},
+            r"record 1, feed 'image': expected finite numbers, got nan",
+        ),
+        ([0, 1, 5], {}, r"record 2, feed 'label': expected whole labels from 0 to 4, got 5"),
+        (range(1500), {1100: [1.0]}, r"record 1100: cannot be parsed: .*x"),
+    ):
+        write(tmp_path / "a.tfrecord", numbers, bad)
+        source = as_source(spark_context, tfrecords(str(tmp_path), parse), 1, feeds)
+        with pytest.raises(Exception, match=rf"DataError: file:.*a\.tfrecord, {message}"):
+            source.tasks(spark_context).count()
+
+
+def test_bad_records_are_left_out_and_counted(spark_context: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", range(1200), {3: [np.inf, 0.0], 4: [1.0], 1199: []})
+    write(tmp_path / "b.tfrecord", range(10), {7: [np.nan, 0.0]})
+    feeds = [Classes("image", None), Classes("label", 1190)]
+    given = tfrecords(str(tmp_path), parse, partitions=1, on_bad="skip")
+    source = as_source(spark_context, given, 1, feeds)
+    blocks = source.tasks(spark_context).collect()
+    labels = np.concatenate([y for _, y in blocks])
+    good = [n for n in range(1190) if n not in (3, 4)] + [n for n in range(10) if n != 7]
+    assert labels.tolist() == good
+    found = {skipped.column: skipped for skipped in source.skipped}
+    assert {column: (s.rows, s.first) for column, s in found.items()} == {
+        "image": (2, 3),
+        "label": (9, 1190),
+        "record": (2, 4),
+    }
+    assert "got inf in file:" in found["image"].reason
+    assert sum(s.rows for s in source.skipped) + len(good) == 1210
+
+
+def test_what_a_bad_record_does_is_raise_or_skip() -> None:
+    with pytest.raises(ConfigError, match=r"on_bad: expected one of raise, skip"):
+        tfrecords("x", parse, on_bad="ignore")
 
 
 def test_files_are_those_of_a_pattern_a_folder_or_a_name(folder: Path, spark_context: Any) -> None:

@@ -156,3 +156,5 @@ class Cluster:
             for host in HOSTS:
                 if host not in present:
                     self.servers.add_node(host=host)
+        elif self.kind == "wire":
+            self.wire.connect()

@@ -28,6 +28,8 @@ from .network import THERE
 CLUSTERS = ("local-cluster", "standalone", "yarn")
 ALL = ("local", *CLUSTERS, "wire")
 CUT = 30.0
+LOST_TO_SPARK = 400.0
+"""Seconds: Spark gives an executor up after 120 s of silence, and looks once a minute."""
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
 
@@ -191,8 +193,7 @@ def kill_with_surplus(scene: Scene) -> None:
 
 def cut_wire(scene: Scene) -> None:
     """Cut the network of a node for `CUT` seconds, and heal it."""
-    joined = {e.partition: e.host for e in scene.watch.of(WorkerJoined)}
-    partition = next(p for p, host in joined.items() if host == THERE)
+    partition = _behind_the_wire(scene)
     mark = scene.watch.mid_epoch(partition)
     scene.cluster.wire.cut()
     time.sleep(CUT)
@@ -201,6 +202,25 @@ def cut_wire(scene: Scene) -> None:
     # What was committed before the cut may be told after it.
     mark = scene.watch.until(StallEnded, mark)
     scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == partition, 5)
+
+
+def cut_for_good(scene: Scene) -> None:
+    """Cut the network of a node, which never comes back while the run lasts."""
+    partition = _behind_the_wire(scene)
+    mark = scene.watch.mid_epoch(partition)
+    scene.cluster.wire.cut()
+    # First the server gives the worker up, then Spark its executor.
+    mark = scene.watch.until(WorkerLost, mark, lambda e: e.partition == partition)
+    mark = scene.watch.until(
+        WorkerJoined, mark, lambda e: e.partition == partition, timeout=LOST_TO_SPARK
+    )
+    scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == partition)
+
+
+def _behind_the_wire(scene: Scene) -> int:
+    """Return the partition that is trained on the node whose network can be cut."""
+    joined = {e.partition: e.host for e in scene.watch.of(WorkerJoined)}
+    return next(p for p, host in joined.items() if host == THERE)
 
 
 FAULTS = {
@@ -217,6 +237,7 @@ FAULTS = {
         Fault("20 executors", kill_twenty_executors, CLUSTERS, epochs=400, modes=("asp",)),
         Fault("node", kill_node, ("standalone", "yarn")),
         Fault("cut for 30 s", cut_wire, ("wire",), epochs=80),
+        Fault("cut for good", cut_for_good, ("wire",), epochs=80),
         # Spark never runs a copy on the host of the first attempt: the others have one host.
         Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION),
     )

@@ -58,6 +58,39 @@ def test_validation_comes_in_its_rhythm_and_at_the_end(
     assert set(ends) <= set(found["loss"])
 
 
+def test_executors_with_a_free_slot_validate_rows_where_they_lie(
+    train: Train, digits: Digits, spark_context: Any
+) -> None:
+    x, y, x_test, y_test = digits
+    rows = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 3)
+    session = train(classifier(), batch_size=20, sync_interval=2)
+    options = {"validation": rows, "validation_on": "executors"}
+    run = session.run((x, y), epochs=2, partitions=1, validation_every="30s", **options)
+    assert not run.status.notes
+    here = run.evaluate(x_test, y_test)
+    assert run.validation["samples"].iloc[-1] == 2 * len(x)
+    for name, value in here.items():
+        assert run.validation[name].iloc[-1] == pytest.approx(value, rel=1e-5)
+    # With no slot left it is said, and what is due at the end is evaluated when training is over.
+    run = session.run((x, y), epochs=1, partitions=2, **options)
+    assert any("Training takes all 2 slots" in note for note in run.status.notes)
+    assert len(run.validation) == 1
+
+
+def test_where_to_validate_is_checked_before_anything_is_trained(
+    train: Train, digits: Digits
+) -> None:
+    x, y, x_test, y_test = digits
+    session = train(classifier())
+    for options, message in (
+        ({"validation": (x_test, y_test), "validation_on": "executors"}, "got arrays"),
+        ({"validation": (x_test, y_test), "validation_on": "moon"}, "one of driver, executors"),
+        ({"validation_on": "executors"}, "give validation=..., too"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            session.start((x, y), **options)
+
+
 def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Digits) -> None:
     x, y, *_ = digits
     session = train(classifier(), batch_size=50)

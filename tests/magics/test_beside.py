@@ -70,9 +70,13 @@ def test_a_resumed_run_may_have_them_too(
         return engine._start(SimpleNamespace(), None, 1, {})
 
     monkeypatch.setattr("tos_notebook.saved.resume", resume)
-    cells("%tos_resume hdfs:///runs/1 --validation-every 5 --stop-when 'hours > 1' --mlflow")
+    line = "%tos_resume hdfs:///runs/1 --validation-every 5 --validation-on executors"
+    cells(f"{line} --stop-when 'hours > 1' --mlflow --learning-rate 0.05")
     assert (asked["validation_every"], asked["stop_when"]) == (5, "hours > 1")
+    assert (asked["validation_on"], asked["learning_rate"]) == ("executors", 0.05)
     assert asked["mlflow"] is True
+    cells.space["rate"] = SimpleNamespace()
+    assert "got 'rate'. A graph's variable" in cells.fails(f"{line} --learning-rate rate")
 
 
 def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:

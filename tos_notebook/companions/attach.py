@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..cluster.executors import slots
 from ..config import one_of
-from ..data.blocks import Columns
 from ..errors import ConfigError
 from ..every import Every, as_every
 from ..program.base import Program
@@ -19,7 +18,7 @@ from .distributions import watching
 from .schedule import Scheduler, checked_rate
 from .stopping import stopping
 from .tracking import tracking
-from .validation import Evaluation, validation_rows, validator
+from .validation import Evaluation, Rows, SlotWatch, validation_rows, validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,7 @@ def attached(
     *,
     validation: Any = None,
     validation_every: Any = None,
+    validation_on: str = "driver",
     callbacks: Any = (),
     on_callback_error: str = "disable",
     learning_rate: Any = None,
@@ -61,7 +61,16 @@ def attached(
     """
     makers: list[Maker] = []
     rate = None
-    rows = None if validation is None else validation_rows(sc, validation, program)
+    rows = None
+    if validation is not None:
+        rows = validation_rows(sc, validation, program, validation_on)
+        if validation_on == "executors":
+            makers.append(partial(SlotWatch, slots=slots(sc)))
+    elif validation_on != "driver":
+        raise ConfigError(
+            f"validation_on: expected validation data to evaluate on {validation_on!r}; give "
+            "validation=..., too."
+        )
     every = None if validation_every is None else _rhythm(validation_every, rows)
     if callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
@@ -85,7 +94,7 @@ def attached(
     return Beside(tuple(makers), rate)
 
 
-def _rhythm(given: Any, rows: Callable[[], Columns] | None) -> Every:
+def _rhythm(given: Any, rows: Rows | None) -> Every:
     if rows is None:
         raise ConfigError(
             f"validation_every: expected validation data to evaluate every {given}; give "
@@ -95,7 +104,7 @@ def _rhythm(given: Any, rows: Callable[[], Columns] | None) -> Every:
 
 
 def _following(
-    callbacks: Any, program: Program, rows: Callable[[], Columns] | None, on_error: str
+    callbacks: Any, program: Program, rows: Rows | None, on_error: str
 ) -> tuple[Maker, float | None]:
     """Check callbacks; return what makes the companion that calls them, and the learning rate.
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import TosError, WaitTimeout
 from ..events import Event
-from ..inference.predicts import Predicts
+from ..inference.predicts import BATCH_SIZE, Predicts
 from ..params import Array
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ class HeldModel(Predicts):
         """See `Program.measured`."""
         with self.held() as program:
             return program.measured(sums)
+
+    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+        """Evaluate the center; see `Program.evaluate`."""
+        if not isinstance(data, list | tuple):
+            from ..inference.evaluate import evaluate
+
+            return evaluate(self, data, batch_size)
+        with self.present() as program:
+            return program.evaluate(data, batch_size)
 
     @contextmanager
     def held(self) -> Iterator[Program]:

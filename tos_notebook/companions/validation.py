@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ..config import one_of
 from ..data.blocks import Columns, concatenate
 from ..data.feeds import check_columns
-from ..data.source import as_rows
-from ..errors import SessionClosed, WaitTimeout
-from ..events import EpochFinished, Event, MilestoneCommitted, Validated, ValidationFailed
-from ..every import Every
+from ..data.source import DataSource, as_rows
+from ..errors import ConfigError, SessionClosed, WaitTimeout
+from ..events import (
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+    RunResumed,
+    RunStarted,
+    Validated,
+    ValidationFailed,
+)
+from ..every import PLACES, Every
 from ..program.base import Program
 from .base import Companion, Handle, Maker
 
@@ -25,8 +34,12 @@ PATIENCE = 60.0
 """Seconds that the end of a run waits for an evaluation under way."""
 
 
-def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Columns]:
-    """Check validation data, and return a function that brings its rows to the driver, once.
+Rows = Callable[[], Columns | DataSource]
+"""Returns validation data as `Program.evaluate` takes them."""
+
+
+def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver") -> Rows:
+    """Check validation data, and return what returns them.
 
     Parameters
     ----------
@@ -34,14 +47,26 @@ def validation_rows(sc: Any, data: Any, program: Program) -> Callable[[], Column
     data : RDD of tuple, tuple of ndarray, or columns of a DataFrame
         As for training.
     program : Program
+    place : {"driver", "executors"}
+        Where they are to be evaluated; to the driver they are brought once.
 
     Raises
     ------
     DataError, ShapeMismatch
         It does not fit the program.
+    ConfigError
+        The place is neither; or the data are arrays, which are on the driver already.
     """
+    one_of("validation_on", place, PLACES)
     source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
+    if place == "executors":
+        if source.rows(0) is not None:
+            raise ConfigError(
+                'validation_on="executors": expected an RDD or columns of a DataFrame, got arrays, '
+                "which are on the driver. Leave it out, or make an RDD of them."
+            )
+        return lambda: source
 
     @functools.cache
     def rows() -> Columns:
@@ -59,7 +84,7 @@ class Evaluation:
     rows : callable
         Returns the validation data; called once.
     evaluate : callable
-        Takes columns, returns loss and metrics of the center as it is.
+        Takes them, returns loss and metrics of the center as it is.
     publish : callable
         Takes an event.
     samples : int
@@ -77,15 +102,15 @@ class Evaluation:
 
     def __init__(
         self,
-        rows: Callable[[], Columns],
-        evaluate: Callable[[Columns], Mapping[str, float]],
+        rows: Rows,
+        evaluate: Callable[[Any], Mapping[str, float]],
         publish: Callable[[Event], None],
         samples: int = 0,
     ) -> None:
         self._rows = rows
         self._evaluate = evaluate
         self._publish = publish
-        self._columns: Columns | None = None
+        self._columns: Columns | DataSource | None = None
         self.samples = samples
         self.evaluated = -1
         self.failed = False
@@ -206,13 +231,44 @@ class Validator(Companion):
             return wanted
 
 
-def validator(rows: Callable[[], Columns], every: Every | None = None) -> Maker:
+def validator(rows: Rows, every: Every | None = None) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(handle: Handle) -> Validator:
-        def evaluate(columns: Columns) -> Mapping[str, float]:
-            return handle.run.evaluate(*columns)
-
-        return Validator(Evaluation(rows, evaluate, handle.publish, handle.samples), every)
+        found = Evaluation(rows, handle.model.evaluate, handle.publish, handle.samples)
+        return Validator(found, every)
 
     return make
+
+
+class SlotWatch(Companion):
+    """Says so if training leaves the executors no slot for validation.
+
+    Parameters
+    ----------
+    handle : Handle
+    slots : int
+        Tasks that Spark runs at once.
+    """
+
+    def __init__(self, handle: Handle, slots: int) -> None:
+        self._slots = slots
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._notes
+
+    def __call__(self, event: Event) -> None:
+        """Look at how many partitions are trained."""
+        if isinstance(event, RunStarted | RunResumed) and event.partitions >= self._slots:
+            self._notes = (
+                f"Training takes all {self._slots} slots of the executors, so the validation data "
+                "wait until one is free. Train with fewer partitions, connect to more slots, or "
+                'give validation_on="driver".',
+            )
+            logger.warning("%s", self._notes[0])
+
+    def finish(self, last: bool) -> None:
+        """See `Companion.finish`: it has no thread."""

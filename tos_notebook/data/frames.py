@@ -11,7 +11,6 @@ from operator import and_
 from typing import Any
 
 from pyspark import RDD
-from pyspark.accumulators import AccumulatorParam
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
@@ -23,8 +22,8 @@ from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
 from .feeds import Feed
-from .rdd import RddSource
-from .skips import Found, Skips
+from .rdd import RddSource, counted
+from .skips import ON_BAD, Skips
 
 DTYPES = {
     types.BooleanType: "bool",
@@ -84,7 +83,7 @@ class FrameColumns(Described):
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
         columns = self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc)
-        skips = Skips(sc.accumulator({}, _Union())) if self.on_bad == "skip" else None
+        skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, _is_ordered(batches))
         blocks = batches.mapPartitionsWithIndex(decoder)
         return RddSource.from_decoded(blocks, tuple(c.spec for c in columns), skips or Skips())
@@ -218,7 +217,7 @@ def columns(
         _check_type(name, frame.schema[name].dataType, name in given)
     for name in lengths:
         _check_flat(name, frame.schema[name].dataType)
-    on_bad = one_of("on_bad", on_bad, ("raise", "skip"))
+    on_bad = one_of("on_bad", on_bad, ON_BAD)
     return FrameColumns(frame, names, given, lengths, on_bad)
 
 
@@ -345,13 +344,3 @@ def _is_ordered(batches: RDD[bytes]) -> bool:
     """Tell whether Spark makes a partition with its rows in the same order each time."""
     level = batches._jrdd.rdd().outputDeterministicLevel().toString()
     return bool(level == DETERMINATE)
-
-
-class _Union(AccumulatorParam[Found]):
-    """Joins what tasks have found; a task that runs again finds the same."""
-
-    def zero(self, value: Found) -> Found:
-        return {}
-
-    def addInPlace(self, value1: Found, value2: Found) -> Found:  # noqa: N802
-        return {**value1, **value2}

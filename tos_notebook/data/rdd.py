@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyspark import RDD, StorageLevel
+from pyspark import RDD, AccumulatorParam, StorageLevel
 
 from tos_notebook.errors import DataError
 
@@ -25,7 +25,7 @@ from .blocks import (
 )
 from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
 from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
-from .skips import Skipped, Skips
+from .skips import Found, Skipped, Skips
 
 Decoder = Callable[..., Iterator[Columns]]
 """`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
@@ -230,3 +230,18 @@ def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:
     arrived.sort(key=itemgetter(0, 1), reverse=True)
     while arrived:
         yield arrived.pop()[2]
+
+
+def counted(sc: Any) -> Skips:
+    """Return what counts the rows that tasks leave out."""
+    return Skips(sc.accumulator({}, _Union()))
+
+
+class _Union(AccumulatorParam[Found]):
+    """Joins what tasks have found; a task that runs again finds the same."""
+
+    def zero(self, value: Found) -> Found:
+        return {}
+
+    def addInPlace(self, value1: Found, value2: Found) -> Found:  # noqa: N802
+        return {**value1, **value2}

@@ -9,13 +9,14 @@ from typing import Any
 from tos_notebook.cluster.executors import task_cores
 from tos_notebook.cluster.gpus import claim_gpus
 from tos_notebook.cluster.listing import list_files
-from tos_notebook.config import at_least_one
+from tos_notebook.config import at_least_one, one_of
 
-from .blocks import Columns, ColumnSpec
+from .blocks import Columns
 from .described import Described
 from .feeds import Feed
-from .rdd import RddSource
-from .skips import Skips
+from .rdd import RddSource, counted
+from .sieve import RECORD, Label, Sieve, labels_of
+from .skips import ON_BAD, Skips
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class TFRecords(Described):
     uri : str
     parse : callable
     partitions : int or None
+    on_bad : {"raise", "skip"}
     """
 
     uri: str
     parse: Callable[[Any], Any]
     partitions: int | None = None
+    on_bad: str = "raise"
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
         """Return the records as a source for a program; see `Described.source`.
@@ -48,8 +51,10 @@ class TFRecords(Described):
         count = min(self.partitions or sc.defaultParallelism, len(files))
         # A union, so that which files are whose depends on their names alone.
         parts = [sc.binaryFiles(",".join(files[p::count])).coalesce(1) for p in range(count)]
-        blocks = sc.union(parts).mapPartitions(_Reader(self.parse, columns, task_cores(sc)))
-        return RddSource.from_decoded(blocks, columns, Skips())
+        skips = counted(sc) if self.on_bad == "skip" else None
+        reader = _Reader(self.parse, labels_of(feeds, len(columns)), skips, task_cores(sc))
+        blocks = sc.union(parts).mapPartitionsWithIndex(reader)
+        return RddSource.from_decoded(blocks, columns, skips or Skips())
 
 
 @dataclass(frozen=True)
@@ -57,19 +62,37 @@ class _Reader:
     """Reads the files of a partition, in the order of their names."""
 
     parse: Callable[[Any], Any]
-    columns: tuple[ColumnSpec, ...]
+    labels: tuple[Label, ...]
+    skips: Skips | None
     cores: int
 
-    def __call__(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
-        from tos_notebook.program.records import read_records
-
+    def __call__(self, partition: int, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
         # This process may train later.
         claim_gpus()
+        sieve = Sieve(self.labels, self.skips, partition)
         for uri, content in sorted(files):
-            yield from read_records(uri, content, self.parse, self.cores)
+            yield from self._read(uri, content, sieve)
+        sieve.close()
+
+    def _read(self, uri: str, content: bytes, sieve: Sieve) -> Iterator[Columns]:
+        from tos_notebook.program.records import read_records
+
+        def unparsed(number: int, reason: str) -> None:
+            sieve.refuse(uri, number, RECORD, reason)
+
+        for numbers, block in read_records(uri, content, self.parse, self.cores, unparsed):
+            good = sieve(uri, numbers, block)
+            if len(good[0]):
+                yield good
 
 
-def tfrecords(uri: str, parse: Callable[[Any], Any], *, partitions: int | None = None) -> TFRecords:
+def tfrecords(
+    uri: str,
+    parse: Callable[[Any], Any],
+    *,
+    partitions: int | None = None,
+    on_bad: str = "raise",
+) -> TFRecords:
     """Describe TFRecord files to train on.
 
     The executors read them through Spark, from whatever Hadoop file system it can reach, and
@@ -85,6 +108,10 @@ def tfrecords(uri: str, parse: Callable[[Any], Any], *, partitions: int | None =
         tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds.
     partitions : int, optional
         At most as many as there are files; by default as many as Spark has slots.
+    on_bad : {"raise", "skip"}
+        What a record does that cannot be parsed, has a NaN or infinite number in it, or a label
+        that is none of the program's classes: end the run, named with its file, or be left out and
+        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`. A damaged file ends the run.
 
     Examples
     --------
@@ -97,4 +124,5 @@ def tfrecords(uri: str, parse: Callable[[Any], Any], *, partitions: int | None =
     """
     if partitions is not None:
         at_least_one("partitions", partitions)
-    return TFRecords(uri, parse, partitions)
+    one_of("on_bad", on_bad, ON_BAD)
+    return TFRecords(uri, parse, partitions, on_bad)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+ON_BAD = ("raise", "skip")
+"""What a row that cannot be trained on does: end the run, or be left out and counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -19,7 +22,7 @@ class Skipped:
     rows : int
         How many; a row counts once, for the first column that is bad.
     first : int
-        The first of them, from 0 within the partition.
+        The first of them, from 0 within the partition; within its file, for records of files.
     reason : str
         What is wrong with that one.
     """

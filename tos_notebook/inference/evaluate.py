@@ -13,14 +13,12 @@ import numpy as np
 
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import fetch
 from ..data.blocks import Columns, ColumnSpec
 from ..data.feeds import Feed, check_columns
 from ..data.rdd import is_rdd
 from ..data.source import as_rows
 from ..errors import ConnectError, DataError
 from ..params import Array
-from .publish import publish
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +29,14 @@ class Measured:
 
     Parameters
     ----------
-    name : str
-        Of the published archive.
+    archive : Broadcast of bytes
+        What `tos_notebook.program.measuring` packed.
     cores : int
         Of one task.
     batch_size : int
     """
 
-    name: str
+    archive: Any
     cores: int
     batch_size: int
 
@@ -49,7 +47,11 @@ class Measured:
 
         claim_gpus()
         configure_threads(self.cores)
-        found = Measure(fetch(self.name))(blocks, self.batch_size)
+        with TemporaryDirectory(prefix="tos-measure-") as folder:
+            path = Path(folder, "measure.zip")
+            path.write_bytes(self.archive.value)
+            measure = Measure(path)
+        found = measure(blocks, self.batch_size)
         if found is not None:
             yield found
 
@@ -78,13 +80,14 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
     with TemporaryDirectory(prefix="tos-evaluate-") as folder:
         archive = Path(folder, "measure.zip")
         model.pack_measure(source.columns, archive)
-        name = publish(sc, archive)
-    task = Measured(name, task_cores(sc), batch_size)
+        shared = sc.broadcast(archive.read_bytes())
+    task = Measured(shared, task_cores(sc), batch_size)
     try:
         parts = source.tasks(sc).mapPartitions(task).collect()
         skipped = sum(left_out.rows for left_out in source.skipped)
     finally:
         source.close()
+        shared.destroy()
     if skipped:
         logger.warning("evaluate: %d bad rows were left out.", skipped)
     if not parts:

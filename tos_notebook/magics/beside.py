@@ -33,6 +33,8 @@ def watching(names: Names, options: Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if options.validation_every is not None:
         found["validation_every"] = every(options.validation_every)
+    if options.validation_on is not None:
+        found["validation_on"] = options.validation_on
     if options.stop_when is not None:
         found["stop_when"] = _conditions(names, options.stop_when)
     if options.mlflow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..every import PLACES
 from ..worker.slots import POLICIES
 from .options import Parser, identifier, number, pair, whole
 
@@ -100,6 +101,8 @@ def _add_training(parser: Parser) -> None:
 def _add_watching(parser: Parser) -> None:
     text = "how often the validation data are evaluated, instead: 30s, or 50 (milestones)"
     parser.add("--validation-every", kind="every", metavar="TIME", help=text)
+    text = "where: on the driver, which gets the rows once, or in free slots of the executors"
+    parser.add("--validation-on", choices=PLACES, help=text)
     text = (
         'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
         "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
@@ -168,6 +171,8 @@ def _resume() -> Parser:
     text = "with a URI: the run's combiner, if it is your own"
     parser.add("--combiner", **COMBINER | {"help": text})
     parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
+    text = "with a URI: a number, or a variable that holds a schedule of the global step"
+    parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
     _add_watching(parser)
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)

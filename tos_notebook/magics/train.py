@@ -162,6 +162,13 @@ class Trainer:
             given["program"] = names.get("--model", options.model)
         if options.combiner:
             given["combiner"] = find.combiner(space, options.combiner)
+        if options.learning_rate:
+            variable, given["learning_rate"] = beside.learning_rate(names, options.learning_rate)
+            if variable is not None:
+                raise UsageError(
+                    "%tos_resume: --learning-rate: expected a number, or a variable that holds a "
+                    f"schedule; got {variable!r}. A graph's variable is saved with the run."
+                )
         with quiet_stderr():
             spark = self._connection.ensure(space)
             run = saved.resume(options.uri, spark=spark, epochs=options.epochs, **given)

@@ -16,7 +16,6 @@ from ..companions.tracking import Tracker
 from ..data.described import Described
 from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
-from ..inference.evaluate import evaluate
 from ..inference.predicts import BATCH_SIZE
 from ..telemetry.history import History
 from ..training import Training
@@ -118,10 +117,8 @@ class Outputs:
         >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
         """
         arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
-        if not arrays:
-            return evaluate(self._model, data[0], batch_size)
-        with self._model.present() as program:
-            return program.evaluate([np.asarray(column) for column in data], batch_size)
+        given = [np.asarray(column) for column in data] if arrays else data[0]
+        return self._model.evaluate(given, batch_size)
 
     def predict(self, data: Any, features: str | Sequence[str] = (), **options: Any) -> Any:
         """Return what the model makes of each row, with the present parameters.

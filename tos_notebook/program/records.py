@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import BLOCK_ROWS, Columns, ColumnSpec
@@ -16,6 +18,12 @@ from .eager import eagerly
 from .runner import configure_threads
 
 Parse = Callable[[Any], Any]
+
+Unparsed = Callable[[int, str], None]
+"""Takes the number of a record that cannot be parsed, from 0, and why."""
+
+Numbered = tuple[npt.NDArray[np.int64], Columns]
+"""Records, and which of the file's they are."""
 
 
 def columns_of_records(parse: Parse) -> tuple[ColumnSpec, ...]:
@@ -31,7 +39,9 @@ def columns_of_records(parse: Parse) -> tuple[ColumnSpec, ...]:
     return tuple(map(column_of, tf.nest.flatten(spec)))
 
 
-def read_records(uri: str, content: bytes, parse: Parse, cores: int) -> Iterator[Columns]:
+def read_records(
+    uri: str, content: bytes, parse: Parse, cores: int, unparsed: Unparsed
+) -> Iterator[Numbered]:
     """Yield a file's records as blocks.
 
     Parameters
@@ -43,11 +53,13 @@ def read_records(uri: str, content: bytes, parse: Parse, cores: int) -> Iterator
     parse : callable
     cores : int
         For TensorFlow, if this is the first that it is used for.
+    unparsed : callable
+        Called for each record that cannot be parsed; if it returns, the record is left out.
 
     Raises
     ------
     DataError
-        The file is damaged, or a record cannot be parsed.
+        The file is damaged.
     """
     configure_threads(cores)
     with tempfile.TemporaryDirectory(prefix="tos-records-") as folder:
@@ -55,20 +67,54 @@ def read_records(uri: str, content: bytes, parse: Parse, cores: int) -> Iterator
         # every file system that Spark can read.
         file = Path(folder, "records")
         file.write_bytes(content)
-        with eagerly():
-            options = tf.data.Options()
-            options.deterministic = True
-            records = tf.data.TFRecordDataset(str(file)).map(parse).batch(BLOCK_ROWS)
-            found = iter(records.with_options(options).as_numpy_iterator())
-        while (block := _next(found, uri)) is not None:
-            yield tuple(tf.nest.flatten(block))
+        try:
+            yield from _blocks(str(file), parse, unparsed)
+        except tf.errors.DataLossError as error:
+            raise DataError(f"{uri} is damaged: {error.message} Write it again.") from None
 
 
-def _next(found: Iterator[Any], uri: str) -> Any:
-    try:
-        with eagerly():
-            return next(found, None)
-    except tf.errors.DataLossError as error:
-        raise DataError(f"{uri} is damaged: {error.message} Write it again.") from None
-    except tf.errors.InvalidArgumentError as error:
-        raise DataError(f"{uri}: a record cannot be parsed: {error.message}") from None
+def _blocks(file: str, parse: Parse, unparsed: Unparsed) -> Iterator[Numbered]:
+    first = 0
+    found = _parsed(file, first, parse)
+    while True:
+        try:
+            with eagerly():
+                block = next(found, None)
+        except tf.errors.InvalidArgumentError:
+            # One of this block cannot be parsed: TensorFlow does not say which.
+            yield from _one_by_one(file, first, parse, unparsed)
+            first += BLOCK_ROWS
+            found = _parsed(file, first, parse)
+            continue
+        if block is None:
+            return
+        columns = tuple(tf.nest.flatten(block))
+        yield np.arange(first, first + len(columns[0])), columns
+        first += BLOCK_ROWS
+
+
+def _parsed(file: str, first: int, parse: Parse) -> Iterator[Any]:
+    """Return the blocks from a record on."""
+    with eagerly():
+        options = tf.data.Options()
+        options.deterministic = True
+        records = tf.data.TFRecordDataset(file).skip(first).map(parse).batch(BLOCK_ROWS)
+        return iter(records.with_options(options).as_numpy_iterator())
+
+
+def _one_by_one(file: str, first: int, parse: Parse, unparsed: Unparsed) -> Iterator[Numbered]:
+    """Yield the records of one block that can be parsed."""
+    numbers: list[int] = []
+    rows: list[list[Any]] = []
+    with eagerly():
+        in_graph = tf.function(parse)
+        for number, record in enumerate(tf.data.TFRecordDataset(file).skip(first).take(BLOCK_ROWS)):
+            try:
+                row = tf.nest.flatten(in_graph(record))
+            except tf.errors.InvalidArgumentError as error:
+                unparsed(first + number, f"cannot be parsed: {error.message}")
+                continue
+            numbers.append(first + number)
+            rows.append([value.numpy() for value in row])
+    if rows:
+        yield np.array(numbers), tuple(map(np.stack, zip(*rows, strict=True)))
