@@ -33,6 +33,7 @@ NAMES = (
     "streaming",
     "slots",
     "control",
+    "failures",
     "memory",
     "view",
     "notebook",
