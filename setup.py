@@ -71,6 +71,7 @@ TEST = [
     "pytest-xdist>=3.6,<4",  # several processes at once
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
     "nbval>=0.11,<1",  # the notebooks
+    "jupyter-repo2docker>=2025,<2027",  # says, without Docker, what Binder would build
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along
     "pyyaml>=6,<7",  # the manifests for Kubernetes
     "setuptools>=70.1",  # builds the wheel that the tests install

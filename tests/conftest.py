@@ -15,6 +15,8 @@ def spark_context() -> Iterator[Any]:
     """A Spark with two slots, which retries a failed task as a cluster would."""
     from pyspark import SparkConf, SparkContext
 
+    from tos_notebook.cluster import jvm
+
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -22,9 +24,10 @@ def spark_context() -> Iterator[Any]:
         "spark.log.level": "ERROR",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        # As tos.connect would: workers begin with TensorFlow in them.
+        # As tos.connect would: workers begin with TensorFlow in them, and the JVM fits the machine.
         "spark.python.daemon.module": "tos_notebook.cluster.daemon",
+        **jvm.settings(),
+        "spark.driver.memory": "1g",
     }
     conf = SparkConf().setMaster("local[2,4]").setAppName("tests").setAll(settings.items())
     with SparkContext(conf=conf) as context:

@@ -52,7 +52,7 @@ class Boarded:
         self.board = Board(handle, "/logs", open_stream or (lambda: self.file))  # type: ignore[arg-type, return-value]
 
     def settle(self) -> None:
-        assert self.board._courier.settle(LIMIT)
+        assert self.board._reporter.settle(LIMIT)
 
     def curve(self, tag: str) -> list[tuple[int, float]]:
         table = read_scalars([("a.tfevents", self.file.shown)])

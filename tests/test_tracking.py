@@ -13,6 +13,7 @@ import pytest
 from tests.telemetry.samples import milestone, started
 from tests.test_stop import status
 from tests.tracked import curve, only_run, store
+from tos_notebook.companions import reporter
 from tos_notebook.companions import tracking as module
 from tos_notebook.companions.tracking import Tracker, tracking
 from tos_notebook.errors import ConfigError, WaitTimeout
@@ -132,7 +133,7 @@ def test_a_server_that_is_down_is_told_of_once(
     tracked.tracker.finish(last=True)
     (note,) = tracked.tracker.notes
     assert note.startswith("MLflow hears of this run no more: API request to http://127.0.0.1:1/")
-    assert len([r for r in caplog.records if r.name == module.__name__]) == 1
+    assert len([r for r in caplog.records if r.name == reporter.__name__]) == 1
 
 
 class SlowLog(MLflowLog):
@@ -190,7 +191,7 @@ def test_a_server_that_does_not_answer_is_a_named_error(
         tracker.finish(last=True)
     assert tracker.notes == ("MLflow has not answered within 0.01 s of the run's end.",)
     log.gate.set()
-    tracker._courier.end(10)
+    tracker._reporter.end(10)
 
 
 def test_what_cannot_be_logged_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ GIB = 2**30
 def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine of 16 GiB and 8 cores, and where its container's limit is written."""
     path = tmp_path / "memory.max"
-    monkeypatch.setattr(jvm, "LIMITS", (str(tmp_path / "none"), str(path)))
+    limits = {"": (str(tmp_path), "memory.max"), "memory": (str(tmp_path / "memory"), "limit")}
+    monkeypatch.setattr(jvm, "LIMITS", limits)
+    monkeypatch.setattr(jvm, "GROUPS", tmp_path / "none")
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 16 * GIB // 4096, "SC_PAGE_SIZE": 4096}.get)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
     return path
@@ -37,6 +39,31 @@ def test_the_heap_fits_the_container(
     found = jvm.settings()
     assert found["spark.driver.memory"] == heap
     assert found.get("spark.driver.extraJavaOptions") == options
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits"),
+    [
+        ("0::/user/alice\n", {"user/alice/memory.max": 2 * GIB, "memory.max": 8 * GIB}),
+        ("0::/user/alice\n", {"user/alice/memory.max": 8 * GIB, "user/memory.max": 2 * GIB}),
+        ("3:cpu,memory:/alice\n2:pids:/bob\n0::/\n", {"memory/alice/limit": 2 * GIB}),
+        # As in a container that is told of groups which it does not see.
+        ("4:memory:/docker/1f\n", {"memory/limit": 2 * GIB}),
+    ],
+)
+def test_the_heap_fits_the_control_groups_of_this_process(
+    container: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    groups: str,
+    limits: dict[str, int],
+) -> None:
+    (tmp_path / "groups").write_text(groups)
+    monkeypatch.setattr(jvm, "GROUPS", tmp_path / "groups")
+    for name, limit in limits.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{limit}\n")
+    assert jvm.settings()["spark.driver.memory"] == "512m"
 
 
 def test_on_few_cores_one_compiler_is_enough(

@@ -95,17 +95,13 @@ class Classes:
 def test_bad_records_are_named_with_file_number_and_feed(
     spark_context: Any, tmp_path: Path
 ) -> None:
-    feeds = [Classes("image", None), Classes("label", 5)]
-    for numbers, bad, message in (
-        (
-            [0, 1, 2],
-            {1: [0.0, np.nan]},
-            r"record 1, feed 'image': expected finite numbers, got nan",
-        ),
-        ([0, 1, 5], {}, r"record 2, feed 'label': expected whole labels from 0 to 4, got 5"),
-        (range(1500), {1100: [1.0]}, r"record 1100: cannot be parsed: .*x"),
+    for numbers, bad, classes, message in (
+        (range(3), {1: [0.0, np.nan]}, 5, r"record 1, feed 'image': expected finite .*, got nan"),
+        (range(6), {}, 5, r"record 5, feed 'label': expected whole labels from 0 to 4, got 5"),
+        (range(1500), {1100: [1.0]}, 1500, r"record 1100: cannot be parsed: .*x"),
     ):
         write(tmp_path / "a.tfrecord", numbers, bad)
+        feeds = [Classes("image", None), Classes("label", classes)]
         source = as_source(spark_context, tfrecords(str(tmp_path), parse), 1, feeds)
         with pytest.raises(Exception, match=rf"DataError: file:.*a\.tfrecord, {message}"):
             source.tasks(spark_context).count()

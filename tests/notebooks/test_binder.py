@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,37 @@ def test_post_build_imports_what_the_notebooks_need() -> None:
     assert program
     for name in ("anywidget", "keras", "pyspark", "sklearn", "tos_notebook"):
         assert name in program[1]
+
+
+@pytest.fixture(scope="module")
+def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What repo2docker would build of this repository; it needs no Docker to say so."""
+    repository = tmp_path_factory.mktemp("repository")
+    shutil.copytree(BINDER, repository / "binder")
+    done = subprocess.run(
+        [sys.executable, "-m", "repo2docker", "--no-build", "--debug", repository],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "conda environment for python=3.11",
+        "apt-get install --yes --no-install-recommends openjdk-17-jre-headless",
+        '/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
+        "RUN ./binder/postBuild",
+        'ENV R2D_ENTRYPOINT="${REPO_DIR}/binder/start"',
+    ],
+)
+def test_binder_builds_java_python_the_package_and_our_scripts(dockerfile: str, step: str) -> None:
+    assert step in dockerfile
+
+
+def test_binder_has_the_repository_before_it_installs_the_package(dockerfile: str) -> None:
+    assert dockerfile.index("COPY --chown=0:0 src/ ${REPO_DIR}/") < dockerfile.index("pip install")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,29 +78,24 @@ def _blocks(file: str, parse: Parse, unparsed: Unparsed) -> Iterator[Numbered]:
     first = 0
     found = _parsed(file, first, parse)
     while True:
-        try:
-            with eagerly():
-                block = next(found, None)
-        except tf.errors.InvalidArgumentError:
+        block, reason = _next(found)
+        if reason:
             # One of this block cannot be parsed: TensorFlow does not say which.
             yield from _one_by_one(file, first, parse, unparsed)
-            first += BLOCK_ROWS
-            found = _parsed(file, first, parse)
-            continue
-        if block is None:
+            found = _parsed(file, first + BLOCK_ROWS, parse)
+        elif block is None:
             return
-        columns = tuple(tf.nest.flatten(block))
-        yield np.arange(first, first + len(columns[0])), columns
+        else:
+            columns = tuple(tf.nest.flatten(block))
+            yield np.arange(first, first + len(columns[0])), columns
         first += BLOCK_ROWS
 
 
 def _parsed(file: str, first: int, parse: Parse) -> Iterator[Any]:
     """Return the blocks from a record on."""
     with eagerly():
-        options = tf.data.Options()
-        options.deterministic = True
-        records = tf.data.TFRecordDataset(file).skip(first).map(parse).batch(BLOCK_ROWS)
-        return iter(records.with_options(options).as_numpy_iterator())
+        records = _records(file, first).map(parse).batch(BLOCK_ROWS)
+        return iter(records.as_numpy_iterator())
 
 
 def _one_by_one(file: str, first: int, parse: Parse, unparsed: Unparsed) -> Iterator[Numbered]:
@@ -107,14 +103,31 @@ def _one_by_one(file: str, first: int, parse: Parse, unparsed: Unparsed) -> Iter
     numbers: list[int] = []
     rows: list[list[Any]] = []
     with eagerly():
-        in_graph = tf.function(parse)
-        for number, record in enumerate(tf.data.TFRecordDataset(file).skip(first).take(BLOCK_ROWS)):
-            try:
-                row = tf.nest.flatten(in_graph(record))
-            except tf.errors.InvalidArgumentError as error:
-                unparsed(first + number, f"cannot be parsed: {error.message}")
-                continue
-            numbers.append(first + number)
-            rows.append([value.numpy() for value in row])
+        found = iter(_records(file, first).take(BLOCK_ROWS).map(parse).as_numpy_iterator())
+    for number in itertools.count(first):
+        row, reason = _next(found)
+        if reason:
+            unparsed(number, f"cannot be parsed: {reason}")
+        elif row is None:
+            break
+        else:
+            numbers.append(number)
+            rows.append(tf.nest.flatten(row))
     if rows:
         yield np.array(numbers), tuple(map(np.stack, zip(*rows, strict=True)))
+
+
+def _next(found: Iterator[Any]) -> tuple[Any, str]:
+    """Return the next record, None at the end, and what is wrong with it."""
+    try:
+        with eagerly():
+            return next(found, None), ""
+    except tf.errors.InvalidArgumentError as error:
+        # The iterator goes on with the record after it.
+        return None, str(error.message)
+
+
+def _records(file: str, first: int) -> Any:
+    options = tf.data.Options()
+    options.deterministic = True
+    return tf.data.TFRecordDataset(file).skip(first).with_options(options)
