@@ -1,4 +1,4 @@
-# make demo          the main job on real digits, options in DEMO="--epochs 3"; then the first notebook
+# make demo          the main job on real digits, options in DEMO="--epochs 3"; then the first notebook opens
 # make lab           JupyterLab on the first notebook
 # make test          linters, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
@@ -18,11 +18,14 @@ FIRST := notebooks/00_first_steps.ipynb
 PLUGINS := $(VENV)/share/jupyter/labextensions
 LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension $(PLUGINS)/tos-notebook
 
-.PHONY: demo lab test test-cluster bench frontend lint format setup clean
+.PHONY: demo execute lab test test-cluster bench frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m tos_notebook.demo $(DEMO)
+	@$(MAKE) --no-print-directory $(if $(DISPLAY)$(WAYLAND_DISPLAY),lab,execute)
+
+execute: $(VENV)/demo.stamp
 	@echo "Executing $(FIRST) ..."
 	TOS_NONINTERACTIVE=1 TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/jupyter execute --timeout=600 $(FIRST)
 	@echo "It ran from top to bottom. Open it with: make lab"

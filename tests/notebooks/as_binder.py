@@ -1,0 +1,112 @@
+"""Do without Docker what Binder does, and execute a notebook in its 2 GB of memory.
+
+    python -m tests.notebooks.as_binder [NOTEBOOK ...]
+
+The steps are those of repo2docker, on a copy of what is committed, in an environment of its own:
+install what binder/requirements.txt says, run binder/postBuild, and the notebooks under
+binder/start. Prints what each took. Java must be there, as binder/apt.txt would have it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.course import Processes
+
+ROOT = Path(__file__).parents[2]
+FIRST = "00_first_steps"
+MEMORY = 2 * 2**30
+"""Bytes of a user on mybinder.org."""
+
+GROUPS = (
+    (Path("/sys/fs/cgroup"), "memory.max"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+)
+"""Where Linux may let us make a control group, and what its limit is called: versions 2 and 1."""
+
+TIMEOUT = 1200
+"""Seconds for one step."""
+
+
+def main(names: Sequence[str]) -> None:
+    """Install, and execute the notebooks with these names.
+
+    Raises
+    ------
+    CalledProcessError
+        A step failed, such as a notebook that was killed for its memory.
+    MemoryError
+        More was used than Binder gives, and nobody was there to enforce it.
+    """
+    with tempfile.TemporaryDirectory(prefix="tos-binder-") as folder:
+        copy, environment = Path(folder, "repository"), Path(folder, "environment")
+        path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        found = os.environ | {"PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        pip = ("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        step("copy", ["git", "clone", "--quiet", ROOT, copy], ROOT, found)
+        step("environment", [sys.executable, "-m", "venv", environment], copy, found)
+        step("install", [*pip, "-r", "binder/requirements.txt"], copy, found)
+        step("postBuild", ["binder/postBuild"], copy, found)
+        for name in names:
+            execute = ["binder/start", "jupyter", "execute", "--timeout=600"]
+            with limited() as prefix:
+                step(name, [*prefix, *execute, f"notebooks/{name}.ipynb"], copy, found)
+
+
+def step(
+    name: str, command: Sequence[str | Path], folder: Path, environment: dict[str, str]
+) -> None:
+    """Run a command, and print what it took."""
+    began = perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL
+    ) as process:
+        watching = Processes(process.pid)
+        watching.start()
+        try:
+            code = process.wait(TIMEOUT)
+        finally:
+            process.kill()
+            watching.stop()
+    seconds, mib = perf_counter() - began, watching.memory / 2**20
+    print(f"{name:<24} {seconds:7.1f} s  {mib:6.0f} MiB", flush=True)
+    if code:
+        raise subprocess.CalledProcessError(code, command)
+    if name[0].isdigit() and watching.memory > MEMORY:
+        raise MemoryError(f"{name}: expected at most {MEMORY // 2**20} MiB, used {mib:.0f} MiB.")
+
+
+@contextmanager
+def limited() -> Iterator[tuple[str, ...]]:
+    """Make a group that may use what Binder gives; return what to begin a command with.
+
+    Where Linux does not let us, the command is only watched.
+    """
+    for root, limit in GROUPS:
+        group = root / f"tos-binder-{os.getpid()}"
+        with suppress(OSError):
+            group.mkdir()
+        if (group / limit).exists():
+            (group / limit).write_text(str(MEMORY))
+            try:
+                yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
+            finally:
+                # Not while a process is still ending.
+                with suppress(OSError):
+                    group.rmdir()
+            return
+        with suppress(OSError):
+            group.rmdir()
+    print("No control groups here: memory is watched, not limited.")
+    yield ()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or [FIRST])
