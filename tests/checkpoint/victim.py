@@ -7,7 +7,6 @@ batches are in them. Prints the run's folder; after the run's end, the sums.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -17,20 +16,6 @@ import tos_notebook as tos
 
 ROWS = 4_000
 DATA = np.arange(1.0, ROWS + 1)
-
-
-def spark() -> Any:
-    from pyspark import SparkConf, SparkContext
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    return SparkContext(conf=SparkConf().setMaster("local[2,4]").setAll(settings.items()))
 
 
 def rdd(sc: Any) -> Any:
@@ -56,7 +41,7 @@ def start(sc: Any, folder: str, options: dict[str, Any]) -> tos.Run:
 
 def main() -> None:
     folder, options = sys.argv[1], json.loads(sys.argv[2])
-    sc = spark()
+    sc = tos.connect("local[2,4]", warm_up=False).sparkContext
     if "resume" in options:
         run = tos.resume(options["resume"], rdd(sc) if options["rdd"] else None, spark=sc)
         resumed_at = run.status.milestones
