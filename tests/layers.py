@@ -22,7 +22,7 @@ LAYERS = {
     "state": 3, "roster": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
     "companions": 3, "outputs": 3,
     "launch": 3, "session": 3, "run": 3, "tensorspark": 3, "ml": 3,
-    "magics": 4, "widgets": 4, "lab": 4, "demo": 4,
+    "magics": 4, "widgets": 4, "lab": 4, "demo": 4, "workshop": 4,
 }  # fmt: skip
 """Of modules and packages; the longest name that fits decides."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, combiners, errors, events, ml, stop, testing, theory
+    from . import chaos, combiners, errors, events, ml, stop, testing, theory, workshop
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns
@@ -56,6 +56,7 @@ _MODULES = {
     "stop": ".stop",
     "testing": ".testing",
     "theory": ".theory",
+    "workshop": ".workshop",
 }
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "tfrecords",
     "theory",
     "view",
+    "workshop",
 ]
 
 
