@@ -1,6 +1,6 @@
 # make demo          the main job on real digits, options in DEMO="--epochs 3"; then the first notebook opens
 # make lab           JupyterLab on the first notebook
-# make test          linters, types, tests
+# make test          linters, spelling, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make frontend      lint, test and build the live view's front end; needs Node.js
@@ -48,6 +48,7 @@ frontend:
 lint: setup
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m codespell_lib
 	$(BIN)/python -m mypy
 
 format: setup

@@ -76,6 +76,7 @@ TEST = [
     "pyyaml>=6,<7",  # the manifests for Kubernetes
     "setuptools>=70.1",  # builds the wheel that the tests install
     "mypy>=2.4,<3",
+    "codespell>=2.4,<2.5",  # a newer one knows more words, and fails what has not changed
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
 

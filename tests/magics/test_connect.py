@@ -85,7 +85,7 @@ def test_what_it_connects_to_is_shown_and_in_the_notebook(cells: Cells, cluster:
 def test_it_warms_up_in_the_background_once(cells: Cells, cluster: Cluster) -> None:
     cluster.release.clear()
     assert "warm up in the background" in cells("%tos_connect")
-    assert "re-using it" in (again := cells("%tos_connect"))
+    assert "reusing it" in (again := cells("%tos_connect"))
     assert "still warm up" in again
     cluster.release.set()
     warmed(cells)

@@ -92,7 +92,7 @@ class Connection:
             spark = connect(master, config=dict(options.conf), warm_up=False, ship=options.ship)
         sc = spark.sparkContext
         if sc is self._sc:
-            first = f"Connected to {sc.master} already: re-using it"
+            first = f"Connected to {sc.master} already: reusing it"
         else:
             verb = "Started" if sc.startTime >= began * 1000 else "Adopted the running"
             first = f"{verb} Spark on {sc.master}"

@@ -11,7 +11,7 @@ EXERCISES: dict[str, Look] = {}
 """By name, ``chapter.task``, in the order of the course."""
 
 
-class NotYet(Exception):  # noqa: N818 - to be wrong is no error
+class NotYet(Exception):
     """What a learner made is not right yet; the text says what to look at, not the answer."""
 
 
