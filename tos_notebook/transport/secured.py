@@ -11,7 +11,7 @@ import ssl
 from typing import cast
 
 _WRITTEN = 96 * 1024
-"""Bytes that are encrypted before they are sent: with more, malloc maps each piece's memory anew."""
+"""Bytes that are encrypted before they are sent: malloc would map the memory of more each time."""
 
 _READ = 1 << 17
 """Bytes that are received before they are decrypted."""
