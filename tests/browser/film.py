@@ -28,7 +28,7 @@ from tests.browser.lab import (
 from tests.browser.test_live_view import SETUP
 
 TRAIN = """
-%%tos_train --data train --epochs 300 --batch-size 16 --sync-interval 10 --combiner downpour -o run
+%%tos_train --data train --epochs 3000 --batch-size 16 --sync-interval 10 --combiner downpour -o run
 import keras
 model = keras.Sequential(
     [keras.Input((64,)), keras.layers.Dense(32, "relu"), keras.layers.Dense(10, "softmax")]
@@ -38,7 +38,7 @@ model.compile(keras.optimizers.SGD(0.02), "sparse_categorical_crossentropy", met
 FRAME, STILL = 400, 1800
 """Milliseconds that a picture is shown; one of them longer, to be looked at."""
 
-WIDTH, COLORS = 800, 64
+WIDTH, COLORS = 720, 32
 
 
 class Film:
