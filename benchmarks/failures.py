@@ -27,14 +27,13 @@ END = 120.0
 """Seconds after which a run that does not fail is given up."""
 
 
-def spoiled(partition: int, attempt: int) -> None:
-    """Raise while partition 1 is read; the text says when."""
-    if partition == 1:
-        raise ValueError(f"spoiled at {time.time():.6f}")
-
-
 def seconds(kind: str, count: int) -> list[float]:
     """Return how long errors took on a cluster of one kind, in a run each."""
+
+    def spoiled(partition: int, attempt: int) -> None:
+        if partition == 1:
+            raise ValueError(f"spoiled at {time.time():.6f}")
+
     found = []
     with Cluster(kind) as cluster, tempfile.TemporaryDirectory() as folder:
         sc = cluster.connect({})
