@@ -23,7 +23,7 @@ from tests.worker.support import (
 from tos_notebook import answers as answers_module
 from tos_notebook.combiners import EASGD, Downpour
 from tos_notebook.control import Command
-from tos_notebook.events import CommandApplied
+from tos_notebook.events import CommandApplied, Event, MilestoneCommitted
 from tos_notebook.roster import Member
 from tos_notebook.sync import as_sync
 from tos_notebook.wire.messages import Directive, Failed, Poll, Proceed, Reply
@@ -112,6 +112,26 @@ def test_who_waited_goes_on_with_everything_that_the_others_pushed_meanwhile() -
     proceed = crew.training.poll(crew.members[0], Poll(0), adopted)
     assert proceed.version == 2
     assert LAYOUT.tensors(adopted)["total"] == 2
+
+
+@pytest.mark.parametrize("sync", ["bsp", "ssp:1"])
+def test_nobody_goes_on_without_a_push_that_came_between_its_merge_and_its_milestone(
+    sync: str,
+) -> None:
+    crew = Crew(sync, 2)
+    crew.enter(0, 1)
+    update, overtakes = LAYOUT.pack({"total": 1.0, "rows": 1}), [1]
+    publish = crew.training._publish
+
+    def overtake(event: Event) -> None:
+        publish(event)
+        if isinstance(event, MilestoneCommitted) and overtakes:
+            crew.push(overtakes.pop())
+
+    crew.training._publish = overtake
+    reply = crew.training.push(crew.members[0], push(0, base_version=0, settings_version=0), update)
+    assert (reply.directive, reply.version) == (GO, 2)
+    assert LAYOUT.tensors(update)["total"] == 2
 
 
 def test_who_keeps_its_own_parameters_is_given_none() -> None:

@@ -141,7 +141,16 @@ class Answers(TrainingState):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
                 status = "superseded"
             newest, settings = self._roster.news(member, message.settings_version, directive)
-            return Reply(version, newest, status, directive, settings)
+            bounded = self._roster.settings.sync.slack is not None
+        if bounded and directive is Directive.GO and not self.keeps_own:
+            # Others may have reached this milestone since the merge: nobody waits, so none must
+            # go on without what they pushed.
+            version = self._catch_up(version, update)
+        return Reply(version, newest, status, directive, settings)
+
+    def _catch_up(self, version: int, update: npt.NDArray[np.uint8]) -> int:
+        """Fill in the center if there is a newer one; return the version that `update` holds."""
+        return version if self.store.version == version else self.store.read(update)[1]
 
     def _merge(
         self,
