@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from pathlib import Path
@@ -11,13 +12,29 @@ from typing import Any
 import nbformat
 import pytest
 
+from tos_notebook import workshop
+from tos_notebook.workshop.exercise import EXERCISES
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 PLACES = re.compile(r"/(?:home|root|tmp|Users|usr|opt|work|mnt|var)/|file:/")
 
 
+LESSONS = NOTEBOOKS[2:]
+"""Those of the course that came later have exercises."""
+
+IGNORED = "# NBVAL_IGNORE_OUTPUT"
+CHECK = re.compile(r'tos\.workshop\.check\(\s*"([^"]+)"')
+SHOWS = re.compile(r"^%%tos_train|tos\.view\(\w+\)\.show\(\)", re.MULTILINE)
+
+
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request: pytest.FixtureRequest) -> Any:
+    return nbformat.read(request.param, as_version=4)
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
+def lesson(request: pytest.FixtureRequest) -> Any:
     return nbformat.read(request.param, as_version=4)
 
 
@@ -29,8 +46,19 @@ def outputs(notebook: Any) -> list[Any]:
     return [output for cell in code(notebook) for output in cell.outputs]
 
 
-def test_there_are_two() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["00_first_steps", "01_tensoronspark_mnist"]
+def data(output: Any) -> dict[str, Any]:
+    return dict(output.get("data", {}))
+
+
+def kinds(notebook: Any) -> set[str]:
+    return {kind for output in outputs(notebook) for kind in data(output)}
+
+
+def test_each_has_a_number_of_its_own_and_begins_with_its_title(notebook: Any) -> None:
+    numbers = [path.stem.partition("_")[0] for path in NOTEBOOKS]
+    assert numbers[:2] == ["00", "01"]
+    assert len(set(numbers)) == len(numbers)
+    assert notebook.cells[0].source.startswith("# ")
 
 
 def test_it_is_valid_and_names_no_kernel_of_one_machine(notebook: Any) -> None:
@@ -55,12 +83,10 @@ def test_its_outputs_name_no_place_on_one_machine_and_hold_no_noise(notebook: An
 
 
 def test_each_training_cell_shows_a_static_picture_of_its_run(notebook: Any) -> None:
-    trained = [cell for cell in code(notebook) if cell.source.startswith("%%tos_train")]
-    assert trained
-    for cell in trained:
-        pages = [
-            out.data["text/html"] for out in cell.outputs if "text/html" in out.get("data", {})
-        ]
+    showing = [cell for cell in code(notebook) if SHOWS.search(cell.source)]
+    assert showing
+    for cell in showing:
+        pages = [out.data["text/html"] for out in cell.outputs if "text/html" in data(out)]
         assert any("<svg" in page for page in pages)
         assert all(len(page) < 100_000 for page in pages)
 
@@ -68,15 +94,68 @@ def test_each_training_cell_shows_a_static_picture_of_its_run(notebook: Any) -> 
 def test_it_is_small_and_keeps_no_state_of_widgets(notebook: Any) -> None:
     assert "widgets" not in notebook.metadata
     # Without its state a widget cannot be shown, and hides the still picture.
-    kinds = {kind for output in outputs(notebook) for kind in output.get("data", {})}
-    assert "application/vnd.jupyter.widget-view+json" not in kinds
-    assert len(nbformat.writes(notebook)) < 600_000
+    assert "application/vnd.jupyter.widget-view+json" not in kinds(notebook)
+    assert len(nbformat.writes(notebook).encode()) < 300_000
+
+
+def test_its_outputs_need_no_trust(notebook: Any) -> None:
+    assert "application/javascript" not in kinds(notebook)
+    pages = [data(out)["text/html"] for out in outputs(notebook) if "text/html" in data(out)]
+    assert not any(re.search(r"<script|<iframe|\son\w+=", page) for page in pages)
+
+
+def test_its_links_lead_somewhere_and_its_pictures_have_a_text(notebook: Any) -> None:
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert not re.findall(r"!\[\s*\]\(", text)
+    assert all(re.search(r'alt="[^"]', tag) for tag in re.findall(r"<img\b[^>]*>", text))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.partition("#")[0]
+        if path and not re.match(r"[a-z]+:", path):
+            assert (FOLDER / path).exists(), f"{target} is not there"
+
+
+def test_a_lesson_says_how_long_it_takes_and_gives_spark_back(lesson: Any) -> None:
+    assert re.search(r"\d+ minutes", lesson.cells[0].source)
+    assert "spark.stop()" in code(lesson)[-1].source
+
+
+def test_a_lesson_asks_and_answers(lesson: Any) -> None:
+    text = "\n".join(cell.source for cell in lesson.cells if cell.cell_type == "markdown")
+    answers = re.findall(r"<details>.*?</details>", text, re.DOTALL)
+    assert answers
+    assert len(answers) == text.count("<details") == text.count("</details")
+    # Without the blank lines Markdown inside is not rendered.
+    shape = re.compile(r"<details>\s*<summary>[^<]+</summary>\n\n.+\n\n</details>", re.DOTALL)
+    assert all(shape.fullmatch(answer) for answer in answers)
+
+
+def test_a_lesson_has_exercises_whose_attempts_are_unfinished(lesson: Any) -> None:
+    exercises = [cell for cell in code(lesson) if CHECK.search(cell.source)]
+    assert 2 <= len(exercises) <= 4
+    for cell in exercises:
+        [said] = cell.outputs
+        assert said.text.splitlines()[-1].startswith("Not yet. ")
+        # Such an attempt is told the same every time.
+        assert IGNORED not in cell.source
+
+
+def test_a_lesson_compares_several_of_its_outputs(lesson: Any) -> None:
+    taught = [cell for cell in code(lesson) if not CHECK.search(cell.source)]
+    assert sum(bool(cell.outputs) and IGNORED not in cell.source for cell in taught) >= 2
+
+
+def test_every_exercise_is_in_one_notebook() -> None:
+    sources = [cell.source for path in NOTEBOOKS for cell in code(nbformat.read(path, 4))]
+    asked = [name for source in sources for name in CHECK.findall(source)]
+    for chapter in workshop.CHAPTERS:
+        importlib.import_module(f"tos_notebook.workshop.{chapter}")
+    assert sorted(asked) == sorted(EXERCISES)
 
 
 def test_cells_whose_output_varies_say_so(notebook: Any) -> None:
     for cell in code(notebook):
         if re.search(r"^%|\.figure\(\)|\.sample\(", cell.source, re.MULTILINE):
-            assert "# NBVAL_IGNORE_OUTPUT" in cell.source
+            assert IGNORED in cell.source
 
 
 def test_the_program_of_2016_stands_as_it_stood() -> None:
