@@ -1,6 +1,6 @@
 """Events: facts about a run that have already happened, published to sinks.
 
-Commands (see :mod:`tos_notebook.control`) are imperative, events are in the past tense.
+Commands (see `tos_notebook.control`) are imperative, events are in the past tense.
 Every event carries ``time``, seconds since the epoch, as the server's clock read it.
 
 Nobody changes an event. They are not frozen all the same: making one frozen costs three times

@@ -98,25 +98,32 @@ class Parser:
     def _wrong(self, text: str) -> UsageError:
         return UsageError(f"{self.name}: {text} For help: {self.name}?")
 
+    @property
+    def usage(self) -> str:
+        """How the magic is written."""
+        options = " [options]" if self.flags else ""
+        plain = [a for a in self._actions if not a.option_strings]
+        return self.name + "".join(f" {_spelled(a)[0]}" for a in plain) + options
+
+    @property
+    def explained(self) -> list[tuple[list[str], str]]:
+        """Every option, in each of its spellings, with what it means."""
+        return [(_spelled(a), (a.help or "") % vars(a)) for a in self._actions]
+
     def help(self) -> str:
         """Return usage and options as text."""
-        lines = [f"Usage: {self._usage()}"]
+        lines = [f"Usage: {self.usage}"]
         if self._actions:
             lines += ["", "Options"]
-        for action in self._actions:
-            head = "  " + ", ".join(_spelled(action))
-            text = textwrap.wrap((action.help or "") % vars(action), 100 - TEXT_COLUMN)
+        for spellings, meaning in self.explained:
+            head = "  " + ", ".join(spellings)
+            text = textwrap.wrap(meaning, 100 - TEXT_COLUMN)
             if len(head) > TEXT_COLUMN - 2:
                 lines.append(head)
                 head = ""
             indent = " " * TEXT_COLUMN
             lines += [head.ljust(TEXT_COLUMN) + text[0], *(indent + more for more in text[1:])]
         return "\n".join(lines)
-
-    def _usage(self) -> str:
-        options = " [options]" if self.flags else ""
-        plain = [a for a in self._actions if not a.option_strings]
-        return self.name + "".join(f" {_spelled(a)[0]}" for a in plain) + options
 
 
 class _Raising(argparse.ArgumentParser):
