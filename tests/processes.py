@@ -1,8 +1,8 @@
 """A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
 
 Groups of tests that wait more than they compute run beside each other: those that start processes,
-browsers and kernels of notebooks among them, and those that share a Spark, which are halved. Who is
-done with a group takes the files of the others.
+browsers among them, those that execute notebooks and build the documentation, and those that share a
+Spark, which are halved. Who is done with a group takes the next one, and the files of the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ START_PROCESSES = (
     "tests/browser/",
     "tests/checkpoint/test_kill.py",
     "tests/integration/test_secret.py",
-    "tests/notebooks/",
     "tests/program/test_lean.py",
     "tests/test_demo.py",
+)
+
+BUILD_DOCUMENTS = (
+    "tests/docs/test_site.py",
+    "tests/notebooks/",
 )
 
 SHARE_A_SPARK = (
@@ -39,7 +43,12 @@ SHARE_ANOTHER = (
     "tests/tensorspark/",
 )
 
-GROUPS = {"processes": START_PROCESSES, "spark": SHARE_A_SPARK, "another spark": SHARE_ANOTHER}
+GROUPS = {
+    "processes": START_PROCESSES,
+    "documents": BUILD_DOCUMENTS,
+    "spark": SHARE_A_SPARK,
+    "another spark": SHARE_ANOTHER,
+}
 """The paths that each begins with, in the order in which they are handed out."""
 
 
