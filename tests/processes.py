@@ -1,8 +1,8 @@
 """A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
 
 Groups of tests that wait more than they compute run beside each other: those that start processes,
-browsers among them, those that execute notebooks and build the documentation, and those that share a
-Spark, which are halved. Who is done with a group takes the next one, and the files of the others.
+browsers among them, those that execute notebooks and build the documentation, and those that share
+a Spark, which are halved. Who is done with a group takes the next one, and the files of the others.
 """
 
 from __future__ import annotations
