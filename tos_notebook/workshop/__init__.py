@@ -8,7 +8,7 @@ from typing import Any
 from ..config import one_of
 from .exercise import EXERCISES, NotYet
 
-CHAPTERS: tuple[str, ...] = ("layouts",)
+CHAPTERS: tuple[str, ...] = ("layouts", "clusters")
 """Modules with the exercises of one notebook each."""
 
 
