@@ -16,6 +16,7 @@ CHAPTERS: tuple[str, ...] = (
     "images",
     "layouts",
     "own_combiner",
+    "clusters",
 )
 """Modules with the exercises of one notebook each."""
 
