@@ -3,6 +3,7 @@
 # make test          linters, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
+# make docs          the documentation as a site, in build/docs; needs no network
 # make frontend      lint, test and build the live view's front end; needs Node.js
 # All of them set up .venv first and do so only when setup.py changed.
 
@@ -18,7 +19,7 @@ FIRST := notebooks/00_first_steps.ipynb
 PLUGINS := $(VENV)/share/jupyter/labextensions
 LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension $(PLUGINS)/tos-notebook
 
-.PHONY: demo lab test test-cluster bench frontend lint format setup clean
+.PHONY: demo lab test test-cluster bench docs frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -38,6 +39,11 @@ test-cluster: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# From the beginning each time: pages are made of code, whose changes Sphinx does not look for.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "Open build/docs/index.html."
 
 frontend:
 	cd labextension && npm ci && npm run lint && npm test && npm run build
@@ -69,10 +75,14 @@ $(VENV)/lab.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $@
 
+$(VENV)/docs.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[docs]'
+	touch $@
+
 $(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[demo,test]'
 	$(LINK_PLUGIN)
-	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $@
+	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
 
 clean:
 	rm -rf $(VENV) .cluster build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,11 +62,18 @@ MLFLOW = [
     "mlflow-skinny>=3,<4",
 ]
 
+DOCS = [
+    "sphinx>=9,<10",  # warnings are errors, and each major version has new ones
+    "myst-parser>=5,<6",  # the pages are Markdown, for GitHub as well; 5 takes Sphinx 9
+    "furo>=2025.9.25,<2027",  # the theme, light and dark; a version is a date
+]
+
 TEST = [
     *DEMO,
     *LAB,
     *TENSORBOARD,
     *MLFLOW,
+    *DOCS,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "pytest-xdist>=3.6,<4",  # several processes at once
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
@@ -100,6 +107,7 @@ setup(
         "lab": LAB,
         "tensorboard": TENSORBOARD,
         "mlflow": MLFLOW,
+        "docs": DOCS,
         "test": TEST,
     },
     zip_safe=False,

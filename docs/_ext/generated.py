@@ -1,0 +1,219 @@
+"""What the pages take from the code when they are built: the directive ``{generated} WHAT``.
+
+Each function returns Markdown. Nothing here is written by hand, so nothing can differ from what
+the package does. TensorFlow and Spark are not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from textwrap import dedent
+
+from docs._ext.layers import LAYER_NAMES, Part, parts
+from docs._ext.messages import Message, messages
+
+ROOT = Path(__file__).parents[2]
+
+
+def error_messages(error: str) -> str:
+    """List what the package says when it raises a class."""
+    own = [message for message in messages() if message.error == error and message.is_known]
+    if not own:
+        return "It has no words of its own: what it says is what happened."
+    lines = ["**What it says**, by the part of the package that says it:", ""]
+    for part, said in groupby(sorted(own, key=_place), key=lambda message: _place(message)[0]):
+        lines += [f"- {part}", *(f"  - {code(message.text)}" for message in said)]
+    return "\n".join(lines)
+
+
+def _place(message: Message) -> tuple[str, str]:
+    return message.module.partition(".")[0], message.text
+
+
+def magics() -> str:
+    """Describe every magic, as ``?`` does: from its parser and its docstring."""
+    from tos_notebook.magics import TosMagics
+    from tos_notebook.magics.parsers import PARSERS
+
+    documented = [name for name in vars(TosMagics) if name in PARSERS]
+    return "\n\n".join(_magic(name, getattr(TosMagics, name).__doc__) for name in documented)
+
+
+def _magic(name: str, text: str) -> str:
+    from tos_notebook.magics.parsers import PARSERS
+    from tos_notebook.magics.text import combiners
+
+    parser = PARSERS[name]
+    summary, _, rest = text.partition(parser.help())
+    more, _, examples = rest.partition("Examples\n--------\n::\n")
+    examples, listed, _ = examples.partition(combiners())
+    title = f"({name})=\n## {code(parser.name)}"
+    pieces = [title, prose(summary.strip()), _usage(parser.usage), prose(more.strip())]
+    pieces += [f"```{{program}} {name}\n```"] if parser.explained else []
+    pieces += [_option(*option) for option in parser.explained]
+    pieces += ["[What there is to choose from](combiners.md)."] if listed else []
+    return "\n\n".join([*filter(None, pieces), f"```ipython\n{dedent(examples).strip()}\n```"])
+
+
+def _usage(usage: str) -> str:
+    return f"```text\n{usage}\n```"
+
+
+def _option(spellings: list[str], meaning: str) -> str:
+    return f"```{{option}} {', '.join(spellings)}\n{prose(meaning)}\n```"
+
+
+def defaults() -> str:
+    """Tabulate the defaults of ``%%tos_train``, which ``%tos_config`` sets."""
+    from tos_notebook.magics import TosMagics
+
+    traits = TosMagics.class_traits(config=True)
+    rows = [
+        (code(n), code(repr(t.default_value)), prose(t.help)) for n, t in sorted(traits.items())
+    ]
+    return table(("Setting", "Default", "Meaning"), rows)
+
+
+def combiners() -> str:
+    """Tabulate the built-in combiners."""
+    from tos_notebook.combiners import describe
+
+    rows = [
+        (code(_called(row["name"], row["defaults"])), code(row["rule"]), plain(row["when"]))
+        for row in describe()
+    ]
+    return table(("Combiner", "Rule", "When to choose it"), rows)
+
+
+def combiner_sources() -> str:
+    """Tabulate what the built-in combiners remember, and where they were published."""
+    from tos_notebook.combiners import describe
+
+    rows = [
+        (code(row["name"]), plain(row["pushes"]), plain(row["state"]), plain(row["source"]))
+        for row in describe()
+    ]
+    return table(("Combiner", "Workers push", "State", "Source"), rows)
+
+
+def _called(name: str, given: dict[str, object]) -> str:
+    values = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    return f"{name}({values})" if values else name
+
+
+def codecs() -> str:
+    """Tabulate the codecs."""
+    from tos_notebook.codecs import describe
+
+    rows = [
+        (
+            code(row["example"]),
+            f"{row['ratio']:g}",
+            row["feedback"],
+            plain(row["when"]),
+            plain(row["source"]),
+        )
+        for row in describe()
+    ]
+    return table(("Codec", "Saves", "Error feedback", "When to choose it", "Source"), rows)
+
+
+def commands() -> str:
+    """Tabulate which command is legal in which state of a run."""
+    from tos_notebook.control import COMMANDS, Command
+
+    rows = [
+        (code(str(state)), *("yes" if command in legal else "" for command in Command))
+        for state, legal in COMMANDS.items()
+    ]
+    return table(("While the run is", *map(str, Command)), rows)
+
+
+def code_map() -> str:
+    """Tabulate the parts of the package by layers, with what they import."""
+    pieces = []
+    for layer, own in groupby(parts(), key=lambda part: part.layer):
+        rows = [_part_row(part) for part in own]
+        pieces += [f"### {layer} · {LAYER_NAMES[layer]}"]
+        pieces += [table(("Part", "What it is", "Imports", "From outside"), rows)]
+    return "\n\n".join(pieces)
+
+
+def _part_row(part: Part) -> tuple[str, ...]:
+    uses = ", ".join(map(code, part.uses))
+    return code(part.name), prose(part.summary), uses, ", ".join(part.heavy)
+
+
+def course() -> str:
+    """List the notebooks: what each is about, and the file."""
+    return "\n\n".join(map(_lesson, sorted((ROOT / "notebooks").glob("*.ipynb"))))
+
+
+def _lesson(path: Path) -> str:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    title, _, text = "".join(cells[0]["source"]).partition("\n")
+    first = text.strip().split("\n\n")[0]
+    link = f"[{path.stem}](../../notebooks/{path.name})"
+    return f"### {path.stem[:2]} · {title.removeprefix('# ')}\n\n{first}\n\nNotebook: {link}"
+
+
+def teachers_guide() -> str:
+    """Lead to the teacher's guide, where there is one."""
+    if not (ROOT / "docs" / "teaching.md").exists():
+        return ""
+    listed = "```{toctree}\n:hidden:\n\n/teaching\n```"
+    return f"For whoever teaches it: [the teacher's guide](../teaching.md).\n\n{listed}"
+
+
+GENERATED: dict[str, Callable[..., str]] = {
+    "code-map": code_map,
+    "codecs": codecs,
+    "combiner-sources": combiner_sources,
+    "combiners": combiners,
+    "commands": commands,
+    "course": course,
+    "defaults": defaults,
+    "error-messages": error_messages,
+    "magics": magics,
+    "teachers-guide": teachers_guide,
+}
+
+
+def code(text: str) -> str:
+    """Return text as code in Markdown, whatever is in it."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def plain(text: str) -> str:
+    """Return text in Markdown so that nothing in it is markup."""
+    return re.sub(r"([\\`*_\[\]<>#$~])", r"\\\1", text)
+
+
+def prose(text: str) -> str:
+    """Return lines of a docstring in Markdown: code and options are code, magics are links."""
+    pieces = re.split("`+", text)
+    return "".join(code(p) if at % 2 else _with_magics(p) for at, p in enumerate(pieces))
+
+
+def _with_magics(text: str) -> str:
+    pieces = re.split(r"(%{1,2}tos_\w+|(?<!\w)--[a-z][a-z-]*)", text)
+    return "".join(_typed(p) if at % 2 else plain(p) for at, p in enumerate(pieces))
+
+
+def _typed(word: str) -> str:
+    return f"[{code(word)}](#{word.lstrip('%')})" if word.startswith("%") else code(word)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in lines
+    )

@@ -1,0 +1,113 @@
+"""Every error has advice, every message an error, and what the page quotes is what is raised."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs._ext.generated import error_messages
+from docs._ext.messages import GAP, USAGE, Message, error_classes, messages, raised
+from tests.docs.pages import DOCS, sections
+
+SECTIONS = sections(DOCS / "troubleshooting" / "errors.md")
+CLASSES = [*error_classes(), USAGE]
+
+OTHERS = {
+    ("__init__", "AttributeError()"): "what Python expects of a module's __getattr__",
+    ("tensorspark.mnist", "AttributeError()"): "the same",
+    ("combiners.base", "AttributeError()"): "what Python expects of __getattr__",
+    ("checkpoint.contents", "TypeError()"): "caught there: a checkpoint that is no checkpoint",
+    ("checkpoint.contents", "ValueError()"): "the same",
+    ("checkpoint.format", "ValueError()"): "the same",
+    ("ps.store", "ValueError()"): "caught there: a checkpoint of other parameters",
+    ("wire.bodies", "TypeError()"): "caught there: a field of a message",
+    ("wire.bodies", "ValueError()"): "the same",
+    ("worker.loop", "ValueError()"): "caught there: a column of rows",
+    ("transport.sockets", "TimeoutError"): "what a socket raises",
+    ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",
+    ("magics.options", "argparse.ArgumentError()"): "caught there, becomes a UsageError",
+    ("magics.options", "argparse.ArgumentTypeError()"): "the same",
+    ("program.lean", "ImportError()"): "what an import raises; the caller tries another way",
+    ("program.base", "NotImplementedError"): "of an abstract method",
+    ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
+    ("testing", "Skipped()"): "caught there: a check that does not apply",
+    ("workshop.exercise", "NotYet()"): "caught by workshop.check, which prints the hint",
+    ("worker.task", "RuntimeError()"): "of a task outside of Spark, which only a test can make",
+}
+"""What is raised that is none of the package's errors, and why nobody meets it."""
+
+AGAIN = re.compile(r"error|.*\.error|self\._unprepared|error if isinstance\(error, TosError\).*")
+"""What was made elsewhere, and is raised here."""
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_error_has_advice_and_its_own_messages(name: str) -> None:
+    text = SECTIONS[name]
+    for begin in ("**What it means.**", "**What to do.**"):
+        assert len(text.partition(begin)[2].partition("\n\n")[0].split()) >= 15
+    assert re.findall(r"^```\{generated\} error-messages (\w+)$", text, re.MULTILINE) == [name]
+
+
+def test_no_advice_is_for_an_error_that_there_is_not() -> None:
+    headings = {heading for heading, level in SECTIONS.levels.items() if level == 2}
+    assert headings == set(CLASSES)
+
+
+def test_the_overview_leads_to_every_error_that_people_meet() -> None:
+    overview = SECTIONS["Errors"]
+    linked = set(re.findall(r"\(#(\w+)\)", overview))
+    named = {word.lower() for word in re.findall(r"`(\w+)`", overview)}
+    rest = {"toserror", "localprotocolerror", "remoteprotocolerror", "versionmismatch"}
+    assert {name.lower() for name in CLASSES} - linked - named == rest - linked - named
+
+
+def test_whatever_is_raised_is_one_of_the_errors_or_has_a_reason() -> None:
+    found = {(module, what) for module, _, what in raised() if what not in CLASSES}
+    strangers = {pair for pair in found if not AGAIN.fullmatch(pair[1])}
+    assert strangers == set(OTHERS), "Raise one of tos_notebook/errors.py, or say why not."
+
+
+def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
+    silent = {(message.module, message.error) for message in messages() if not message.is_known}
+    assert silent == {
+        ("answers", "WorkerError"),
+        ("cluster.jobs", "WorkerError"),
+        ("codecs.powersgd", "CodecError"),
+        ("ml.columns", "DataError"),
+        ("run", "TosError"),
+        ("testing", "CombinerCheckFailed"),
+        ("widgets.control", "TosError"),
+        ("wire.refusals", "RemoteProtocolError"),
+    }
+
+
+def found(error: str, module: str) -> list[str]:
+    return [m.text for m in messages() if (m.error, m.module) == (error, module)]
+
+
+def test_messages_are_read_however_they_are_put_together() -> None:
+    positive = "⟨name⟩: expected a finite number above 0, got ⟨value⟩."
+    assert positive in found("ConfigError", "config")
+    [lost] = [text for text in found("JavaMissing", "cluster.java") if text.startswith("No Java")]
+    assert "no java is on the PATH (⟨path⟩). Install Java 17 or later" in lost
+    for error in ("ConnectError", "ClusterUnreachable"):
+        assert f"Spark does not start on ⟨master⟩: {GAP}" in found(error, "cluster.connect")
+    hosts = found("WorkerEnvironment", "cluster.environment")
+    assert any(text.startswith(f"Host ⟨host⟩: {GAP}. Install the driver's") for text in hosts)
+    refused = f"Cannot ⟨command⟩ while the run is ⟨state⟩: {GAP}"
+    assert refused in found("InvalidTransition", "control")
+
+
+@pytest.mark.parametrize(
+    ("text", "known"), [("⟨error⟩", False), ("⟨name⟩: ⟨error⟩", False), ("⟨name⟩ is gone.", True)]
+)
+def test_a_message_of_gaps_alone_is_not_quoted(text: str, known: bool) -> None:
+    assert Message("TosError", text, "run", 1).is_known is known
+
+
+def test_the_page_quotes_each_message_of_its_class() -> None:
+    for name in CLASSES:
+        page = error_messages(name)
+        own = [m for m in messages() if m.error == name and m.is_known]
+        assert page.count("\n  - ") == len(own)

@@ -1,0 +1,83 @@
+"""What pages take from the code is what the code says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import tos_notebook
+from docs._ext import generated
+from docs._ext.layers import DIAGRAM, LAYER_NAMES, alternative, diagram, parts
+from tests.docs.pages import DOCS, ROOT
+from tos_notebook.magics import TosMagics
+from tos_notebook.magics.parsers import PARSERS
+
+
+def test_the_diagram_of_the_layers_is_that_of_the_sources() -> None:
+    drawn = DIAGRAM.read_text(encoding="utf-8")
+    assert drawn == diagram(), "Draw it anew: python -m docs._ext.layers"
+
+
+def test_the_diagram_says_in_words_what_it_shows() -> None:
+    words = alternative(parts())
+    assert words in diagram()
+    assert all(re.search(rf"[ ,]{re.escape(part.name)}[,.]", words) for part in parts())
+    assert {part.layer for part in parts()} == set(LAYER_NAMES)
+
+
+def test_no_part_uses_a_higher_layer() -> None:
+    layers = {part.name: part.layer for part in parts()}
+    assert all(layers[use] <= part.layer for part in parts() for use in part.uses)
+
+
+def unmarked(text: str) -> str:
+    """Return Markdown without its marks, in one line."""
+    text = re.sub(r"\[(`[^`]+`)\]\(#\w+\)", r"\1", text)
+    return " ".join(re.sub(r"\\([^a-zA-Z0-9\s])|`", r"\1", text).split())
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_page_of_magics_says_what_their_help_says(name: str) -> None:
+    page = generated.magics()
+    begin = page.index(f"({name})=")
+    own = unmarked(page[begin : page.find("\n(tos_", begin) % (len(page) + 1)])
+    assert unmarked(f"{PARSERS[name].usage}") in own
+    for spellings, meaning in PARSERS[name].explained:
+        assert unmarked(", ".join(spellings)) in own
+        assert unmarked(meaning) in own
+    help_text = getattr(TosMagics, name).__doc__
+    summary, _, rest = help_text.partition(PARSERS[name].help())
+    more, _, examples = rest.partition("Examples\n--------\n::\n")
+    for text in (summary, more, *examples.partition("Combiners\n---")[0].split("\n\n")):
+        assert unmarked(text) in own
+
+
+def test_every_magic_is_on_the_page() -> None:
+    assert set(re.findall(r"^\((tos_\w+)\)=$", generated.magics(), re.MULTILINE)) == set(PARSERS)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = "".join(page.read_text("utf-8") for page in (DOCS / "reference").glob("*.md"))
+    text += (DOCS / "troubleshooting" / "errors.md").read_text("utf-8")
+    # The module partitioners is documented where it lies.
+    names = set(tos_notebook.__all__) - {"__version__", "partitioners"}
+    missing = {n for n in names if not re.search(rf"(:: |\.|^ +){n}\b", text, re.MULTILINE)}
+    assert not missing
+
+
+def test_the_course_lists_every_notebook() -> None:
+    page = generated.course()
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        title = json.loads(path.read_text("utf-8"))["cells"][0]["source"][0].strip("# \n")
+        assert f"### {path.stem[:2]} · {title}\n" in page
+        assert f"](../../notebooks/{path.name})" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a|b", "`a|b`")],
+)
+def test_code_shows_as_it_is(text: str, marked: str) -> None:
+    assert generated.code(text) == marked
