@@ -37,8 +37,10 @@ napoleon_use_rtype = False
 # What stands in single backticks is code: a parameter, a name of this package or of another.
 default_role = "code"
 
-# Three dots in what is typed stay three dots.
-smartquotes_action = "qD"
+# Dots and quotes stay as they are typed.
+smartquotes_action = "D"
+
+toc_object_entries_show_parents = "hide"
 
 nitpicky = True
 # Types in docstrings are words for people, "sequence of str"; and without a network nothing of
@@ -49,5 +51,6 @@ html_theme = "furo"
 html_title = "TensorOnSpark for notebooks"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_domain_indices = False
 html_copy_source = False
 html_show_sphinx = False
