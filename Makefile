@@ -19,7 +19,7 @@ FIRST := notebooks/00_first_steps.ipynb
 PLUGINS := $(VENV)/share/jupyter/labextensions
 LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension $(PLUGINS)/tos-notebook
 
-.PHONY: demo lab test test-cluster bench docs frontend lint format setup clean
+.PHONY: demo execute lab test test-cluster bench docs frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
