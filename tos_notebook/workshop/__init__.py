@@ -8,7 +8,7 @@ from typing import Any
 from ..config import one_of
 from .exercise import EXERCISES, NotYet
 
-CHAPTERS: tuple[str, ...] = ("server", "own_combiner")
+CHAPTERS: tuple[str, ...] = ("server", "stragglers", "own_combiner")
 """Modules with the exercises of one notebook each."""
 
 
