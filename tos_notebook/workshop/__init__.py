@@ -8,16 +8,7 @@ from typing import Any
 from ..config import one_of
 from .exercise import EXERCISES, NotYet
 
-CHAPTERS: tuple[str, ...] = (
-    "server",
-    "staleness",
-    "stragglers",
-    "modes",
-    "images",
-    "layouts",
-    "own_combiner",
-    "clusters",
-)
+CHAPTERS: tuple[str, ...] = ("server", "stragglers", "own_combiner")
 """Modules with the exercises of one notebook each."""
 
 

@@ -50,21 +50,7 @@ def _keeps_the_laws(rule: Any) -> None:
 @exercise("own_combiner.damped")
 def damped(function: Any) -> str:
     """Look at c += Δ / sqrt(τ + 1)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        try:
-            fresh = _asked(function)
-        except ZeroDivisionError:
-            fresh = np.full_like(CENTER, np.nan)
-    expect(
-        np.isfinite(fresh).all(),
-        "A push can be quite fresh: see what becomes of it with a staleness of 0.",
-    )
-    expect(not np.allclose(fresh, UPDATE), "That is the change; expected the new center.")
-    expect(
-        np.allclose(fresh, CENTER + UPDATE),
-        f"A fresh push, of staleness 0, is to be added as it is: expected {CENTER + UPDATE}, "
-        f"got {fresh}.",
-    )
+    _adds_fresh_pushes(function)
     stale = _asked(function, 3)
     moved = stale - CENTER
     expect(
@@ -92,6 +78,24 @@ def damped(function: Any) -> str:
     return (
         "Stale pushes count less, but not so much less as with dynsgd: it is "
         "tos.combiners.DynSGD(exponent=0.5)."
+    )
+
+
+def _adds_fresh_pushes(function: Any) -> None:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        try:
+            fresh = _asked(function)
+        except ZeroDivisionError:
+            fresh = np.full_like(CENTER, np.nan)
+    expect(
+        np.isfinite(fresh).all(),
+        "A push can be quite fresh: see what becomes of it with a staleness of 0.",
+    )
+    expect(not np.allclose(fresh, UPDATE), "That is the change; expected the new center.")
+    expect(
+        np.allclose(fresh, CENTER + UPDATE),
+        f"A fresh push, of staleness 0, is to be added as it is: expected {CENTER + UPDATE}, "
+        f"got {fresh}.",
     )
 
 
