@@ -14,7 +14,7 @@
     │   └── ShapeMismatch        records or feeds whose arity, shape or dtype do not fit
     ├── DataError                data that cannot be trained on (empty, unreadable)
     ├── CombinerError            a combiner that is unknown, raises or returns nonsense
-    │   ├── NonFiniteUpdate      an update or a new centre with NaN or infinity in it
+    │   ├── NonFiniteUpdate      an update or a new center with NaN or infinity in it
     │   └── CombinerCheckFailed  a combiner breaks a law that `testing.check_combiner` tests
     ├── CallbackError            a Keras callback raised, and was to end the run
     ├── ProtocolError

@@ -110,7 +110,7 @@ def check_combiner(
       skipped  slices or whole, the result is the same: the rule is not striped
       ok       the same pushes give the same result
       ok       one run's state does not leak into another
-      ok       an unchanged push leaves the centre as it is
+      ok       an unchanged push leaves the center as it is
 
     A momentum that is kept in the combiner itself survives a run, which shows at once:
 
@@ -134,7 +134,7 @@ def check_combiner(
     subject = _Subject(combiner)
     cases = [_case(np.random.default_rng([seed, i]), dtypes) for i in range(models)]
     findings = tuple(_run(check, subject, cases) for check in CHECKS)
-    report = CheckReport(_label(subject.rule), findings)
+    report = CheckReport(repr(subject.rule), findings)
     if not report.passed:
         raise CombinerCheckFailed(repr(report))
     return report
@@ -201,7 +201,7 @@ class _Play:
         return self
 
     def tensors(self) -> Iterator[tuple[str, Array]]:
-        """Yield every parameter of every reply and centre, by name."""
+        """Yield every parameter of every reply and center, by name."""
         for buffer in self.results:
             yield from self.case.layout.tensors(buffer).items()
 
@@ -284,7 +284,7 @@ CHECKS: dict[str, Check] = {
     "slices or whole, the result is the same": _works_in_slices,
     "the same pushes give the same result": _is_deterministic,
     "one run's state does not leak into another": _shares_no_state,
-    "an unchanged push leaves the centre as it is": _rests,
+    "an unchanged push leaves the center as it is": _rests,
 }
 """What is checked: each returns what is wrong with a combiner on one model, or None."""
 
@@ -351,9 +351,3 @@ def _difference(one: _Play, other: _Play, problem: str) -> str | None:
         if not np.array_equal(first, second):
             return f"parameter {name!r}: {problem}"
     return None
-
-
-def _label(rule: Combiner) -> str:
-    function = getattr(rule, "function", None)
-    name = getattr(function, "__name__", None)
-    return f"{type(rule).__name__}(function={name})" if name else repr(rule)

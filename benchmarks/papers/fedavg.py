@@ -124,11 +124,11 @@ def rounds(
 
 
 def check_round(run: Simulation) -> None:
-    """Raise unless every client of the last round began at the centre that the round began at."""
+    """Raise unless every client of the last round began at the center that the round began at."""
     staleness = [push.staleness for push in run.pushes]
     run.pushes.clear()
     if staleness != list(range(ROUND)):
-        raise AssertionError(f"Expected one push of each client from one centre, got {staleness}.")
+        raise AssertionError(f"Expected one push of each client from one center, got {staleness}.")
 
 
 def train(

@@ -49,7 +49,7 @@ def close(actual: Array, reference: Array, scale: float = 100.0) -> None:
 def test_without_momentum_one_round_of_n_is_fedavg(
     make: Callable[[int], Combiner], changes: Array
 ) -> None:
-    """The mean of all n workers' parameters, who began at the same centre."""
+    """The mean of all n workers' parameters, who began at the same center."""
     center = changes[0][::-1] / 2
     model = Model(make(len(changes)), center)
     for worker, change in enumerate(changes):
@@ -117,7 +117,7 @@ def test_a_round_that_is_not_full_leaves_the_centre_and_replies_it(changes: Arra
 def test_fedbuff_weights_by_the_root_of_the_steps_that_were_missed(
     changes: Array, k: int, data: st.DataObject
 ) -> None:
-    """Not of the pushes: the centre moves at every K-th only."""
+    """Not of the pushes: the center moves at every K-th only."""
     model = Model(FedBuff(k, lr=0.7), np.zeros_like(changes[0]))
     reference = np.zeros(changes.shape[1])
     for count, change in enumerate(changes[: len(changes) // k * k]):

@@ -1,4 +1,4 @@
-"""GapAware and DC-ASGD: what they make of the way the centre went meanwhile."""
+"""GapAware and DC-ASGD: what they make of the way the center went meanwhile."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_worker_that_came_later_counts_as_fresh_until_it_has_adopted() -> None
 
 
 def test_a_worker_that_pulled_anew_is_not_measured_by_what_it_had() -> None:
-    """After a new job, or a refused push, it goes on from a centre that no push brought it."""
+    """After a new job, or a refused push, it goes on from a center that no push brought it."""
     model = Model(GapAware(1.0), np.zeros(1))
     model.merge(np.ones(1), worker=0)
     for _ in range(3):

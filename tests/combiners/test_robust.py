@@ -1,4 +1,4 @@
-"""What a minority of bad workers can do to the centre, and what it cannot."""
+"""What a minority of bad workers can do to the center, and what it cannot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Make = Callable[[], RobustCombiner]
 
 
 def merged(rule: Combiner, changes: Array, *orders: int) -> Array:
-    """Return what a round of workers makes of a centre of zeros."""
+    """Return what a round of workers makes of a center of zeros."""
     model = Model(rule, np.zeros_like(changes[0]))
     for worker in orders or range(len(changes)):
         model.merge(changes[worker], worker=worker, workers=len(changes))
@@ -127,7 +127,7 @@ def test_a_fast_bad_worker_has_one_voice(make: Make) -> None:
 
 
 def test_a_worker_that_pushes_again_in_a_round_speaks_with_the_mean_of_its_changes() -> None:
-    """All began at the same centre: their sum would be a step that many times as long."""
+    """All began at the same center: their sum would be a step that many times as long."""
     model = Model(Median(), np.zeros(1))
     for worker, change in [(0, 1.0), (0, 3.0), (1, 2.5), (0, 5.0), (2, 9.0)]:
         model.merge(np.full(1, change), worker=worker, workers=3)

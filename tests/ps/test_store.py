@@ -1,4 +1,4 @@
-"""The centre: exact under threads, untouched by failures, one version per reply."""
+"""The center: exact under threads, untouched by failures, one version per reply."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ def test_a_swapped_combiner_takes_the_next_push() -> None:
 
 
 def test_a_change_pushed_before_a_swap_to_weights_is_still_added() -> None:
-    """Taken for weights, it would pull the centre to zero."""
+    """Taken for weights, it would pull the center to zero."""
     store = Store(WIDE, WIDE.allocate(), Downpour())
     for _ in range(2):
         store.merge(WIDE.pack([np.ones(s.shape, s.dtype) for s in WIDE.specs]), push())

@@ -1,4 +1,4 @@
-"""State beside the centre: exact under threads, untouched by failures, empty after a swap."""
+"""State beside the center: exact under threads, untouched by failures, empty after a swap."""
 
 from __future__ import annotations
 

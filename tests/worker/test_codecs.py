@@ -140,7 +140,7 @@ def stepping(data: Array, codec: str = "topk:0.05+ef", **options: Any) -> Any:
 
 
 def missing(training: Any, data: Array) -> Array:
-    """What was trained and is not in the centre: it must be in the worker's memory."""
+    """What was trained and is not in the center: it must be in the worker's memory."""
     return np.asarray(data.astype(np.float64).sum(axis=0) - center(training)["w"])
 
 
@@ -274,7 +274,7 @@ def test_what_no_encoder_writes_is_refused_and_the_run_goes_on(serve: Any, garba
 
 
 class Following(Steps):
-    """Notes how far what it begins with is from the centre, as a part of the last step."""
+    """Notes how far what it begins with is from the center, as a part of the last step."""
 
     def __init__(self, training: Any) -> None:
         super().__init__()

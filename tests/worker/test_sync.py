@@ -42,7 +42,7 @@ def transport(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @KINDS
 def test_averaged_rounds_of_one_batch_are_a_large_batch(serve: Any, transport: str) -> None:
-    """Bulk-synchronous, H = 1: the centre goes the way of one worker with batches 4 times as
+    """Bulk-synchronous, H = 1: the center goes the way of one worker with batches 4 times as
     large."""
     x, y = digits(96)
     programs = [SoftmaxRegression() for _ in range(4)]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 
 KNOCK_TIMEOUT = 5.0
-"""Seconds for an executor's way to the driver. Within a data centre it takes milliseconds."""
+"""Seconds for an executor's way to the driver. Within a data center it takes milliseconds."""
 
 _NONCE_BYTES = 16
 

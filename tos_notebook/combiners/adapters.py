@@ -56,7 +56,7 @@ class FunctionCombiner(Combiner):
     Parameters
     ----------
     function : callable
-        Gets copies of one tensor of the centre and of the update, and a `PushInfo`. Its
+        Gets copies of one tensor of the center and of the update, and a `PushInfo`. Its
         attribute ``pushes``, if it has one, says what workers push; ``"delta"`` by default.
     """
 
@@ -74,7 +74,7 @@ class FunctionCombiner(Combiner):
     def propose(
         self, name: str, center: Array, update: Array, push: PushInfo
     ) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-        """Return what the function makes of copies of one tensor, as centre and as reply."""
+        """Return what the function makes of copies of one tensor, as center and as reply."""
         value = self.function(center.copy(), update.copy(), push)
         return value, value
 

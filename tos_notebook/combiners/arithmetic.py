@@ -18,7 +18,7 @@ from ..params import Array
 
 
 def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
-    """Do ``center += delta / divisor`` and make `delta` a copy of the new centre.
+    """Do ``center += delta / divisor`` and make `delta` a copy of the new center.
 
     A division, not a product with the reciprocal, so that a fifth is exactly a fifth.
 
@@ -37,14 +37,14 @@ def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
 
 
 def blend(center: Array, weights: Array, alpha: float) -> None:
-    """Do ``center += alpha (weights - center)`` and make `weights` a copy of the new centre.
+    """Do ``center += alpha (weights - center)`` and make `weights` a copy of the new center.
 
     Parameters
     ----------
     center : ndarray
     weights : ndarray, of the same shape and dtype
     alpha : float
-        In [0, 1]; at 1 the centre becomes `weights` to the bit.
+        In [0, 1]; at 1 the center becomes `weights` to the bit.
     """
     if alpha == 1:
         center[...] = weights
@@ -103,7 +103,7 @@ def widen_delta(delta: Array) -> Array:
 
 
 def move(center: Array, step: Array) -> None:
-    """Do ``center += step``, for a step in the dtype that the centre is computed in."""
+    """Do ``center += step``, for a step in the dtype that the center is computed in."""
     if center.dtype.kind == "f":
         np.add(center, step, out=center, casting="same_kind")
     else:

@@ -2,7 +2,7 @@
 
 The synchronous originals average the changes of one round of n workers. Read
 asynchronously, a round is the next K pushes, whoever they come from. What a worker adopts is
-the centre as it is after its push; its change counts when the round is full. A round that is
+the center as it is after its push; its change counts when the round is full. A round that is
 not full when a run ends, or the combiner is swapped, is dropped; with K = n, which the last
 workers to leave make small, nothing is left over at the end of a run.
 
@@ -89,7 +89,7 @@ class AveragingCombiner(StatefulCombiner):
 
 
 class FedAvg(AveragingCombiner):
-    """Move the centre by the mean of K changes, each weighted by its samples.
+    """Move the center by the mean of K changes, each weighted by its samples.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class FedAvg(AveragingCombiner):
     name = "fedavg"
     rule = "every K pushes: c += Σ n_k Δ_k / Σ n_k, where n_k: samples of a push"
     source = "McMahan et al. 2017, arXiv:1602.05629; Stich 2018, arXiv:1805.09767"
-    when = "sync='bsp': then every round begins at one centre, and with H = 1 is a large batch."
+    when = "sync='bsp': then every round begins at one center, and with H = 1 is a large batch."
     state = "the round's sum and weights"
 
     def reset(self, like: Array) -> None:
@@ -189,7 +189,7 @@ class FedBuff(MomentumCombiner):
     name = "fedbuff"
     rule = "every K pushes: Δ̄ = Σ (1 + τ)^-½ Δ / K; m = μ m + Δ̄; c += η m; τ: steps since the pull"
     source = "Nguyen et al. 2021, arXiv:2106.06639; FLSim"
-    when = "Many workers, or pushes that are noisy or encrypted: the centre moves less often."
+    when = "Many workers, or pushes that are noisy or encrypted: the center moves less often."
     state = "the round's sum, m, when the last steps were"
 
     def __init__(self, k: int | None = None, lr: float = 1.0, momentum: float = 0.0) -> None:

@@ -1,10 +1,10 @@
 """What a combiner is: the rule by which the server merges one worker's push.
 
-The server knows no algorithm. It hands a combiner the centre, what the worker pushed and
-a :class:`PushInfo`; the combiner changes the centre and says what the worker goes on with.
+The server knows no algorithm. It hands a combiner the center, what the worker pushed and
+a :class:`PushInfo`; the combiner changes the center and says what the worker goes on with.
 
 A combiner itself holds parameters only. State (momentum, a buffer, what each worker adopted)
-lives in what :meth:`Combiner.begin` returns for each slice of the centre, which the store
+lives in what :meth:`Combiner.begin` returns for each slice of the center, which the store
 keeps. Every run, and every swap to a combiner, therefore begins with empty state, whatever the
 same combiner did before.
 """
@@ -51,7 +51,7 @@ class PushInfo:
 
 
 class Part(NamedTuple):
-    """A slice of the centre, the same slice of a push, and the rule that merges the two."""
+    """A slice of the center, the same slice of a push, and the rule that merges the two."""
 
     rule: Combiner
     """What `Combiner.begin` returned for this slice."""
@@ -75,11 +75,11 @@ class Combiner(ABC):
     slice from one at a time: the store then merges in place, stripe by stripe. Otherwise it
     merges into a copy, checks the result, and commits it at once."""
     fixed_point: bool = True
-    """Whether an unchanged push (Δ = 0, or w = c) that meets empty state leaves the centre as
+    """Whether an unchanged push (Δ = 0, or w = c) that meets empty state leaves the center as
     it is. False for a rule that moves by itself, such as one with weight decay."""
     keeps_own: bool = False
-    """Whether a worker goes on with what `merge` left in `update`, and not with the centre: after
-    it had to wait, it is then not given the centre as that is by now."""
+    """Whether a worker goes on with what `merge` left in `update`, and not with the center: after
+    it had to wait, it is then not given the center as that is by now."""
     compares: bool = False
     """Whether the rule compares whole updates with each other, so that a codec which sends but a
     few of their values would mislead it."""
@@ -100,7 +100,7 @@ class Combiner(ABC):
             cls.name = cls.__name__
 
     def begin(self, like: Array) -> Combiner:
-        """Return the rule for one slice of the centre, with empty state; itself if it has none.
+        """Return the rule for one slice of the center, with empty state; itself if it has none.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Combiner(ABC):
         Parameters
         ----------
         parts : sequence of Part
-            All slices. The updates may be changed; centre and state must mean the same to
+            All slices. The updates may be changed; center and state must mean the same to
             the next push as before, because this one may yet be refused.
         push : PushInfo
 
@@ -164,7 +164,7 @@ class Combiner(ABC):
     def propose(
         self, name: str, center: Array, update: Array, push: PushInfo
     ) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-        """Return the new centre and the reply of one tensor, changing neither argument.
+        """Return the new center and the reply of one tensor, changing neither argument.
 
         Parameters
         ----------
@@ -179,7 +179,9 @@ class Combiner(ABC):
 
     def __repr__(self) -> str:
         parameters = inspect.signature(type(self)).parameters
-        given = (f"{p}={getattr(self, p)!r}" for p in parameters if hasattr(self, p))
+        values = {p: getattr(self, p) for p in parameters if hasattr(self, p)}
+        # A function by its name, without an address.
+        given = (f"{p}={getattr(value, '__name__', repr(value))}" for p, value in values.items())
         return f"{type(self).__name__}({', '.join(given)})"
 
 
@@ -206,7 +208,7 @@ class StatefulCombiner(Combiner):
     lists and dicts of them; else `dump` and `restore` must be overridden.
 
     Every slice sees the same pushes in the same order. If the rule is not `striped`, a push
-    is merged into copies of centre and state, and a refused one leaves both.
+    is merged into copies of center and state, and a refused one leaves both.
     """
 
     if not TYPE_CHECKING:  # else every attribute would be known to be there
@@ -271,7 +273,7 @@ class TensorCombiner(Combiner):
     def propose(
         self, name: str, center: Array, update: Array, push: PushInfo
     ) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-        """Return what `compute` makes of copies of one tensor, as centre and as reply."""
+        """Return what `compute` makes of copies of one tensor, as center and as reply."""
         value = self.compute(center.copy(), update.copy(), push.worker, name)
         return value, value
 

@@ -1,4 +1,4 @@
-"""Limit how far one push can move the centre, before another rule merges it."""
+"""Limit how far one push can move the center, before another rule merges it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that look at the gap between the centre and what the worker trained from.
+"""Rules that look at the gap between the center and what the worker trained from.
 
 Notation: b what the worker adopted at its last exchange, so that c - b is the gap.
 """
@@ -20,9 +20,9 @@ from .parameters import require_non_negative, require_positive
 
 
 class Adopted:
-    """One copy of what each worker adopted last, and one of the centre at the beginning.
+    """One copy of what each worker adopted last, and one of the center at the beginning.
 
-    A worker that did not adopt its base from a push is taken to have adopted the centre at
+    A worker that did not adopt its base from a push is taken to have adopted the center at
     the beginning, if its base is no younger, and else the present one: its gap is not known.
     """
 
@@ -54,7 +54,7 @@ class Adopted:
         return center if self._first is None or push.base > self._began else self._first
 
     def keep(self, center: Array, push: PushInfo) -> None:
-        """Remember that the worker adopts the centre as its push has left it."""
+        """Remember that the worker adopts the center as its push has left it."""
         self._copies[push.worker][...] = center
         self._versions[push.worker] = push.pushes + 1
 
@@ -92,7 +92,7 @@ class _GapCombiner(StatefulCombiner):
 
 
 class GapAware(_GapCombiner):
-    """Shrink a change where the centre has moved since the worker adopted it.
+    """Shrink a change where the center has moved since the worker adopted it.
 
     Parameters
     ----------

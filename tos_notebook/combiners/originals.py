@@ -59,7 +59,7 @@ class MeanWeightCombiner(Combiner):
 
 
 class UpdateMeanWeightCombiner(Combiner):
-    """Take the first push as it is and the mean of centre and worker from then on."""
+    """Take the first push as it is and the mean of center and worker from then on."""
 
     name = "updatemean"
     pushes: Pushes = "weights"

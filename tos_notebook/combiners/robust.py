@@ -1,9 +1,9 @@
 """Rules that a minority of bad workers cannot mislead.
 
 Changes are collected until K workers have pushed: one voice for each worker, so that a fast one
-does not outvote the rest. A worker that pushes again meanwhile began at the same centre again,
+does not outvote the rest. A worker that pushes again meanwhile began at the same center again,
 so its voice is the mean of its changes; their sum would overshoot. K voices are aggregated, and
-the aggregate is merged as one push of a single worker: added to the centre, or handed to a server
+the aggregate is merged as one push of a single worker: added to the center, or handed to a server
 optimizer, ``Median(then=FedAdam())``.
 
 With K = n the slowest worker sets the pace. With fewer than three voices there is no majority,

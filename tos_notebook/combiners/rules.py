@@ -1,6 +1,6 @@
 """The built-in rules: Downpour, DynSGD, ADAG, EASGD and FedAsync.
 
-Notation: c centre, w the worker's parameters, b what it adopted at its last exchange,
+Notation: c center, w the worker's parameters, b what it adopted at its last exchange,
 Δ = w - b, n active workers, H steps per milestone, τ staleness.
 """
 
@@ -34,7 +34,7 @@ class Downpour(_DividedDelta):
     With one worker this is local training up to rounding: ``c + (w - b)`` equals w to the
     bit where ``w - b`` is exact, for instance where w/2 <= b <= 2w, and otherwise differs by
     about one rounding per milestone. Centre and worker always agree to the bit, because the
-    worker adopts the centre, so the differences do not add up between the two.
+    worker adopts the center, so the differences do not add up between the two.
     """
 
     name = "downpour"
@@ -83,7 +83,7 @@ class ADAG(_DividedDelta):
 
 
 class EASGD(Combiner):
-    """Pull centre and worker towards each other; the worker keeps its own parameters.
+    """Pull center and worker towards each other; the worker keeps its own parameters.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class EASGD(Combiner):
 
 
 class FedAsync(Combiner):
-    """Move the centre towards the worker's parameters, the less the staler they are.
+    """Move the center towards the worker's parameters, the less the staler they are.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class FedAsync(Combiner):
     striped = True
     rule = "α_τ = α (1 + τ)^-a; c = (1 - α_τ) c + α_τ w"
     source = "Xie, Koyejo, Gupta 2019, arXiv:1903.03934"
-    when = "Partitions that differ much: each push can move the centre by a bounded share."
+    when = "Partitions that differ much: each push can move the center by a bounded share."
 
     def __init__(self, alpha: float = 0.6, a: float = 0.5) -> None:
         self.alpha = require_fraction("FedAsync", "alpha", alpha)

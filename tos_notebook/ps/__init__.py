@@ -1,1 +1,1 @@
-"""The parameter server's state: who pushed what, and the centre it was merged into."""
+"""The parameter server's state: who pushed what, and the center it was merged into."""

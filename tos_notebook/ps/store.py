@@ -1,14 +1,14 @@
-"""The centre: the one instance of the parameters that pushes are merged into.
+"""The center: the one instance of the parameters that pushes are merged into.
 
 Built-in rules merge in place, stripe by stripe. A merge takes the next stripe's lock
 before it lets the present one go, so merges run at the same time, one behind the other,
 and none overtakes: every stripe sees the pushes in one order, that of their versions. Every
-reply and every `Store.read` therefore is the centre of exactly one version.
+reply and every `Store.read` therefore is the center of exactly one version.
 
 Users' own rules get the model to themselves: they merge into copies, all results are
 checked, and only then is anything committed.
 
-A rule's state lies here beside the centre, cut in the same pieces: the state of a stripe is
+A rule's state lies here beside the center, cut in the same pieces: the state of a stripe is
 guarded by the stripe's lock. It begins empty with the store, which lives for one run, and
 with every `Store.swap`.
 """
@@ -104,7 +104,7 @@ class _Bound(NamedTuple):
 
 
 class Store:
-    """The centre parameters, their version, the combiner and its state.
+    """The center parameters, their version, the combiner and its state.
 
     Holds the parameters once, and what the combiner keeps of them. While a user's own combiner
     merges, its results exist besides: once more, or twice if it is an elementwise one.
@@ -124,7 +124,7 @@ class Store:
     Attributes
     ----------
     stripe_bytes : int
-        A combiner's state is cut as the centre is: to restore it takes the same length.
+        A combiner's state is cut as the center is: to restore it takes the same length.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Store:
         )
 
     def read(self, out: Buffer | None = None) -> tuple[Buffer, int]:
-        """Copy the centre.
+        """Copy the center.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Store:
         return buffer, version
 
     def snapshot(self, entered: Callable[[], object] = lambda: None) -> Copied:
-        """Copy the centre and the combiner's state, as of one version.
+        """Copy the center and the combiner's state, as of one version.
 
         Pushes that come meanwhile follow stripe by stripe, as behind another push.
 
@@ -296,7 +296,7 @@ class Store:
         return self._center
 
     def load(self, buffer: Buffer) -> None:
-        """Replace the centre by a copy of `buffer`; the version stays."""
+        """Replace the center by a copy of `buffer`; the version stays."""
         vectors = self._vectors(buffer)
         with self._enter() as chain:
             for stripe in self._stripes:

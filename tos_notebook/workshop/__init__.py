@@ -8,7 +8,16 @@ from typing import Any
 from ..config import one_of
 from .exercise import EXERCISES, NotYet
 
-CHAPTERS: tuple[str, ...] = ("server", "stragglers", "own_combiner")
+CHAPTERS: tuple[str, ...] = (
+    "server",
+    "staleness",
+    "stragglers",
+    "modes",
+    "images",
+    "layouts",
+    "own_combiner",
+    "clusters",
+)
 """Modules with the exercises of one notebook each."""
 
 
