@@ -36,6 +36,7 @@ NAMES = (
     "memory",
     "view",
     "notebook",
+    "course",
     "browser",
     "panel",
 )
