@@ -37,6 +37,7 @@ NAMES = (
     "memory",
     "view",
     "notebook",
+    "course",
     "browser",
     "panel",
 )

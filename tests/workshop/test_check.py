@@ -36,8 +36,8 @@ def test_what_a_learners_function_raises_is_told_in_one_line(own: str) -> None:
 
 
 def test_a_wrong_name_is_answered_with_the_names_that_there_are(own: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected one of .*own\.double; got 'own\.doubel'"):
-        workshop.check("own.doubel", 1)
+    with pytest.raises(ConfigError, match=r"expected one of .*own\.double; got 'own\.triple'"):
+        workshop.check("own.triple", 1)
 
 
 def test_every_exercise_is_named_for_its_chapter() -> None:
