@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import html
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.layers import LAYERS, ROOT, Module, imports, inner, package_modules, within
@@ -67,11 +69,12 @@ class Part:
     uses: tuple[str, ...]
 
 
-def parts() -> list[Part]:
+@cache
+def parts() -> tuple[Part, ...]:
     """Return the parts, from the highest layer down."""
     modules = package_modules()
     found = [_part(name, modules) for name in LAYERS if not name.startswith("_")]
-    return sorted(found, key=lambda part: (-part.layer, part.name))
+    return tuple(sorted(found, key=lambda part: (-part.layer, part.name)))
 
 
 def part_of(module: str) -> str:
@@ -134,17 +137,17 @@ def diagram() -> str:
     return "\n".join([*_opening(height, all_parts), *boxes, *arrows, "</svg>", ""])
 
 
-def alternative(all_parts: list[Part]) -> str:
+def alternative(all_parts: Iterable[Part]) -> str:
     """Return the diagram in words."""
+    known = list(all_parts)
     by_layer = [
-        f"Layer {layer}, {name}: "
-        + ", ".join(part.name for part in all_parts if part.layer == layer)
+        f"Layer {layer}, {name}: " + ", ".join(part.name for part in known if part.layer == layer)
         for layer, name in sorted(LAYER_NAMES.items(), reverse=True)
     ]
     return "Imports go down only. " + ". ".join(by_layer) + "."
 
 
-def _opening(height: float, all_parts: list[Part]) -> list[str]:
+def _opening(height: float, all_parts: Iterable[Part]) -> list[str]:
     size = f'viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="title desc"'
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
@@ -199,7 +202,7 @@ def _box(part: Part, left: float, y: float, wide: float) -> list[str]:
     ]
 
 
-def _arrows(all_parts: list[Part], bands: dict[int, tuple[float, float]]) -> list[str]:
+def _arrows(all_parts: Sequence[Part], bands: dict[int, tuple[float, float]]) -> list[str]:
     """Draw an arrow from each layer to those that its parts import."""
     layers = {part.name: part.layer for part in all_parts}
     pairs = {(part.layer, layers[use]) for part in all_parts for use in part.uses}
