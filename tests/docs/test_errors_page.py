@@ -33,6 +33,7 @@ OTHERS = {
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
     ("testing", "Skipped()"): "caught there: a check that does not apply",
     ("workshop.exercise", "NotYet()"): "caught by workshop.check, which prints the hint",
+    ("workshop.own_combiner", "NotYet()"): "the same",
     ("worker.task", "RuntimeError()"): "of a task outside of Spark, which only a test can make",
 }
 """What is raised that is none of the package's errors, and why nobody meets it."""
