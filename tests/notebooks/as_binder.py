@@ -47,7 +47,9 @@ def main(names: Sequence[str]) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="tos-binder-") as folder:
         copy, environment = Path(folder, "repository"), Path(folder, "environment")
-        path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # Debian has Java on PATH.
+        java = [str(Path(os.environ["JAVA_HOME"], "bin"))] if "JAVA_HOME" in os.environ else []
+        path = os.pathsep.join([str(environment / "bin"), *java, os.environ["PATH"]])
         found = os.environ | {"PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
         pip = ("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         step("copy", ["git", "clone", "--quiet", ROOT, copy], ROOT, found)
@@ -75,11 +77,11 @@ def step(
         finally:
             process.kill()
             watching.stop()
-    seconds, mib = perf_counter() - began, watching.memory / 2**20
+    seconds, mib = perf_counter() - began, watching.peak.total() / 2**20
     print(f"{name:<24} {seconds:7.1f} s  {mib:6.0f} MiB", flush=True)
     if code:
         raise subprocess.CalledProcessError(code, command)
-    if name[0].isdigit() and watching.memory > MEMORY:
+    if name[0].isdigit() and watching.peak.total() > MEMORY:
         raise MemoryError(f"{name}: expected at most {MEMORY // 2**20} MiB, used {mib:.0f} MiB.")
 
 
