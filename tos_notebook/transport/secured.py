@@ -10,8 +10,8 @@ import socket
 import ssl
 from typing import cast
 
-_WRITTEN = 96 * 1024
-"""Bytes that are encrypted before they are sent: malloc would map the memory of more each time."""
+_WRITTEN = 1 << 18
+"""Bytes that are encrypted before they are sent."""
 
 _READ = 1 << 17
 """Bytes that are received before they are decrypted."""
@@ -66,7 +66,7 @@ class SecuredSocket:
         return self._tls.getpeercert(binary_form=True) or b""
 
     def sendall(self, data: bytes | memoryview) -> None:
-        """Send all of it; the timeout is for each piece of a hundred kB."""
+        """Send all of it; the timeout is for each piece of some hundred kB."""
         view = memoryview(data)
         for start in range(0, view.nbytes, _WRITTEN):
             self._tls.write(view[start : start + _WRITTEN])
