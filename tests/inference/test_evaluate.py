@@ -12,7 +12,7 @@ import pytest
 import tos_notebook as tos
 from tests.watching import Watch
 from tests.worker.support import until
-from tos_notebook.errors import DataError, ShapeMismatch
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 from tos_notebook.events import MilestoneCommitted
 
 
@@ -88,6 +88,8 @@ def test_a_run_evaluates_and_predicts_where_the_rows_are(
         run = session.run((rows, classes), epochs=2, partitions=2)
         here, there = run.evaluate(rows, classes), run.evaluate(data)
         predicted = run.predict(data).collect()
+        with pytest.raises(ConfigError, match="batch_size"):
+            run.evaluate(data, batch_size=0)
     assert there == pytest.approx(here, rel=1e-5)
     np.testing.assert_allclose(predicted, classifier.predict(rows, verbose=0), rtol=1e-5)
 

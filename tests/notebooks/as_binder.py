@@ -59,13 +59,18 @@ def main(names: Sequence[str]) -> None:
         for name in names:
             execute = ["binder/start", "jupyter", "execute", "--timeout=600"]
             with limited() as prefix:
-                step(name, [*prefix, *execute, f"notebooks/{name}.ipynb"], copy, found)
+                command = [*prefix, *execute, f"notebooks/{name}.ipynb"]
+                step(name, command, copy, found, MEMORY)
 
 
 def step(
-    name: str, command: Sequence[str | Path], folder: Path, environment: dict[str, str]
+    name: str,
+    command: Sequence[str | Path],
+    folder: Path,
+    environment: dict[str, str],
+    most: int | None = None,
 ) -> None:
-    """Run a command, and print what it took."""
+    """Run a command that may use `most` bytes, and print what it took."""
     began = perf_counter()
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL
@@ -81,8 +86,8 @@ def step(
     print(f"{name:<24} {seconds:7.1f} s  {mib:6.0f} MiB", flush=True)
     if code:
         raise subprocess.CalledProcessError(code, command)
-    if name[0].isdigit() and watching.peak.total() > MEMORY:
-        raise MemoryError(f"{name}: expected at most {MEMORY // 2**20} MiB, used {mib:.0f} MiB.")
+    if most is not None and watching.peak.total() > most:
+        raise MemoryError(f"{name}: expected at most {most // 2**20} MiB, used {mib:.0f} MiB.")
 
 
 @contextmanager

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from typing import Any
 
-import pytest
-
-from tos_notebook.workshop import check
-
-Capture = pytest.CaptureFixture[str]
+from tos_notebook import workshop
 
 
-def praised(capsys: Capture, exercise: str, *made: Any) -> None:
-    check(exercise, *made)
-    said = capsys.readouterr().out
-    assert said.startswith("Right. "), said
+def said(exercise: str, *made: Any) -> str:
+    """Return what a learner reads."""
+    heard = io.StringIO()
+    with redirect_stdout(heard):
+        workshop.check(exercise, *made)
+    return heard.getvalue()
 
 
-def hinted(capsys: Capture, words: str, exercise: str, *made: Any) -> None:
+def praised(exercise: str, *made: Any) -> None:
+    heard = said(exercise, *made)
+    assert heard.startswith("Right. "), heard
+
+
+def hinted(words: str, exercise: str, *made: Any) -> None:
     """Expect a hint with these words in it."""
-    check(exercise, *made)
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet. "), said
-    assert words in said
+    heard = said(exercise, *made)
+    assert heard.startswith("Not yet. "), heard
+    assert words in heard

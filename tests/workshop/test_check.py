@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workshop.hearing import said
+from tests.workshop.looks import said
 from tos_notebook import workshop
 from tos_notebook.errors import ConfigError
 from tos_notebook.workshop.exercise import EXERCISES, exercise, expect

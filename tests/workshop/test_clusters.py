@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.workshop.hearing import said
+from tests.workshop.looks import said
 
 
 def test_the_memory_rule() -> None:

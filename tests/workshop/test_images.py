@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.workshop import check
+from tests.workshop.looks import hinted, praised
 
 
 def right_stopping(
@@ -70,11 +70,8 @@ def shares(right: np.ndarray, read: np.ndarray) -> np.ndarray:
         ("confusion", lambda *given: right_confusion(*given).tolist()),
     ],
 )
-def test_what_is_right_is_praised(
-    task: str, made: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check(f"images.{task}", made)
-    assert capsys.readouterr().out.startswith("Right. ")
+def test_what_is_right_is_praised(task: str, made: object) -> None:
+    praised(f"images.{task}", made)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +112,5 @@ def test_what_is_right_is_praised(
         ("confusion", lambda *given: np.roll(right_confusion(*given), 1), "wrong place"),
     ],
 )
-def test_each_wrong_way_gets_its_hint(
-    task: str, theirs: Callable[..., Any], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check(f"images.{task}", theirs)
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet. ")
-    assert hint in said
+def test_each_wrong_way_gets_its_hint(task: str, theirs: Callable[..., Any], hint: str) -> None:
+    hinted(hint, f"images.{task}", theirs)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workshop.hearing import said
+from tests.workshop.looks import said
 from tos_notebook.data.partitioners import Shards
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tos_notebook.workshop import check
+from tests.workshop.looks import hinted, praised
 
 
 def run(staleness: list[int], sync: str = "ssp:3") -> Any:
@@ -38,11 +38,8 @@ def right_stalest(workers: int, slack: int) -> int:
         ("stalest", (right_stalest, run([0, 1, 5]))),
     ],
 )
-def test_what_is_right_is_praised(
-    task: str, made: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    check(f"modes.{task}", *made)
-    assert capsys.readouterr().out.startswith("Right. ")
+def test_what_is_right_is_praised(task: str, made: tuple[Any, ...]) -> None:
+    praised(f"modes.{task}", *made)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +69,8 @@ def test_what_is_right_is_praised(
         ),
     ],
 )
-def test_each_wrong_way_to_wait_gets_its_hint(
-    theirs: Callable[..., Any], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check("modes.waits", theirs)
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet. ")
-    assert hint in said
+def test_each_wrong_way_to_wait_gets_its_hint(theirs: Callable[..., Any], hint: str) -> None:
+    hinted(hint, "modes.waits", theirs)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +83,8 @@ def test_each_wrong_way_to_wait_gets_its_hint(
         (lambda c: (c.max() * c.shape[1], c.sum(axis=1).max()), "from barrier to barrier"),
     ],
 )
-def test_each_wrong_time_gets_its_hint(
-    theirs: Callable[..., Any], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check("modes.seconds", theirs)
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet. ")
-    assert hint in said
+def test_each_wrong_time_gets_its_hint(theirs: Callable[..., Any], hint: str) -> None:
+    hinted(hint, "modes.seconds", theirs)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +98,8 @@ def test_each_wrong_time_gets_its_hint(
         (lambda n, s: (2 * s + 1) * (n > 1), "each of the others"),
     ],
 )
-def test_each_wrong_bound_gets_its_hint(
-    theirs: Callable[..., Any], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check("modes.stalest", theirs, run([0, 1, 5]))
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet. ")
-    assert hint in said
+def test_each_wrong_bound_gets_its_hint(theirs: Callable[..., Any], hint: str) -> None:
+    hinted(hint, "modes.stalest", theirs, run([0, 1, 5]))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +110,8 @@ def test_each_wrong_bound_gets_its_hint(
         (run([0, 8]), "a staleness of 8, more than 7"),
     ],
 )
-def test_the_right_bound_is_held_against_a_run(
-    measured: Any, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check("modes.stalest", right_stalest, measured)
-    assert hint in capsys.readouterr().out
+def test_the_right_bound_is_held_against_a_run(measured: Any, hint: str) -> None:
+    hinted(hint, "modes.stalest", right_stalest, measured)
 
 
 @pytest.mark.parametrize("slack", [0, 1, 3])

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workshop.looks import Capture, hinted, praised
+from tests.workshop.looks import hinted, praised
 from tos_notebook.combiners import Combiner, DynSGD, PushInfo, StatefulCombiner, TensorCombiner
 
 Rule = Callable[[Any, Any, PushInfo], Any]
 
 
-def test_damped(capsys: Capture) -> None:
-    praised(capsys, "own_combiner.damped", lambda c, u, p: c + u / np.sqrt(p.staleness + 1))
+def test_damped() -> None:
+    praised("own_combiner.damped", lambda c, u, p: c + u / np.sqrt(p.staleness + 1))
 
 
 @pytest.mark.parametrize(
@@ -34,21 +34,21 @@ def test_damped(capsys: Capture) -> None:
         (lambda c, u, p: c + u / (1 + p.staleness / 3), "is to count half"),
     ],
 )
-def test_damped_hints(capsys: Capture, wrong: Rule, words: str) -> None:
-    hinted(capsys, words, "own_combiner.damped", wrong)
+def test_damped_hints(wrong: Rule, words: str) -> None:
+    hinted(words, "own_combiner.damped", wrong)
 
 
-def test_damped_has_to_keep_the_laws(capsys: Capture) -> None:
+def test_damped_has_to_keep_the_laws() -> None:
     """Right for what is asked, and not for all that a server asks."""
 
     def moves_by_itself(c: Any, u: Any, p: PushInfo) -> Any:
         return c + u / np.sqrt(p.staleness + 1) + (0.0 if p.pushes == 10 else 1.0)
 
-    hinted(capsys, "an unchanged push", "own_combiner.damped", moves_by_itself)
+    hinted("an unchanged push", "own_combiner.damped", moves_by_itself)
 
 
-def test_capped(capsys: Capture) -> None:
-    praised(capsys, "own_combiner.capped", lambda c, u, p: c + np.clip(u, -0.1, 0.1))
+def test_capped() -> None:
+    praised("own_combiner.capped", lambda c, u, p: c + np.clip(u, -0.1, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_capped(capsys: Capture) -> None:
         (lambda c, u, p: c + np.clip(u, -0.2, 0.2), "the center is to move by"),
     ],
 )
-def test_capped_hints(capsys: Capture, wrong: Rule, words: str) -> None:
-    hinted(capsys, words, "own_combiner.capped", wrong)
+def test_capped_hints(wrong: Rule, words: str) -> None:
+    hinted(words, "own_combiner.capped", wrong)
 
 
 class Momentum(StatefulCombiner):
@@ -130,8 +130,8 @@ class Weights(TensorCombiner):
 
 
 @pytest.mark.parametrize("rule", [Momentum, Momentum()])
-def test_momentum(capsys: Capture, rule: Any) -> None:
-    praised(capsys, "own_combiner.momentum", rule)
+def test_momentum(rule: Any) -> None:
+    praised("own_combiner.momentum", rule)
 
 
 @pytest.mark.parametrize(
@@ -150,5 +150,5 @@ def test_momentum(capsys: Capture, rule: Any) -> None:
         (Momentum.reset, "CombinerError"),
     ],
 )
-def test_momentum_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "own_combiner.momentum", wrong)
+def test_momentum_hints(wrong: Any, words: str) -> None:
+    hinted(words, "own_combiner.momentum", wrong)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.workshop.looks import Capture, hinted, praised
+from tests.workshop.looks import hinted, praised
 
 # Who pushes when; worker 1 comes late.
 PARTITIONS = [0, 0, 1, 0, 1, 1, 0]
@@ -21,26 +21,26 @@ HISTORY = pd.DataFrame(
 )
 
 
-def test_stale(capsys: Capture) -> None:
-    praised(capsys, "server.stale", 3)
+def test_stale() -> None:
+    praised("server.stale", 3)
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [(None, "Go through"), (2, "by each push"), (4, "A's own push"), (6, "pull changes"), (1, "")],
 )
-def test_stale_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "server.stale", wrong)
+def test_stale_hints(wrong: Any, words: str) -> None:
+    hinted(words, "server.stale", wrong)
 
 
 def own_versions(history: pd.DataFrame) -> Any:
     return history.groupby("partition")["version"].diff()
 
 
-def test_recount(capsys: Capture) -> None:
-    praised(capsys, "server.recount", lambda history: own_versions(history) - 1, HISTORY)
+def test_recount() -> None:
+    praised("server.recount", lambda history: own_versions(history) - 1, HISTORY)
     filled = [0, 0, 0, 1, 1, 0, 2]  # a list, and something for the first milestones
-    praised(capsys, "server.recount", lambda history: filled, HISTORY)
+    praised("server.recount", lambda history: filled, HISTORY)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_recount(capsys: Capture) -> None:
         (lambda history: history["staleness"], "KeyError: 'staleness'"),
     ],
 )
-def test_recount_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "server.recount", wrong, HISTORY)
+def test_recount_hints(wrong: Any, words: str) -> None:
+    hinted(words, "server.recount", wrong, HISTORY)
 
 
-def test_traffic(capsys: Capture) -> None:
-    praised(capsys, "server.traffic", 2 * 5 * 2 * 2600)
+def test_traffic() -> None:
+    praised("server.traffic", 2 * 5 * 2 * 2600)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_traffic(capsys: Capture) -> None:
         (1437, "all parameters up"),
     ],
 )
-def test_traffic_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "server.traffic", wrong)
+def test_traffic_hints(wrong: Any, words: str) -> None:
+    hinted(words, "server.traffic", wrong)

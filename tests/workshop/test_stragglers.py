@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.workshop.looks import Capture, hinted, praised
+from tests.workshop.looks import hinted, praised
 from tos_notebook.chaos import Kill, Slow
 
 
-def test_rate(capsys: Capture) -> None:
-    praised(capsys, "stragglers.rate", 0.9, 0.2)
-    praised(capsys, "stragglers.rate", 7.2 / 8, 1 / 5)
+def test_rate() -> None:
+    praised("stragglers.rate", 0.9, 0.2)
+    praised("stragglers.rate", 7.2 / 8, 1 / 5)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_rate(capsys: Capture) -> None:
         (0.9, 0.6, "how long"),
     ],
 )
-def test_rate_hints(capsys: Capture, asp: Any, bsp: Any, words: str) -> None:
-    hinted(capsys, words, "stragglers.rate", asp, bsp)
+def test_rate_hints(asp: Any, bsp: Any, words: str) -> None:
+    hinted(words, "stragglers.rate", asp, bsp)
 
 
-def test_resume(capsys: Capture) -> None:
-    praised(capsys, "stragglers.resume", 35)
+def test_resume() -> None:
+    praised("stragglers.resume", 35)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_resume(capsys: Capture) -> None:
         (3, "Count the batches"),
     ],
 )
-def test_resume_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "stragglers.resume", wrong)
+def test_resume_hints(wrong: Any, words: str) -> None:
+    hinted(words, "stragglers.resume", wrong)
 
 
 class Forgetful:
@@ -97,8 +97,8 @@ class Shared(Careful):
         self.seen = type(self).common
 
 
-def test_once(capsys: Capture) -> None:
-    praised(capsys, "stragglers.once", Careful)
+def test_once() -> None:
+    praised("stragglers.once", Careful)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_once(capsys: Capture) -> None:
         (Shared, "memory of its own"),
     ],
 )
-def test_once_hints(capsys: Capture, wrong: Any, words: str) -> None:
+def test_once_hints(wrong: Any, words: str) -> None:
     Shared.common = set()
-    hinted(capsys, words, "stragglers.once", wrong)
+    hinted(words, "stragglers.once", wrong)
 
 
 def ended(**changes: Any) -> Any:
@@ -129,8 +129,8 @@ def ended(**changes: Any) -> Any:
     return SimpleNamespace(**facts | changes)
 
 
-def test_survive(capsys: Capture) -> None:
-    praised(capsys, "stragglers.survive", ended())
+def test_survive() -> None:
+    praised("stragglers.survive", ended())
 
 
 @pytest.mark.parametrize(
@@ -145,5 +145,5 @@ def test_survive(capsys: Capture) -> None:
         (ended(status=SimpleNamespace(epochs=3)), "as many in each"),
     ],
 )
-def test_survive_hints(capsys: Capture, wrong: Any, words: str) -> None:
-    hinted(capsys, words, "stragglers.survive", wrong)
+def test_survive_hints(wrong: Any, words: str) -> None:
+    hinted(words, "stragglers.survive", wrong)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
+from ..config import at_least_one
 from ..data.blocks import Columns, ColumnSpec
 from ..data.feeds import Feed, check_columns
 from ..data.rdd import is_rdd
@@ -72,6 +73,7 @@ class Measures(Protocol):
 
 def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]:
     """Evaluate on the executors; see `Program.evaluate`."""
+    at_least_one("batch_size", batch_size)
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
         raise ConnectError("There is no Spark to evaluate on: call tos.connect() first.")
@@ -86,8 +88,10 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
         parts = source.tasks(sc).mapPartitions(task).collect()
         skipped = sum(left_out.rows for left_out in source.skipped)
     finally:
-        source.close()
         shared.destroy()
+        # Who gives a source evaluates with it again.
+        if source is not data:
+            source.close()
     if skipped:
         logger.warning("evaluate: %d bad rows were left out.", skipped)
     if not parts:
