@@ -66,8 +66,8 @@ def test_a_killed_driver_costs_no_batch_and_counts_none_twice(tmp_path: Path) ->
         "rdd": True,
     }
     epochs = 3
-    # An epoch has about 400 pushes, and a checkpoint comes after 20 each.
-    uri = killed(tmp_path, options, 25)
+    # An epoch has about 120 pushes, and a checkpoint comes after 20 each.
+    uri = killed(tmp_path, options, 8)
     found = resumed(tmp_path, uri, options)
     assert found["state"] == "finished"
     assert found["total"] == [epochs * DATA.sum(), epochs * ROWS]

@@ -14,7 +14,7 @@ import numpy as np
 
 import tos_notebook as tos
 
-ROWS = 4_000
+ROWS = 1_200
 DATA = np.arange(1.0, ROWS + 1)
 
 

@@ -42,7 +42,7 @@ export class Comms {
   private said = 0;
 
   constructor(
-    private readonly kernel: Kernel.IKernelConnection,
+    private kernel: Kernel.IKernelConnection,
     private readonly page: string,
     private readonly ears: Ears,
   ) {}
@@ -61,6 +61,13 @@ export class Comms {
     this.begin(this.control, CONTROL);
     this.begin(this.stream, STREAM);
     return true;
+  }
+
+  /** Go on over another connection to the same kernel. */
+  move(kernel: Kernel.IKernelConnection): void {
+    this.kernel.iopubMessage.disconnect(this.onMessage);
+    this.kernel = kernel;
+    kernel.iopubMessage.connect(this.onMessage);
   }
 
   send(content: Content): void {

@@ -64,9 +64,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load("tos_notebook");
     setTranslation(trans);
     const hub = new Hub(app.shell, notebooks, consoles);
+    // Before anything is waited for: a page that is loaded anew is to show its runs at once.
+    new Visits(app.serviceManager, hub, app.restored);
     const settings = await SettingsModel.load(registry, ID);
-    // What the layout opens again is not to be visited.
-    void app.restored.then(() => new Visits(app.serviceManager, hub));
     const tabs = new RunTabs(app, hub, trans, settings);
     showInCells(app, hub, settings);
     const panel = addPanel(app, hub, trans, tabs, restorer);

@@ -9,6 +9,7 @@ import type { StreamMessage } from "../view/model";
 import type { Answer } from "../view/requests";
 import { CommChannel } from "./comm-channel";
 import { Comms, type Content, GONE } from "./comms";
+import { ENDS, Guest } from "./guest";
 import type { Kernel, LinkState } from "./kernels";
 import { Overview } from "./overview";
 import type { Bundle, OverviewMessage } from "./protocol";
@@ -16,8 +17,6 @@ import { hasComms, hasSubshells, isPython } from "./subshell";
 
 /** The comm that a kernel opens to say that it has the targets that we open. */
 const KERNEL = "tos.kernel";
-
-const ENDS = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 
 type KernelChange = Session.ISessionConnection.IKernelChangedArgs;
 
@@ -33,8 +32,7 @@ export class KernelLink implements Kernel {
   private comms: Comms | null = null;
   private kernel: Services.IKernelConnection | null = null;
   private meeting: { kernel: Services.IKernelConnection; done: Promise<void> } | null = null;
-  /** Our own connection, while the document is closed. */
-  private guest: Services.IKernelConnection | null = null;
+  private guest: Guest | null = null;
   private seconds = 1;
 
   /** The document need not be open yet. */
@@ -69,13 +67,12 @@ export class KernelLink implements Kernel {
 
   /** The document was opened, perhaps not for the first time. */
   attach(context: ISessionContext): void {
-    this.endVisit();
     this.session = context;
     context.kernelChanged.connect(this.onKernel);
     context.statusChanged.connect(this.onStatus);
     context.connectionStatusChanged.connect(this.onConnection);
-    this.become(this.overview.runs.length > 0 ? "lost" : "absent");
-    void context.ready.then(() => this.meet());
+    this.become(this.comms === null ? this.unmet : this.now);
+    void context.ready.then(() => (this.guest === null ? this.meet() : this.handOver()));
   }
 
   /** The document was closed. */
@@ -86,32 +83,59 @@ export class KernelLink implements Kernel {
     session.kernelChanged.disconnect(this.onKernel);
     session.statusChanged.disconnect(this.onStatus);
     session.connectionStatusChanged.disconnect(this.onConnection);
-    this.session = this.kernel = null;
-    this.drop();
-    this.become("closed");
+    this.session = null;
+    if (this.guest === null) {
+      this.kernel = null;
+      this.drop();
+    }
+    // A visit goes on.
+    this.become(this.comms === null ? "closed" : this.now);
   }
 
-  /** The document is closed, but its kernel runs: follow it over a connection of our own. */
+  /** The document is not open, but its kernel runs: follow it over a connection of our own. */
   async visit(kernel: Services.IKernelConnection): Promise<boolean> {
-    this.guest = kernel;
-    kernel.statusChanged.connect(this.onGuest);
-    kernel.connectionStatusChanged.connect(this.onConnection);
+    const guest = new Guest(kernel, this.endVisit, this.reconnected);
+    this.guest = guest;
     await this.meet();
     // It may be somebody else's by now.
-    if (this.guest !== kernel) return true;
+    if (this.guest !== guest) return true;
     if (this.comms === null) this.endVisit();
     return this.comms !== null;
   }
 
-  private endVisit(): void {
+  /** Let the document's own connection take over, once JupyterLab holds nothing back on it. */
+  private async handOver(): Promise<void> {
+    const { guest, session } = this;
+    const kernel = session?.session?.kernel ?? null;
+    if (guest === null || kernel === null) return;
+    if (kernel.id !== guest.kernel.id) {
+      this.endVisit();
+      return;
+    }
+    await Promise.allSettled([this.expect(), kernel.info]);
+    // The visit may have ended meanwhile, having found nothing, and the document been closed.
+    if (this.guest !== guest || this.session !== session || this.comms === null) return;
+    this.take(kernel);
+    this.comms.move(kernel);
+    this.guest = null;
+    guest.dispose();
+  }
+
+  private readonly endVisit = (): void => {
     const { guest } = this;
     if (guest === null) return;
     this.guest = this.kernel = null;
     this.drop();
-    guest.statusChanged.disconnect(this.onGuest);
-    guest.connectionStatusChanged.disconnect(this.onConnection);
     guest.dispose();
-    if (this.now !== "closed") this.become("closed");
+    if (this.now !== this.unmet) this.become(this.unmet);
+    // What the visit has not found may come to the document's own connection.
+    void this.meet();
+  };
+
+  /** The state while there is no kernel that is known to have what we look for. */
+  private get unmet(): LinkState {
+    if (this.session === null) return "closed";
+    return this.overview.runs.length > 0 ? "lost" : "absent";
   }
 
   /** Resolves once the comms are open and the runs known; rejects if the kernel has none of ours. */
@@ -164,12 +188,11 @@ export class KernelLink implements Kernel {
     if (ENDS.has(status)) this.leave();
   };
 
-  private readonly onGuest = (_: unknown, status: Services.Status): void => {
-    if (ENDS.has(status)) this.endVisit();
+  private readonly onConnection = (_: unknown, status: Services.ConnectionStatus): void => {
+    if (status === "connected" && this.guest === null) this.reconnected();
   };
 
-  private readonly onConnection = (_: unknown, status: Services.ConnectionStatus): void => {
-    if (status !== "connected") return;
+  private readonly reconnected = (): void => {
     // What was said meanwhile may be lost, and the kernel may have given us up.
     const again = this.comms !== null;
     this.drop();
@@ -181,13 +204,12 @@ export class KernelLink implements Kernel {
     this.endVisit();
     this.drop();
     this.refuse("The kernel was restarted.");
-    if (this.session === null) return;
-    this.become(this.overview.runs.length > 0 ? "lost" : "absent");
+    if (this.session !== null) this.become(this.unmet);
   }
 
   /** Find out whether the kernel has what we look for; several may ask while it is being found. */
   private meet(): Promise<void> {
-    const kernel = this.session?.session?.kernel ?? this.guest;
+    const kernel = this.guest?.kernel ?? this.session?.session?.kernel ?? null;
     if (kernel === null) return Promise.resolve();
     if (this.meeting?.kernel !== kernel) {
       const meeting = { kernel, done: this.look(kernel) };
@@ -200,10 +222,7 @@ export class KernelLink implements Kernel {
   }
 
   private async look(kernel: Services.IKernelConnection): Promise<void> {
-    if (kernel !== this.kernel) {
-      this.kernel = kernel;
-      kernel.registerCommTarget(KERNEL, () => void this.open());
-    }
+    this.take(kernel);
     const ours = await isPython(kernel);
     // Asked at once: in a page that is loaded anew, every answer is waited for.
     const able = ours ? hasSubshells(kernel) : undefined;
@@ -211,6 +230,12 @@ export class KernelLink implements Kernel {
     if (kernel !== this.kernel || this.comms !== null) return;
     if (found) await this.open(able);
     else this.refuse("This kernel has no such run.");
+  }
+
+  private take(kernel: Services.IKernelConnection): void {
+    if (kernel === this.kernel) return;
+    this.kernel = kernel;
+    kernel.registerCommTarget(KERNEL, () => void this.open());
   }
 
   private async open(able?: Promise<boolean>): Promise<void> {

@@ -26,8 +26,10 @@ export class Overview {
     return this.rows.get(id) ?? null;
   }
 
-  /** Take one message; false if others before it were lost. */
+  /** Take one message that has not come before; false if others before it were lost. */
   apply(message: OverviewMessage): boolean {
+    // Two connections to a kernel, one after the other, may bring the same.
+    if (!message.whole && message.seq <= this.seq) return true;
     if (!message.whole && message.seq !== this.seq + 1) return false;
     if (message.whole) this.rows.clear();
     this.seq = message.seq;

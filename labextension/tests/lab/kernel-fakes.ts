@@ -57,9 +57,11 @@ export class FakeKernel {
   readonly sent: Sent[] = [];
   /** What the kernel would have logged. */
   readonly errors: string[] = [];
-  readonly subshells = new Set<string>();
-  readonly pages: Page[] = [];
+  subshells = new Set<string>();
+  pages: Page[] = [];
   spec: Promise<{ language: string } | undefined>;
+  /** As JupyterLab has it once the kernel has answered on its main shell. */
+  info: Promise<unknown> = Promise.resolve({});
   status = "idle";
   isDisposed = false;
   /** Whether it has loaded tos_notebook. */
@@ -73,7 +75,10 @@ export class FakeKernel {
   private created = 0;
   private life = 0;
 
-  constructor(language = "python") {
+  constructor(
+    language = "python",
+    readonly id = "k",
+  ) {
     this.spec = Promise.resolve({ language });
   }
 
@@ -129,6 +134,13 @@ export class FakeKernel {
     };
     if (this.held) this.held.push(handle);
     else queueMicrotask(handle);
+  }
+
+  /** Be another connection to the same kernel. */
+  join(other: FakeKernel): void {
+    this.runs = other.runs;
+    this.subshells = other.subshells;
+    this.pages = other.pages;
   }
 
   // -- its life -----------------------------------------------------------------------

@@ -41,8 +41,13 @@ class FakeServices {
 let services: FakeServices;
 let hub: Hub;
 
-async function visit(): Promise<void> {
-  new Visits(services as never, hub);
+function listeners(kernel: FakeKernel): number {
+  const { statusChanged, connectionStatusChanged, iopubMessage } = kernel;
+  return statusChanged.count + connectionStatusChanged.count + iopubMessage.count;
+}
+
+async function visit(restored = Promise.resolve()): Promise<void> {
+  new Visits(services as never, hub, restored);
   await settle();
 }
 
@@ -54,6 +59,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  sessionStorage.clear();
   vi.useRealTimers();
 });
 
@@ -83,22 +89,16 @@ describe("a kernel whose document is closed", () => {
     expect(services.connections).toHaveLength(2);
   });
 
-  it("is the document's again when that is opened; its views go on", async () => {
+  it("is given up when it ends", async () => {
     await visit();
-    const [link] = [...hub];
-    const channel = link.channel("r3");
-    await channel.open({ message: vi.fn(), answer: vi.fn() });
-    const own = new FakeKernel();
-    own.runs = [row(3)];
-    hub.add({ sessionContext: new FakeContext("a.ipynb", own).real });
-    await settle();
     const [connection] = services.connections;
+    services.models.length = 0;
+    connection.statusChanged.emit("dead");
+    await settle();
+    expect([...hub]).toEqual([]);
+    expect(hub.find("a.ipynb")?.state).toBe("closed");
     expect(connection.isDisposed).toBe(true);
-    expect(connection.errors).toEqual([]);
-    expect(connection.of("comm_close")).toHaveLength(1);
-    expect([...hub]).toEqual([link]);
-    expect(link.state).toBe("open");
-    expect(own.said("watch")).toHaveLength(1);
+    expect(listeners(connection)).toBe(0);
   });
 
   it("is followed from the moment in which the document is closed", async () => {
@@ -113,18 +113,127 @@ describe("a kernel whose document is closed", () => {
     expect(services.connections).toHaveLength(2);
     expect(hub.find("b.ipynb")?.state).toBe("open");
   });
+});
 
-  it("is given up when it ends", async () => {
+describe("a document that is opened while its kernel is visited", () => {
+  let connection: FakeKernel;
+  let own: FakeKernel;
+
+  /** Open the document; JupyterLab connects it to a kernel. */
+  function open(kernel = own): FakeContext {
+    const context = new FakeContext("a.ipynb", kernel);
+    hub.add({ sessionContext: context.real });
+    return context;
+  }
+
+  beforeEach(async () => {
     await visit();
-    const [connection] = services.connections;
-    services.models.length = 0;
-    connection.statusChanged.emit("dead");
+    [connection] = services.connections;
+    own = new FakeKernel();
+    own.join(connection);
+  });
+
+  it("takes over what has been opened, and loses nothing that is said", async () => {
+    const link = hub.at("a.ipynb");
+    open();
+    expect(link.state).toBe("open");
     await settle();
-    expect([...hub]).toEqual([]);
-    expect(hub.find("a.ipynb")?.state).toBe("closed");
     expect(connection.isDisposed).toBe(true);
-    const { statusChanged, connectionStatusChanged, iopubMessage } = connection;
-    expect(statusChanged.count + connectionStatusChanged.count + iopubMessage.count).toBe(0);
+    expect([...connection.errors, ...own.errors]).toEqual([]);
+    expect(listeners(connection)).toBe(0);
+    expect([...hub]).toEqual([link]);
+    expect(own.of("comm_open")).toEqual([]);
+    // As both connections may bring it.
+    own.tell(row(3, { epoch: 2 }));
+    own.pages[0].seq -= 1;
+    own.tell(row(3, { epoch: 2 }));
+    expect(link.overview.run("r3")?.epoch).toBe(2);
+    expect(own.said("hello")).toEqual([]);
+    link.send({ type: "hello" });
+    expect(own.said("hello")).toHaveLength(1);
+  });
+
+  it("waits as long as JupyterLab holds its own connection back", async () => {
+    let answer = (): void => undefined;
+    own.info = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const context = open();
+    await settle();
+    expect(connection.isDisposed).toBe(false);
+    // JupyterLab's own connection comes and goes meanwhile: that is not ours.
+    context.reconnect();
+    expect(hub.find("a.ipynb")?.state).toBe("open");
+    answer();
+    await settle();
+    expect(connection.isDisposed).toBe(true);
+  });
+
+  it("and closed at once leaves the visit as it was", async () => {
+    own.info = new Promise(() => undefined);
+    open().dispose();
+    await settle();
+    expect(connection.isDisposed).toBe(false);
+    expect(services.connections).toHaveLength(1);
+    expect(hub.find("a.ipynb")?.state).toBe("open");
+  });
+
+  it("with another kernel asks that one", async () => {
+    const other = new FakeKernel("python", "another");
+    other.runs = [row(1)];
+    open(other);
+    await settle();
+    expect(connection.isDisposed).toBe(true);
+    expect(hub.find("a.ipynb")?.overview.runs).toEqual([row(1)]);
+    expect(other.said("watch")).toEqual([]);
+  });
+
+  it("is told of a restart as ever, and of what is loaded then", async () => {
+    own.info = new Promise(() => undefined);
+    const context = open();
+    await settle();
+    await context.restart();
+    expect(connection.isDisposed).toBe(true);
+    expect(hub.find("a.ipynb")?.state).toBe("lost");
+    own.load();
+    await settle();
+    expect(hub.find("a.ipynb")?.state).toBe("open");
+  });
+});
+
+describe("a page that is loaded anew", () => {
+  /** A layout that is never restored. */
+  const never = new Promise<void>(() => undefined);
+
+  it("visits what it followed before the layout opens it again", async () => {
+    await visit();
+    hub = new Hub({ currentWidget: null } as never, null, null);
+    services.models.push({ path: "b.ipynb", kernel: { id: "b" } });
+    await visit(never);
+    expect(services.options.slice(1)).toEqual([{ model: { id: "k" }, handleComms: false }]);
+    expect(hub.find("a.ipynb")?.state).toBe("open");
+  });
+
+  it("leaves to the layout whatever did not train", async () => {
+    await visit();
+    services.connections[0].tell(row(3, { state: "finished" }));
+    hub = new Hub({ currentWidget: null } as never, null, null);
+    await visit(never);
+    expect(services.connections).toHaveLength(1);
+  });
+
+  it("follows a document that a visit had nothing to tell of, once it is closed", async () => {
+    services.loaded = false;
+    await visit();
+    const context = new FakeContext("a.ipynb", new FakeKernel());
+    hub.add({ sessionContext: context.real });
+    await settle();
+    await services.poll();
+    services.loaded = true;
+    context.dispose();
+    await settle();
+    expect(services.connections).toHaveLength(2);
+    expect(hub.find("a.ipynb")?.state).toBe("open");
   });
 });
 
