@@ -145,13 +145,13 @@ def opened_page(browser: Any, lab: Lab) -> Iterator[Any]:
     page = context.new_page()
     page.set_default_timeout(LIMIT)
     errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
     try:
         yield page
     finally:
         lab.end_kernels(page)
         context.close()
-    assert not errors
+    assert not errors, "\n".join(errors)
 
 
 @contextmanager

@@ -63,9 +63,13 @@ export class Comms {
     return true;
   }
 
-  /** Go on over another connection to the same kernel. */
+  /**
+   * Go on over another connection to the same kernel.
+   *
+   * The one before is listened to until it is disposed, as it may be behind: what comes twice is
+   * taken once.
+   */
   move(kernel: Kernel.IKernelConnection): void {
-    this.kernel.iopubMessage.disconnect(this.onMessage);
     this.kernel = kernel;
     kernel.iopubMessage.connect(this.onMessage);
   }

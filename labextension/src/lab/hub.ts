@@ -41,6 +41,9 @@ export class Hub implements Kernels {
     }
     shell.currentChanged?.connect(this.look);
     document.addEventListener("visibilitychange", this.look);
+    window.addEventListener("pagehide", () => {
+      for (const link of this.links) link.drop();
+    });
   }
 
   *[Symbol.iterator](): Iterator<Kernel> {

@@ -118,7 +118,7 @@ export class KernelLink implements Kernel {
     this.take(kernel);
     this.comms.move(kernel);
     this.guest = null;
-    guest.dispose();
+    guest.retire();
   }
 
   private readonly endVisit = (): void => {
@@ -262,7 +262,8 @@ export class KernelLink implements Kernel {
     else this.leave();
   };
 
-  private drop(): void {
+  /** Close the comms, such as when the page goes: what the kernel tells would go nowhere. */
+  drop(): void {
     const { comms } = this;
     this.comms = this.meeting = null;
     comms?.dispose();

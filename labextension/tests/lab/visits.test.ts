@@ -137,10 +137,14 @@ describe("a document that is opened while its kernel is visited", () => {
     const link = hub.at("a.ipynb");
     open();
     expect(link.state).toBe("open");
-    await settle();
+    await settle(0.5);
+    // What it had still to bring.
+    expect(connection.isDisposed).toBe(false);
+    own.tell(row(3, { epoch: 3 }));
+    expect(link.overview.run("r3")?.epoch).toBe(3);
+    await settle(0.5);
     expect(connection.isDisposed).toBe(true);
     expect([...connection.errors, ...own.errors]).toEqual([]);
-    expect(listeners(connection)).toBe(0);
     expect([...hub]).toEqual([link]);
     expect(own.of("comm_open")).toEqual([]);
     // As both connections may bring it.
@@ -165,7 +169,7 @@ describe("a document that is opened while its kernel is visited", () => {
     context.reconnect();
     expect(hub.find("a.ipynb")?.state).toBe("open");
     answer();
-    await settle();
+    await settle(1);
     expect(connection.isDisposed).toBe(true);
   });
 
@@ -212,6 +216,15 @@ describe("a page that is loaded anew", () => {
     await visit(never);
     expect(services.options.slice(1)).toEqual([{ model: { id: "k" }, handleComms: false }]);
     expect(hub.find("a.ipynb")?.state).toBe("open");
+  });
+
+  it("has told the kernel that it leaves", async () => {
+    await visit();
+    const [connection] = services.connections;
+    window.dispatchEvent(new Event("pagehide"));
+    await settle();
+    expect(connection.pages).toEqual([]);
+    expect(connection.of("delete_subshell_request")).toHaveLength(1);
   });
 
   it("leaves to the layout whatever did not train", async () => {
