@@ -150,6 +150,16 @@ def test_nothing_new_costs_no_message_and_the_end_is_told(office: Office) -> Non
     assert office.fed == []
 
 
+def test_a_new_run_is_told_at_once_as_its_view_is_about_to_be_shown(office: Office) -> None:
+    office.start(1)
+    page, _, stream = office.page()
+    office.tick()
+    page.receive({"type": "pace", "seconds": 5})
+    office.start(2)
+    office.tick(0.01)
+    assert [row["number"] for row in stream.sent[-1]["runs"]] == [2]
+
+
 def test_a_page_that_nobody_sees_is_told_less_often(office: Office) -> None:
     _, model = office.start()
     page, _, stream = office.page()

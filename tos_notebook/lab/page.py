@@ -222,7 +222,9 @@ class _Overview:
         """Tell what is new if it is time; return whether more may follow."""
         runs = self._desk.runs
         active = not all(watched.over for watched in runs.values())
-        if not self._whole and now - self._told < self.pace:
+        # A new run's view waits for the news of it.
+        awaited = self._whole or not runs.keys() <= self._known.keys()
+        if not awaited and now - self._told < self.pace:
             return True
         whole, self._whole = self._whole, False
         cluster = self._look(now, whole or not active)

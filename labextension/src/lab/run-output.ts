@@ -55,6 +55,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (link && channel && link.overview.run(run) && this.showLive(link, channel)) return;
     channel?.close();
     if (!early) await this.showSaved(model);
+    if (link) this.expectRun(link, run);
   }
 
   override dispose(): void {
@@ -97,6 +98,18 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     const seen = this.isVisible && !document.hidden;
     this.channel?.pace(seen ? updateSeconds : Math.max(UNSEEN, updateSeconds));
   };
+
+  /** An output may come before the news of its run. */
+  private expectRun(link: KernelLink, run: string): void {
+    const look = (): void => {
+      if (!link.overview.run(run)) return;
+      link.changed.disconnect(look);
+      this.showLive(link, link.channel(run));
+    };
+    link.changed.connect(look);
+    this.disposed.connect(() => link.changed.disconnect(look));
+    look();
+  }
 
   /** Returns whether there was still a place for it. */
   private showLive(link: KernelLink, channel: CommChannel): boolean {

@@ -120,6 +120,19 @@ describe("an output of a run", () => {
     expect(output.node.children).toHaveLength(1);
   });
 
+  it("is live as soon as the kernel has told of the run, however late", async () => {
+    await on.it.open();
+    await render("r9");
+    expect(isLive()).toBe(false);
+    on.it.kernel.tell(row(8));
+    await settle();
+    expect(isLive()).toBe(false);
+    on.it.kernel.tell(row(9));
+    await settle();
+    expect(isLive()).toBe(true);
+    expect(on.it.kernel.said("watch").at(-1)).toMatchObject({ run: "r9" });
+  });
+
   it("asks for its snapshot with the first words to the kernel, and once", async () => {
     on.it.kernel.hold();
     on.it.link.attach(on.it.context.real);
