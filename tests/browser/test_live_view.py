@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import nbformat
 import pytest
 
 from tests.browser.lab import Lab, View, execute, open_notebook
@@ -94,21 +93,3 @@ def test_a_person_watches_steers_reloads_and_stops(
     view.part("stop").click()
     view.becomes("stopped")
     picture("stopped")
-
-
-def test_a_saved_notebook_shows_the_curve_without_a_widget(page: Any, lab: Lab) -> None:
-    path = open_notebook(page, lab, "saved", SETUP, TRAIN.replace("100000", "20"))
-    execute(page, "notebook:run-all-cells")
-    # At the end the still picture takes the live view's place.
-    page.locator(".jp-OutputArea svg").first.wait_for()
-    page.locator(".jp-OutputArea").get_by_text("finished").first.wait_for()
-    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
-    notebook = nbformat.read(path, as_version=4)
-    html = [
-        output.data["text/html"]
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if "text/html" in output.get("data", {})
-    ]
-    assert any("<svg" in text and "finished" in text for text in html)
-    assert path.stat().st_size < 100_000

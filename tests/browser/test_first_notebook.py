@@ -1,0 +1,71 @@
+"""The first notebook of the course, as somebody who has just come runs it and steers in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tests.browser.lab import Lab, View, ready, run_cells, save
+
+FIRST = Path(__file__).parents[2] / "notebooks/00_first_steps.ipynb"
+STEERED = "let_it_train(milestones=300)"
+"""In the cell that shows a run which is far too long."""
+ENDED = """() => {
+    const { model } = window.jupyterapp.shell.currentWidget.content;
+    const code = [...model.cells].filter(cell => cell.type === 'code');
+    return code.every(cell => cell.executionCount !== null && cell.executionState !== 'running');
+}"""
+FORGET = "() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')"
+SHOW = """index => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    void content.scrollToItem(index, 'start');
+    return document.querySelector(`[data-windowed-list-index="${index}"] [data-milestones]`);
+}"""
+
+
+def outputs(path: Path) -> list[Any]:
+    cells = nbformat.read(path, as_version=4).cells
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def test_the_first_notebook_runs_is_steered_and_is_saved_small_with_its_results(
+    page: Any, lab: Lab, picture: Callable[[str], None]
+) -> None:
+    path = Path(shutil.copy(FIRST, lab.folder))
+    sources = [cell.source for cell in nbformat.read(path, as_version=4).cells]
+    steered = next(i for i, source in enumerate(sources) if source.endswith(STEERED))
+    page.goto(lab.notebook(path.stem))
+    ready(page)
+    # What it shows in the end is then its own, and not what it came with.
+    page.evaluate(FORGET)
+    run_cells(page, *range(steered + 1))
+
+    page.wait_for_function(SHOW, arg=steered)
+    view = View(page, f'[data-windowed-list-index="{steered}"]')
+    view.reaches(1)
+    view.part("pause").click()
+    view.becomes("paused")
+    view.part("sync-interval").locator("input").fill("2")
+    view.part("sync-interval").locator("button").click()
+    view.part("sync-interval").get_by_text("applies at").wait_for()
+    picture("first-notebook-steered")
+    view.part("resume").click()
+    view.becomes("running")
+
+    run_cells(page, *range(steered + 1, len(sources)))
+    page.wait_for_function(ENDED)
+    save(page)
+    saved = outputs(path)
+    assert [one for one in saved if one.output_type == "error"] == []
+    assert "stopped\n" in [one.get("text") for one in saved]
+    pages = [one.data["text/html"] for one in saved if "text/html" in one.get("data", {})]
+    assert sum("<svg" in html and "finished" in html for html in pages) >= 2
+    assert any("<svg" in html and "stopped" in html for html in pages)
+    # plotly's own plug-in adds a bitmap to each of the two figures.
+    assert sum(map(len, pages)) < 100_000
+    assert path.stat().st_size < 500_000
+    picture("first-notebook-ended")
