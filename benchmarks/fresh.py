@@ -20,6 +20,8 @@ from .harness import Row, program
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "make demo"
+LIMIT = 1800
+"""Seconds. A download that stands still ends then."""
 
 STEPS = {
     "environment": "touch .venv/venv.stamp",
@@ -65,7 +67,7 @@ def run(quick: bool) -> list[Row]:
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True, env=variables)
         found["git clone"] = perf_counter() - began
         with subprocess.Popen(
-            COMMAND.split(),
+            ["timeout", str(LIMIT), *COMMAND.split()],
             cwd=clone,
             env=variables,
             stdout=subprocess.PIPE,
