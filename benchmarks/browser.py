@@ -65,87 +65,77 @@ BACK = """n => {
     // What nobody sees is not drawn.
     root?.scrollIntoView();
     return root && Number(root.dataset.milestones) >= n
+        && !root.querySelector('.tos-body').hidden
         && root.querySelector('[data-tos="loss-chart"] canvas')
         && root.querySelector('[data-tos="workers"] tbody tr')
-        && !root.querySelector('[data-tos="pause"]').disabled;
+        && !root.querySelector('[data-tos="pause"]').disabled
+        && root.dataset.milestones;
 }"""
+"""The milestones that a view shows which is back."""
+
+MOVED = "seen => document.querySelector('[data-milestones]')?.dataset.milestones !== seen"
 
 
 class Reload(NamedTuple):
-    """Seconds until curve, table and controls are back.
+    """Seconds that a reload takes.
 
     Parameters
     ----------
     whole : float
-        In all.
+        Until curve, table and controls are back, as the page before had them or newer.
     shown : float
-        Since JupyterLab shows the notebook's cells.
-    reached : float
-        Since JupyterLab has its first answer of the kernel: nothing can be asked for before.
+        The same since JupyterLab shows the notebook's cells.
+    moved : float
+        Until the kernel's news are shown, since JupyterLab shows the notebook's cells.
     """
 
     whole: float
     shown: float
-    reached: float
+    moved: float
 
 
-class Kernel:
-    """When a page hears of its kernel.
-
-    Parameters
-    ----------
-    page : playwright.sync_api.Page
-    """
-
-    def __init__(self, page: Any) -> None:
-        self.heard: list[float] = []
-        page.on("websocket", self._opened)
-
-    def _opened(self, socket: Any) -> None:
-        if "/channels" in socket.url:
-            socket.on("framereceived", lambda _: self.heard.append(perf_counter()))
-
-
-def reload(page: Any, view: View, kernel: Kernel) -> Reload:
+def reload(page: Any, view: View) -> Reload:
     """Reload the page in mid-run."""
     execute(page, "docmanager:save")
     seen = view.milestones
     began = perf_counter()
     page.reload(wait_until="commit")
-    kernel.heard.clear()
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     shown = perf_counter()
-    page.wait_for_function(BACK, arg=seen)
+    back = page.wait_for_function(BACK, arg=seen).json_value()
     end = perf_counter()
-    return Reload(end - began, end - shown, end - kernel.heard[0])
+    page.wait_for_function(MOVED, arg=back)
+    return Reload(end - began, end - shown, perf_counter() - shown)
 
 
 def reloads(page: Any, lab: Lab, count: int) -> list[Row]:
     """Reload a page whose run trains."""
     open_notebook(page, lab, "training", DATA, CONNECT, TRAIN)
     execute(page, "notebook:run-all-cells")
-    view, kernel = View(page), Kernel(page)
+    view = View(page)
     view.reaches(20)
-    found = [reload(page, view, kernel) for _ in range(count)]
+    found = [reload(page, view) for _ in range(count)]
     # JupyterLab would complain of what it has just asked a kernel that ends.
     page.evaluate(READY)
     whole = f"{median(one.whole for one in found):.2f} s"
     return [
-        _worst("after the kernel's first answer", [one.reached for one in found], {}),
-        _worst(
-            "after the notebook's cells",
-            [one.shown for one in found],
-            {"JupyterLab included, median": whole},
-        ),
+        _worst("view back", [one.shown for one in found], {"JupyterLab included, median": whole}),
+        _worst("and moving again", [one.moved for one in found], {}),
     ]
 
 
-def _worst(since: str, seconds: list[float], parts: dict[str, str]) -> Row:
+def _worst(what: str, seconds: list[float], parts: dict[str, str]) -> Row:
     found = {
         "within 2 s": f"{sum(one <= 2 for one in seconds)} of {len(seconds)}",
         "median": f"{median(seconds):.2f} s",
     }
-    return Row(f"reload: view back {since}, worst", max(seconds), "s", "<= 2", found | parts)
+    return Row(
+        f"reload: {what} after the notebook's cells, worst",
+        max(seconds),
+        "s",
+        "<= 2",
+        found | parts,
+    )
 
 
 def frames(page: Any, lab: Lab, seconds: float) -> Row:

@@ -3,7 +3,7 @@
 import { vi } from "vitest";
 
 import { pack } from "../demo/kernel";
-import type { Channel } from "../src/view/channel";
+import type { Channel, Listener } from "../src/view/channel";
 import type { WidgetModel } from "../src/widget";
 import type { Parts, Worker } from "../src/view/model";
 
@@ -59,6 +59,15 @@ export class FakeChannel implements Channel {
   close(): void {
     /* Nothing is held. */
   }
+}
+
+/** A view that shows nothing. */
+export function listener() {
+  return {
+    message: vi.fn<Listener["message"]>(),
+    answer: vi.fn<Listener["answer"]>(),
+    snapshot: vi.fn<Listener["snapshot"]>(() => null),
+  };
 }
 
 export function worker(index: number, changes: Partial<Worker> = {}): Worker {

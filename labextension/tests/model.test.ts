@@ -43,6 +43,19 @@ describe("snapshots", () => {
     expect([...model.lanes.column(1)]).toEqual([1, 2]);
   });
 
+  it("can be made of a model again", () => {
+    const losses = [3, 2, 0.5];
+    const state = { ...parts(losses), lanes: { length: 1 } };
+    const model = new RunModel();
+    const told = buffers(losses, [[0, 3, 1, 0.25, 0, 2]]);
+    model.apply({ type: "snapshot", seq: 7, state }, told);
+    expect(model.snapshot()).toEqual({
+      message: { type: "snapshot", seq: 7, state },
+      buffers: told,
+    });
+    expect(new RunModel().snapshot()).toBeNull();
+  });
+
   it("drop them if the workers are others", () => {
     const model = new RunModel();
     const state = { ...parts(), lanes: { length: 1 } };

@@ -9,10 +9,12 @@ import secrets
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import nbformat
@@ -110,11 +112,13 @@ def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
     ) as server:
         assert server.stderr is not None
         try:
-            yield Lab(_address(server.stderr), token, folder)
+            address = _address(server.stderr)
+            # It goes on logging, and would stand still at a full pipe.
+            Thread(target=deque, args=(server.stderr, 0)).start()
+            yield Lab(address, token, folder)
         finally:
             server.terminate()
-            # It logs until it ends; a full pipe would keep it from ending.
-            server.communicate(timeout=30)
+            server.wait(timeout=30)
 
 
 def _address(lines: Any) -> str:

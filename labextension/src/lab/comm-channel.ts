@@ -6,12 +6,14 @@ import type { Listener } from "../view/channel";
 import type { StreamMessage } from "../view/model";
 import type { RunChannel } from "./kernels";
 import type { KernelLink } from "./link";
+import type { PageMemory } from "./page-memory";
 
 export class CommChannel implements RunChannel {
   private readonly view = UUID.uuid4();
   private listener: Listener | null = null;
   private seconds = 0;
   private closed = false;
+  private release: (() => void) | null = null;
   /** What has come before anybody listens; null unless it was watched ahead. */
   private early: [StreamMessage, readonly DataView[]][] | null = null;
 
@@ -19,7 +21,13 @@ export class CommChannel implements RunChannel {
     private readonly link: KernelLink,
     private readonly run: string,
     private readonly all: Map<string, CommChannel>,
+    private readonly memory: PageMemory,
   ) {}
+
+  /** Whether there is something to show before the kernel has said a word. */
+  get remembers(): boolean {
+    return this.memory.recall(this.run) !== null;
+  }
 
   /** Ask for a snapshot before anybody listens: with the first words to the kernel. */
   ahead(): void {
@@ -31,6 +39,9 @@ export class CommChannel implements RunChannel {
 
   async open(listener: Listener): Promise<void> {
     this.listener = listener;
+    this.release = this.memory.keep(this.run, () => listener.snapshot());
+    const before = this.memory.recall(this.run);
+    if (before !== null) listener.message(before.message, before.buffers);
     await this.link.expect();
     // It may have been closed in the meantime.
     if (!this.closed) this.all.set(this.view, this);
@@ -64,12 +75,14 @@ export class CommChannel implements RunChannel {
   }
 
   receive(content: StreamMessage, buffers: readonly DataView[]): void {
+    if (content.type === "snapshot") this.memory.forget(this.run);
     if (this.early === null) this.listener?.message(content, buffers);
     else this.early.push([content, buffers]);
   }
 
   close(): void {
     this.closed = true;
+    this.release?.();
     this.listener = null;
     if (this.all.delete(this.view)) this.link.send({ type: "unwatch", view: this.view });
   }

@@ -8,6 +8,7 @@ import { type ISignal, Signal } from "@lumino/signaling";
 
 import type { Kernel, Kernels } from "./kernels";
 import { KernelLink } from "./link";
+import { PageMemory } from "./page-memory";
 
 /** Seconds between two overviews of a kernel that somebody looks at, and of others. */
 const SEEN = 1;
@@ -23,6 +24,7 @@ export class Hub implements Kernels {
   private readonly links: KernelLink[] = [];
   private readonly changes = new Signal<this, void>(this);
   private readonly closings = new Signal<this, void>(this);
+  private readonly memory = new PageMemory();
   private listed = false;
 
   constructor(
@@ -105,7 +107,7 @@ export class Hub implements Kernels {
   }
 
   private make(path: string): KernelLink {
-    const link = new KernelLink(path);
+    const link = new KernelLink(path, this.memory);
     this.links.push(link);
     link.changed.connect(this.onChange);
     return link;

@@ -12,8 +12,10 @@ import { Comms, type Content, GONE } from "./comms";
 import { ENDS, Guest } from "./guest";
 import type { Kernel, LinkState } from "./kernels";
 import { Overview } from "./overview";
+import type { PageMemory } from "./page-memory";
 import type { Bundle, OverviewMessage } from "./protocol";
 import { hasComms, hasSubshells, isPython } from "./subshell";
+import { Waiting } from "./waiting";
 
 /** The comm that a kernel opens to say that it has the targets that we open. */
 const KERNEL = "tos.kernel";
@@ -25,7 +27,7 @@ export class KernelLink implements Kernel {
   private readonly page = UUID.uuid4();
   private readonly changes = new Signal<this, void>(this);
   private readonly channels = new Map<string, CommChannel>();
-  private readonly waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  private readonly waiting = new Waiting();
   private now: LinkState = "closed";
   private session: ISessionContext | null = null;
   private place: { path: string; name: string };
@@ -36,7 +38,10 @@ export class KernelLink implements Kernel {
   private seconds = 1;
 
   /** The document need not be open yet. */
-  constructor(path: string) {
+  constructor(
+    path: string,
+    private readonly memory: PageMemory,
+  ) {
     this.place = { path, name: path.split("/").at(-1) ?? path };
   }
 
@@ -143,7 +148,7 @@ export class KernelLink implements Kernel {
     if (this.now === "open") return Promise.resolve();
     // While the document is closed, or has no kernel, whoever waits does so until it has one.
     void this.session?.ready.then(() => this.meet());
-    return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+    return this.waiting.wait();
   }
 
   /** Seconds between two overviews at least. */
@@ -164,7 +169,7 @@ export class KernelLink implements Kernel {
   }
 
   channel(run: string): CommChannel {
-    return new CommChannel(this, run, this.channels);
+    return new CommChannel(this, run, this.channels, this.memory);
   }
 
   /** Say something on the control comm, if it is open. */
@@ -203,7 +208,7 @@ export class KernelLink implements Kernel {
   private leave(): void {
     this.endVisit();
     this.drop();
-    this.refuse("The kernel was restarted.");
+    this.waiting.reject("The kernel was restarted.");
     if (this.session !== null) this.become(this.unmet);
   }
 
@@ -229,7 +234,7 @@ export class KernelLink implements Kernel {
     const found = ours && (await hasComms(kernel, KERNEL));
     if (kernel !== this.kernel || this.comms !== null) return;
     if (found) await this.open(able);
-    else this.refuse("This kernel has no such run.");
+    else this.waiting.reject("This kernel has no such run.");
   }
 
   private take(kernel: Services.IKernelConnection): void {
@@ -271,14 +276,8 @@ export class KernelLink implements Kernel {
 
   private become(state: LinkState): void {
     this.now = state;
-    if (state === "open") {
-      for (const { resolve } of this.waiting.splice(0)) resolve();
-    }
+    if (state === "open") this.waiting.resolve();
     this.changes.emit();
-  }
-
-  private refuse(why: string): void {
-    for (const { reject } of this.waiting.splice(0)) reject(new Error(why));
   }
 
   // -- what it says -------------------------------------------------------------------

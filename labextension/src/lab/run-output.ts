@@ -36,26 +36,20 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const link = this.link();
-    const { run } = model.data[RUN_MIME] as unknown as RunReference;
-    const early = link?.state !== "open";
-    const channel = link?.channel(run) ?? null;
-    if (early) {
-      this.channel = channel;
-      channel?.ahead();
-      // What was saved stands there until the kernel has said whether it knows the run.
+    if (link === null) {
       await this.showSaved(model);
-    }
-    try {
-      await link?.expect();
-    } catch {
-      // There is nothing to add to what was saved.
-      channel?.close();
       return;
     }
-    if (link && channel && link.overview.run(run) && this.showLive(link, channel)) return;
-    channel?.close();
-    if (!early) await this.showSaved(model);
-    if (link) this.expectRun(link, run);
+    const { run } = model.data[RUN_MIME] as unknown as RunReference;
+    const channel = link.channel(run);
+    const early = link.state !== "open";
+    if (early) await this.showMeanwhile(link, channel, model);
+    const met = await succeeds(link.expect());
+    if (met && link.overview.run(run) && this.showLive(link, channel)) return;
+    this.endLive(channel);
+    if (!early || this.saved === null) await this.showSaved(model);
+    // Of a kernel that has nothing of ours there is nothing to expect.
+    if (met) this.expectRun(link, run);
   }
 
   override dispose(): void {
@@ -111,9 +105,22 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     look();
   }
 
-  /** Returns whether there was still a place for it. */
+  /** Show what is remembered or saved of a run until the kernel has said whether it knows it. */
+  private async showMeanwhile(
+    link: KernelLink,
+    channel: CommChannel,
+    model: IRenderMime.IMimeModel,
+  ): Promise<void> {
+    if (this.view !== null) return;
+    this.channel = channel;
+    channel.ahead();
+    if (!channel.remembers || !this.showLive(link, channel)) await this.showSaved(model);
+  }
+
+  /** Returns whether it is shown now; else there was no place for it. */
   private showLive(link: KernelLink, channel: CommChannel): boolean {
-    if (this.isDisposed || this.view !== null) return false;
+    if (this.view !== null) return channel === this.channel;
+    if (this.isDisposed) return false;
     this.channel = channel;
     this.pace();
     this.view = new RunView(this.channel, this.settings.current);
@@ -123,6 +130,15 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     this.shown = link;
     link.changed.connect(this.refresh);
     return true;
+  }
+
+  /** The kernel does not know the run. */
+  private endLive(channel: CommChannel): void {
+    channel.close();
+    if (channel !== this.channel) return;
+    this.shown?.changed.disconnect(this.refresh);
+    this.view?.destroy();
+    this.channel = this.shown = this.view = null;
   }
 
   private async showSaved(model: IRenderMime.IMimeModel): Promise<void> {
@@ -142,4 +158,11 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     this.saved = renderer;
     this.node.replaceChildren(renderer.node);
   }
+}
+
+async function succeeds(promise: Promise<void>): Promise<boolean> {
+  return promise.then(
+    () => true,
+    () => false,
+  );
 }

@@ -3,6 +3,7 @@
 import type { Kernel, ServiceManager, Session } from "@jupyterlab/services";
 
 import type { Hub } from "./hub";
+import { recall, remember } from "./page-memory";
 
 type Services = Pick<ServiceManager.IManager, "sessions" | "kernels">;
 
@@ -13,7 +14,7 @@ export class Visits {
   /** Kernels that had nothing to tell, by the paths of their sessions. */
   private readonly silent = new Map<string, string>();
   /** The paths whose kernels train, as far as is known; those of before the page was loaded anew. */
-  private readonly followed = recalled();
+  private readonly followed = new Set(recall(FOLLOWED) as string[] | null);
   private laidOut = false;
 
   /**
@@ -60,11 +61,6 @@ export class Visits {
       if (state === "open" && overview.active.length > 0) this.followed.add(path);
       else if (state === "open" || state === "lost") this.followed.delete(path);
     }
-    const paths = JSON.stringify([...this.followed]);
-    if (paths !== sessionStorage.getItem(FOLLOWED)) sessionStorage.setItem(FOLLOWED, paths);
+    remember(FOLLOWED, [...this.followed]);
   };
-}
-
-function recalled(): Set<string> {
-  return new Set(JSON.parse(sessionStorage.getItem(FOLLOWED) ?? "[]") as string[]);
 }

@@ -49,6 +49,17 @@ export class Table {
     this.push(columns, columns[0].length);
   }
 
+  /** What `append` takes. */
+  encode(): DataView {
+    const { length } = this;
+    const view = new DataView(new ArrayBuffer(4 * length * this.names.length));
+    this.columns.forEach((column, i) => {
+      for (let row = 0; row < length; row++)
+        view.setFloat32(4 * (i * length + row), column[row], true);
+    });
+    return view;
+  }
+
   private push(columns: Float32Array[], added: number): void {
     const drop = Math.max(0, Math.min(this.length, this.length + added - this.limit));
     const skip = Math.max(0, added - this.limit);

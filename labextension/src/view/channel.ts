@@ -1,6 +1,6 @@
 /** What a view needs of whatever connects it to the kernel. */
 
-import type { StreamMessage } from "./model";
+import type { Snapshot, StreamMessage } from "./model";
 import type { Answer } from "./requests";
 
 export interface Listener {
@@ -8,6 +8,8 @@ export interface Listener {
   message: (content: StreamMessage, buffers: readonly DataView[]) => void;
   /** The kernel's answer to a command, by the number that it was sent with. */
   answer: (id: number, answer: Answer) => void;
+  /** What it has been told; null if nothing. */
+  snapshot: () => Snapshot | null;
 }
 
 export interface Channel {

@@ -12,6 +12,8 @@ export class Link {
   /** When to say hello again; null while nothing is missing. */
   private again: number | null = null;
   private patience = PATIENCE;
+  /** Commands that were given before the channel was open. */
+  private waiting: [number, string, Record<string, unknown>][] = [];
 
   constructor(
     private readonly channel: Channel,
@@ -23,6 +25,7 @@ export class Link {
     this.opened = true;
     this.again = null;
     this.ask();
+    for (const command of this.waiting.splice(0)) this.channel.command(...command);
   }
 
   /** Ask for a snapshot, unless one is on its way. */
@@ -44,15 +47,17 @@ export class Link {
     this.patience = PATIENCE;
   }
 
-  /** Send a command; its number comes back with the answer. */
+  /** Send a command, as soon as it will be heard; its number comes back with the answer. */
   command(command: string, arguments_: Record<string, unknown>): number {
     this.lastId += 1;
     if (this.opened) this.channel.command(this.lastId, command, arguments_);
+    else this.waiting.push([this.lastId, command, arguments_]);
     return this.lastId;
   }
 
   close(): void {
     this.opened = false;
+    this.waiting = [];
     this.channel.close();
   }
 }

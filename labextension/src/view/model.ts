@@ -126,9 +126,18 @@ export interface Parts {
   log: LogEntry[];
 }
 
-export type StreamMessage =
-  | { type: "snapshot"; seq: number; state: Parts }
-  | { type: "delta"; seq: number; state: Partial<Parts> };
+interface SnapshotMessage {
+  type: "snapshot";
+  seq: number;
+  state: Parts;
+}
+
+export type StreamMessage = SnapshotMessage | { type: "delta"; seq: number; state: Partial<Parts> };
+
+export interface Snapshot {
+  message: SnapshotMessage;
+  buffers: DataView[];
+}
 
 export type Outcome = "applied" | "gap" | "old";
 
@@ -169,6 +178,23 @@ export class RunModel {
     }
     this.seq = message.seq;
     return "applied";
+  }
+
+  /** All that is known, as the kernel would tell it; null before the kernel has told anything. */
+  snapshot(): Snapshot | null {
+    const { run, totals, workers, marks, commands, log } = this;
+    if (run === null || totals === null) return null;
+    const series = this.series.map(({ name, split, points: { length } }) => ({
+      name,
+      split,
+      length,
+    }));
+    const lanes = { length: this.lanes.length };
+    const state = { run, totals, series, workers, lanes, marks, commands, log };
+    const buffers = [...this.series.map(({ points }) => points), this.lanes].map((table) =>
+      table.encode(),
+    );
+    return { message: { type: "snapshot", seq: this.seq, state }, buffers };
   }
 
   private replace(state: Parts, buffers: readonly DataView[]): void {

@@ -9,7 +9,7 @@ import { ErrorPane } from "./error";
 import { Lanes } from "./lanes";
 import { Link } from "./link";
 import { Log } from "./log";
-import { hasEnded, RunModel, type StreamMessage } from "./model";
+import { hasEnded, RunModel, type Snapshot, type StreamMessage } from "./model";
 import type { Answer } from "./requests";
 import { Header, Status } from "./status";
 import { WorkerTable } from "./table";
@@ -118,6 +118,10 @@ export class RunView implements Listener {
 
   answer(id: number, answer: Answer): void {
     this.controls.answer(id, answer);
+  }
+
+  snapshot(): Snapshot | null {
+    return this.model.snapshot();
   }
 
   /** The kernel is gone, for the reason given if nobody else says it; null: it is back. */

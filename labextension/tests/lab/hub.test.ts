@@ -2,6 +2,7 @@ import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { Hub } from "../../src/lab/hub";
+import { listener } from "../fakes";
 import { FakeKernel } from "./kernel-fakes";
 import { row } from "./panel-fakes";
 import { FakeContext, settle } from "./session-fakes";
@@ -140,7 +141,7 @@ describe("a document that is closed", () => {
     notebooks.open("a.ipynb").sessionContext.dispose();
     const link = hub.find("a.ipynb");
     const opened = vi.fn();
-    void link?.channel("r3").open({ message: vi.fn(), answer: vi.fn() }).then(opened);
+    void link?.channel("r3").open(listener()).then(opened);
     await settle(60);
     expect(opened).not.toHaveBeenCalled();
     const again = notebooks.open("a.ipynb");
@@ -157,7 +158,7 @@ describe("a document that is closed", () => {
     const refused = vi.fn();
     const opened = vi.fn();
     const channel = hub.find("a.ipynb")?.channel("r3");
-    channel?.open({ message: vi.fn(), answer: vi.fn() }).then(opened, refused);
+    channel?.open(listener()).then(opened, refused);
     await settle();
     first.sessionContext.dispose();
     notebooks.open("a.ipynb");

@@ -3,7 +3,8 @@
 import { afterEach, beforeEach, expect, vi } from "vitest";
 
 import { KernelLink } from "../../src/lab/link";
-import type { Answer } from "../../src/view/requests";
+import { PageMemory } from "../../src/lab/page-memory";
+import { listener } from "../fakes";
 import { FakeKernel } from "./kernel-fakes";
 import { row } from "./panel-fakes";
 import { FakeContext, settle } from "./session-fakes";
@@ -11,7 +12,8 @@ import { FakeContext, settle } from "./session-fakes";
 export class Fixture {
   kernel = new FakeKernel();
   context = new FakeContext("work/first.ipynb", this.kernel);
-  link = new KernelLink("work/first.ipynb");
+  memory = new PageMemory();
+  link = new KernelLink("work/first.ipynb", this.memory);
 
   constructor() {
     this.kernel.runs = [row(3)];
@@ -24,11 +26,11 @@ export class Fixture {
 
   /** Open a view's channel; what becomes of it is told later. */
   view(run = "r3") {
-    const listener = { message: vi.fn(), answer: vi.fn<(id: number, answer: Answer) => void>() };
+    const view = listener();
     const channel = this.link.channel(run);
     const [opened, refused] = [vi.fn(), vi.fn()];
-    channel.open(listener).then(opened, refused);
-    return { channel, listener, opened, refused };
+    channel.open(view).then(opened, refused);
+    return { channel, listener: view, opened, refused };
   }
 
   /** How often the comms were opened. */

@@ -1,4 +1,3 @@
-import { Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
@@ -7,14 +6,17 @@ import { RUN_MIME } from "../../src/lab/protocol";
 import { RunOutput } from "../../src/lab/run-output";
 import { browser, Observer } from "../fakes";
 import { useFixture } from "./link-fixture";
+import {
+  current,
+  type Model,
+  shown,
+  rendermime,
+  Saved,
+  settings,
+  WIDGET_MIME,
+} from "./output-fixture";
 import { row } from "./panel-fakes";
 import { settle } from "./session-fakes";
-
-interface Model {
-  data: Record<string, unknown>;
-  trusted: boolean;
-  metadata: object;
-}
 
 vi.mock("@jupyterlab/rendermime", () => ({
   MimeModel: vi.fn(function (this: Model, model: Model) {
@@ -29,41 +31,13 @@ vi.mock("uplot", () => ({
   },
 }));
 
-const WIDGET_MIME = "application/vnd.jupyter.widget-view+json";
-
-/** Shows what it was given as text, once it is let. */
-class Saved extends Widget {
-  static readonly all: Saved[] = [];
-  static wait = Promise.resolve();
-
-  constructor() {
-    super();
-    Saved.all.push(this);
-  }
-
-  async renderModel({ data }: Model): Promise<void> {
-    await Saved.wait;
-    this.node.textContent = Object.keys(data).join(" ");
-  }
-}
-
-const rendermime = {
-  preferredMimeType: vi.fn<(data: object, safe: string) => string | undefined>(
-    (data) => Object.keys(data)[0],
-  ),
-  createRenderer: () => new Saved(),
-};
-
 const on = useFixture();
-const current = { updateSeconds: 0.2, points: 1000, axis: "epoch" };
-const settings = { current, changed: new Signal<object, object>({}) };
 let link: KernelLink | null;
 let output: RunOutput;
 let hidden: boolean;
 
 async function render(run = "r3", trusted = true): Promise<void> {
-  const data = { [RUN_MIME]: { run, number: 3 }, [WIDGET_MIME]: {}, "text/html": "a picture" };
-  void output.renderModel({ data, metadata: {}, trusted } as never);
+  void output.renderModel(shown(run, trusted));
   await settle();
 }
 
