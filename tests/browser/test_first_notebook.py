@@ -67,5 +67,5 @@ def test_the_first_notebook_runs_is_steered_and_is_saved_small_with_its_results(
     assert any("<svg" in html and "stopped" in html for html in pages)
     # plotly's own plug-in adds a bitmap to each of the two figures.
     assert sum(map(len, pages)) < 100_000
-    assert path.stat().st_size < 500_000
+    assert path.stat().st_size < 300_000
     picture("first-notebook-ended")

@@ -209,6 +209,14 @@ def test_a_long_run_is_thinned_out() -> None:
     assert len(drawing.to_json()) < 500_000
 
 
+def test_a_saved_figure_is_its_points_and_little_else() -> None:
+    """A notebook of several figures is to stay small."""
+    short, long = (len(figure(history(count)).to_json()) for count in (10, 1010))
+    assert short < 6000
+    # Two lines, and one more in two parts: float32 in base64. Bars are few, however long a run.
+    assert long - short < 1000 * 3 * 8 * 4 / 3 + 4000
+
+
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 25, 101])
 def test_thinning_out_averages_neighbours(length: int) -> None:
     x = np.arange(length, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..errors import ConfigError
-from .figure import COLORS, DASHES, line, since_start, smoothed, thin_out
+from .figure import COLORS, DASHES, line, since_start, smoothed, thin_out, white
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def compare(*runs: Comparable) -> go.Figure:
         drawing.update_xaxes(title_text=text, rangemode="tozero", row=1, col=col)
     drawing.update_yaxes(title_text="loss (smoothed)", row=1, col=1)
     drawing.update_layout(
-        template="plotly_white",
+        template=white(),
         height=420,
         margin={"t": 50},
         legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"},

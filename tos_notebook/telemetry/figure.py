@@ -33,6 +33,9 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 GREY = "#8c8c8c"
 
+STYLED = ("font", "paper_bgcolor", "plot_bgcolor", "xaxis", "yaxis", "hovermode")
+"""What of a template shows in our figures."""
+
 TITLES = ("Loss", "Throughput", "Milestones", "Staleness")
 
 Vector = npt.NDArray[np.float64]
@@ -90,7 +93,7 @@ def _label(drawing: go.Figure) -> None:
             title_text=y, rangemode="normal" if loss else "tozero", row=row, col=col
         )
     drawing.update_layout(
-        template="plotly_white",
+        template=white(),
         height=640,
         margin={"t": 50, "b": 85},
         legend=_corner(x=0.45, y=1.0, xanchor="right"),  # of the loss, which falls
@@ -241,7 +244,18 @@ def line(name: str, x: Vector, y: Vector, style: dict[str, Any]) -> go.Scatter:
     """Return a named line; plotly breaks it where a value is not finite."""
     import plotly.graph_objects as go
 
+    # A page shows no more digits than a float32 has; a saved notebook would hold them all.
+    x, y = x.astype(np.float32), y.astype(np.float32)
     return go.Scatter(x=x, y=y, name=name, mode="lines", line=style)
+
+
+def white() -> go.layout.Template:
+    """Return plotly's white template without what does not show: most of a small figure's bytes."""
+    import plotly.graph_objects as go
+    import plotly.io as pio
+
+    layout = pio.templates["plotly_white"].layout
+    return go.layout.Template(layout={name: layout[name] for name in STYLED})
 
 
 def since_start(frame: pd.DataFrame) -> Vector:
