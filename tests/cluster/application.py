@@ -47,8 +47,6 @@ def run(
     hadoop : Hadoop, optional
         Whose configuration ``HADOOP_CONF_DIR`` names.
     """
-    lines = (f"{key} {value}\n" for key, value in {**DEFAULTS, **settings}.items())
-    (folder / "spark-defaults.conf").write_text("".join(lines))
     done = subprocess.run(
         [sys.executable, str(program), *arguments],
         capture_output=True,
@@ -56,16 +54,24 @@ def run(
         timeout=TIMEOUT,
         check=False,
         cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_CONF_DIR": str(folder),
-            **({"HADOOP_CONF_DIR": str(hadoop.conf_dir)} if hadoop else {}),
-        },
+        env={**os.environ, **environment(folder, settings, hadoop)},
     )
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-8000:]}"
     return done.stdout.splitlines()
+
+
+def environment(
+    folder: Path, settings: Mapping[str, str], hadoop: Hadoop | None = None
+) -> dict[str, str]:
+    """Return the variables of an application with these settings; see `run`."""
+    lines = (f"{key} {value}\n" for key, value in {**DEFAULTS, **settings}.items())
+    (folder / "spark-defaults.conf").write_text("".join(lines))
+    return {
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(folder),
+        **({"HADOOP_CONF_DIR": str(hadoop.conf_dir)} if hadoop else {}),
+    }
 
 
 def yarn(hadoop: Hadoop) -> dict[str, str]:
