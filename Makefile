@@ -13,8 +13,7 @@ SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2]
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-# Python compiles what it imports when it does so for the first time; of all that is installed, a third.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 FIRST := notebooks/00_first_steps.ipynb
 

@@ -4,3 +4,6 @@ import { vi } from "vitest";
 
 // Lumino subclasses it where a module that drags and drops is loaded.
 vi.stubGlobal("DragEvent", class extends MouseEvent {});
+
+// Files share a process: one may have put something else in a module's place.
+vi.resetModules();
