@@ -108,6 +108,27 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
         more.evaluate(X)
 
 
+def test_a_damaged_checkpoint_costs_no_batch_and_counts_none_twice(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    """The newest one was cut off, and the one before it goes on.
+
+    Of a round of pushes that the combiner collects, none is lost or comes twice.
+    """
+    # Four pushes make a step of four times their mean: every change in full, and exactly. All
+    # pushes of a run make whole rounds, unless one was lost, or its round was, or came twice.
+    rounds = tos.combiners.get("slowmo", k=4, lr=4.0, momentum=0.0)
+    uri = stop_early(spark_context, tmp_path, (X,), combiner=rounds)
+    files = sorted(Path(uri.removeprefix("file:")).glob("checkpoint-*"))
+    files[-1].write_bytes(files[-1].read_bytes()[:-9])
+    last = int(tos.runs(str(tmp_path), spark=spark_context)[0].milestones)
+    run = tos.resume(uri, spark=spark_context)
+    assert run.status.milestones <= last
+    run.wait(LIMIT)
+    assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
+    assert run.history["version"].tolist() == list(range(1, 601))
+
+
 def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
     spark_context: Any, tmp_path: Path
 ) -> None:

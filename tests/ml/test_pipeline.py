@@ -252,26 +252,20 @@ def test_fits_at_the_same_time_do_not_disturb_each_other(assembled: Any) -> None
 
 
 def test_a_grid_is_searched_by_cross_validation(assembled: Any, tmp_path: Path) -> None:
-    estimator = tos.ml.TensorEstimator(model=two_classes(), batchSize=25)
-    grid = (
-        ParamGridBuilder()
-        .addGrid(estimator.epochs, [1, 2])
-        .addGrid(estimator.learningRate, [1e-6, 0.1])
-        .build()
-    )
+    estimator = tos.ml.TensorEstimator(model=two_classes(), epochs=2, batchSize=25)
+    grid = ParamGridBuilder().addGrid(estimator.learningRate, [1e-6, 0.1]).build()
+    evaluator = MulticlassClassificationEvaluator(metricName="logLoss")
     search = CrossValidator(
         estimator=estimator,
         estimatorParamMaps=grid,
-        evaluator=MulticlassClassificationEvaluator(metricName="logLoss"),
+        evaluator=evaluator,
         numFolds=2,
         parallelism=2,
         seed=1,
     ).fit(assembled)
-    metrics = [
-        (found, maps[estimator.learningRate], maps[estimator.epochs])
-        for found, maps in zip(search.avgMetrics, grid, strict=True)
-    ]
-    assert [(rate, epochs) for _, rate, epochs in sorted(metrics)[:2]] == [(0.1, 2), (0.1, 1)]
+    useless, useful = search.avgMetrics
+    assert useful < useless
+    assert evaluator.evaluate(search.bestModel.transform(assembled)) < useless
     assert search.bestModel.run.status.samples == 2 * 150
     search.write().save(str(tmp_path / "search"))
     loaded = CrossValidatorModel.load(str(tmp_path / "search"))
