@@ -117,8 +117,16 @@ def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
             Thread(target=deque, args=(server.stderr, 0)).start()
             yield Lab(address, token, folder)
         finally:
-            server.terminate()
-            server.wait(timeout=30)
+            end(server)
+
+
+def end(server: subprocess.Popen[str]) -> None:
+    """End a server, which now and then waits at its end for a thread of its own that waits, too."""
+    server.terminate()
+    try:
+        server.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def _address(lines: Any) -> str:
