@@ -9,12 +9,11 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import nbformat
@@ -107,20 +106,19 @@ def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
         "LabApp.expose_app_in_browser": "True",
     }
     command += [f"--{name}={value}" for name, value in options.items()]
-    with subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder
-    ) as server:
-        assert server.stderr is not None
+    # Not a pipe: nobody reads it later, and a server stands still at a full one.
+    log = folder / ".jupyter.log"
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(command, env=environment, stderr=stream, cwd=folder) as server,
+    ):
         try:
-            address = _address(server.stderr)
-            # It goes on logging, and would stand still at a full pipe.
-            Thread(target=deque, args=(server.stderr, 0)).start()
-            yield Lab(address, token, folder)
+            yield Lab(_address(server, log), token, folder)
         finally:
             end(server)
 
 
-def end(server: subprocess.Popen[str]) -> None:
+def end(server: subprocess.Popen[bytes]) -> None:
     """End a server, which now and then waits at its end for a thread of its own that waits, too."""
     server.terminate()
     try:
@@ -129,14 +127,15 @@ def end(server: subprocess.Popen[str]) -> None:
         server.kill()
 
 
-def _address(lines: Any) -> str:
-    seen = []
-    for line in lines:
-        seen.append(line)
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/lab\?token=", line)
+def _address(server: subprocess.Popen[bytes], log: Path) -> str:
+    end = monotonic() + LIMIT / 1000
+    while server.poll() is None and monotonic() < end:
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/lab\?token=", log.read_text())
         if found:
             return found[1]
-    raise AssertionError("JupyterLab did not start:\n" + "".join(seen))
+        # Nobody tells when a line is written.
+        sleep(0.02)
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()}")
 
 
 @contextmanager
