@@ -63,7 +63,7 @@ def run(
 def environment(
     folder: Path, settings: Mapping[str, str], hadoop: Hadoop | None = None
 ) -> dict[str, str]:
-    """Return the variables of an application with these settings; see `run`."""
+    """Write the settings of an application down, and return its variables; see `run`."""
     lines = (f"{key} {value}\n" for key, value in {**DEFAULTS, **settings}.items())
     (folder / "spark-defaults.conf").write_text("".join(lines))
     return {
