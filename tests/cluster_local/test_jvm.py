@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -71,3 +76,21 @@ def test_on_few_cores_one_compiler_is_enough(
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(2))
     assert jvm.settings()["spark.driver.extraJavaOptions"] == "-XX:TieredStopAtLevel=1"
+
+
+def test_a_jvm_that_has_ended_is_forgotten_at_once() -> None:
+    """Else a kernel that ends takes it as running, and Jupyter kills the kernel meanwhile."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    sc: Any = SimpleNamespace(_gateway=SimpleNamespace(proc=process))
+    before = set(threading.enumerate())
+    jvm.reap(sc)
+    jvm.reap(sc)
+    (waiting,) = set(threading.enumerate()) - before
+    assert process.stdin is not None
+    process.stdin.close()
+    waiting.join(30)
+    assert process.returncode == 1
+
+
+def test_a_jvm_of_somebody_else_is_left_alone() -> None:
+    jvm.reap(SimpleNamespace(_gateway=SimpleNamespace()))  # type: ignore[arg-type]

@@ -126,6 +126,12 @@ def test_frame_is_a_copy_that_later_milestones_do_not_touch() -> None:
     assert record.frame()["loss"].tolist() == [0.5, 0.5]
 
 
+def test_rows_come_in_the_order_of_the_commits_whoever_reported_first() -> None:
+    frame = history(*[milestone(version=version) for version in (1, 3, 2, 4)]).frame()
+    assert frame["version"].tolist() == [1, 2, 3, 4]
+    assert frame.index.tolist() == [0, 1, 2, 3]
+
+
 def test_workers_sum_up_each_executor_and_partition() -> None:
     table = history(
         milestone(partition=1, samples=40),

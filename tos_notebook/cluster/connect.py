@@ -112,6 +112,7 @@ def connect(
     settings = dict(config or {})
     adopted = _adopt(master, settings)
     sc = _start(master, app_name, settings) if adopted is None else adopted
+    jvm.reap(sc)
     if ship:
         environment.ship_package(sc)
     if warm_up:

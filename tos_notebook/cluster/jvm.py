@@ -1,11 +1,18 @@
-"""How large the JVM of an embedded Spark may be, and how it compiles."""
+"""The driver's JVM: how large it may be, how it compiles, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 GROUPS = Path("/proc/self/cgroup")
 """Where Linux says in which control groups this process is."""
@@ -42,6 +49,25 @@ def settings() -> dict[str, str]:
         options.append("-XX:+UseSerialGC")
     found = {"spark.driver.memory": f"{heap}m"}
     return found | ({"spark.driver.extraJavaOptions": " ".join(options)} if options else {})
+
+
+def reap(sc: SparkContext) -> None:
+    """See to it that the system forgets the JVM as soon as it has ended.
+
+    A kernel that is told to end stops its children first, and takes one that nobody has waited for
+    as running still: half a minute. Jupyter kills it long before, and what it would have removed
+    at its end stays on the disk.
+    """
+    process = getattr(sc._gateway, "proc", None)
+    if isinstance(process, subprocess.Popen):
+        _wait_for(process)
+
+
+@cache
+def _wait_for(process: subprocess.Popen[bytes]) -> threading.Thread:
+    thread = threading.Thread(target=process.wait, name="wait-for-jvm", daemon=True)
+    thread.start()
+    return thread
 
 
 def available() -> int:

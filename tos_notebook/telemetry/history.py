@@ -105,7 +105,10 @@ class History:
             columns = {name: _copy(column) for name, column in self._columns.items()}
             metrics = {name: _copy(column) for name, column in self._metrics.items()}
         ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
-        return pd.DataFrame(columns | metrics)[ordered]
+        # Of two workers whose pushes came at once, the later one may have reported first.
+        return pd.DataFrame(columns | metrics)[ordered].sort_values(
+            "version", kind="stable", ignore_index=True
+        )
 
     def validation(self) -> pd.DataFrame:
         """Return one row per evaluation of the validation data.
