@@ -26,6 +26,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 
 # What the classes of a Spark are after they were read and verified, which is half of its start.
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
+WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable"
 
 .PHONY: demo execute lab test test-cluster bench docs frontend lint format setup clean
 .NOTPARALLEL:
@@ -42,15 +43,15 @@ execute: $(VENV)/demo.stamp
 lab: $(VENV)/lab.stamp
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(FIRST)
 
-# The linters keep one core busy, making the archive the other one. Without it tests are slower, and no more.
+# Until the archive is there, a Spark starts more slowly, and no more.
 test: setup
-	@test -f $(CLASSES) || $(BIN)/python -m tests.class_data $(CLASSES) & \
-		$(MAKE) --no-print-directory lint; code=$$?; wait; exit $$code
-	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable" \
-		$(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3
+	@test -f $(CLASSES) || $(BIN)/python -m tos_notebook.cluster.class_data $(CLASSES) & \
+		$(MAKE) --no-print-directory lint && \
+		$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3; \
+		code=$$?; wait; exit $$code
 
 test-cluster: setup
-	$(BIN)/python -m pytest tests/cluster $(CLUSTER)
+	$(WITH_CLASSES) $(BIN)/python -m pytest tests/cluster $(CLUSTER)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)

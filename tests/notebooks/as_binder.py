@@ -51,7 +51,9 @@ def main(names: Sequence[str]) -> None:
         java = [str(Path(os.environ["JAVA_HOME"], "bin"))] if "JAVA_HOME" in os.environ else []
         path = os.pathsep.join([str(environment / "bin"), *java, os.environ["PATH"]])
         found = os.environ | {"PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        pip = ("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        # What is imported is compiled then, and written down: a tenth of all that is installed.
+        found.pop("PYTHONDONTWRITEBYTECODE", None)
+        pip = ("python", "-m", "pip", "install", "--quiet", "--no-compile")
         step("copy", ["git", "clone", "--quiet", ROOT, copy], ROOT, found)
         step("environment", [sys.executable, "-m", "venv", environment], copy, found)
         step("install", [*pip, "-r", "binder/requirements.txt"], copy, found)
