@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tos_notebook as tos
 from tos_notebook.cluster import jvm
 
 GIB = 2**30
@@ -90,6 +91,11 @@ def test_a_jvm_that_has_ended_is_forgotten_at_once() -> None:
     process.stdin.close()
     waiting.join(30)
     assert process.returncode == 1
+
+
+def test_connecting_sees_to_it(spark_context: Any) -> None:
+    tos.connect(spark_context, warm_up=False)
+    assert "wait-for-jvm" in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_jvm_of_somebody_else_is_left_alone() -> None:

@@ -14,6 +14,8 @@ import os
 import sys
 from pathlib import Path
 
+from tos_notebook.errors import ConnectError
+
 from . import jvm
 from .connect import connect
 
@@ -32,6 +34,8 @@ def archive(path: Path) -> None:
 
     Raises
     ------
+    ConnectError
+        Java wrote none.
     TosError
         As `connect`.
     """
@@ -47,6 +51,11 @@ def archive(path: Path) -> None:
     spark.stop()
     process.stdin.close()
     process.wait(PATIENCE)
+    if not part.exists():
+        raise ConnectError(
+            f"Java wrote no archive to {path}. Expected Java 17 or later with class data sharing, "
+            "and 200 MB of space there. Spark starts without it, too."
+        )
     part.replace(path)
 
 
