@@ -81,11 +81,13 @@ print(json.dumps({"message": message, "conf": [conf.get(key) for key in keys]}))
 
 
 LOCAL = """
-import json, os
+import gc, json, os, sys, threading
 from tos_notebook.cluster.connect import connect
 
 spark = connect("local[2]", config={"spark.ui.enabled": "false"})
 sc = spark.sparkContext
+ready = "tensorflow" in sys.modules and gc.isenabled()
+importing = [thread.name for thread in threading.enumerate() if thread.name == "tos-import"]
 
 def report(_):
     import os, sys
@@ -98,7 +100,7 @@ try:
 except Exception as error:
     raised = type(error).__name__
 spark.stop()
-print(json.dumps({"found": found, "raised": raised}))
+print(json.dumps({"found": found, "raised": raised, "ready": ready, "importing": importing}))
 """
 
 HIDE_EDITABLE = f"""
@@ -193,6 +195,11 @@ def test_local_workers_share_one_import_of_tensorflow(local: tuple[Any, str]) ->
     workers, imported_by = zip(*local[0]["found"], strict=True)
     assert len(set(imported_by)) == 1
     assert not set(imported_by) & set(workers)
+
+
+def test_the_driver_has_imported_tensorflow_when_spark_is_up(local: tuple[Any, str]) -> None:
+    assert local[0]["ready"]
+    assert local[0]["importing"] == []
 
 
 def test_a_failed_task_says_so_by_its_exception_only(local: tuple[Any, str]) -> None:

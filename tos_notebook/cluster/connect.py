@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import re
@@ -9,6 +10,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +78,8 @@ def connect(
     ship: bool = False,
 ) -> SparkSession:
     """Connect to Spark: adopt a running one, or start one.
+
+    Starting one also imports TensorFlow in this process, if it is there: Java leaves a core free.
 
     Parameters
     ----------
@@ -223,13 +227,29 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
     conf = SparkConf().setMaster(master).setAppName(app_name)
     for key, value in values.items():
         conf.set(key, str(value))
+    # Java starts on another core. Joined, since two threads that import what imports each other
+    # get parts of it: the next cell may do so.
+    meanwhile = threading.Thread(target=_import_tensorflow, name="tos-import", daemon=True)
+    meanwhile.start()
     try:
         sc = SparkContext(conf=conf)
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
         raise kind(f"Spark does not start on {master}: {reason(error)}") from None
+    meanwhile.join()
     _silence(sc)
     return sc
+
+
+def _import_tensorflow() -> None:
+    """Import what every run needs here, with Keras; where it is missing, a run says so."""
+    # Of what an import makes nothing is garbage; looking for it takes a seventh of the time.
+    collects = gc.isenabled()
+    gc.disable()
+    with suppress(Exception):
+        import tensorflow  # noqa: F401
+    if collects:
+        gc.enable()
 
 
 def _silence(sc: SparkContext) -> None:
