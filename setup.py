@@ -51,6 +51,9 @@ DEMO = [
 
 LAB = [
     "jupyterlab>=4.4,<5",  # 4.4 answers the view's controls while a cell runs
+    # From 4.25 on it compiles a grammar when imported: a second or two before JupyterLab answers,
+    # and again before a kernel's first figure.
+    "jsonschema>=4.18,<4.25",
 ]
 
 TENSORBOARD = [
