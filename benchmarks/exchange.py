@@ -26,7 +26,7 @@ from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
 from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.dial import connect_tcp
-from tos_notebook.wire.messages import Join, Joined, Push, Reply
+from tos_notebook.wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 
 from .exchange_bare import CLIENTS, SIZES, buffers, compare
 from .harness import Row, program
@@ -69,7 +69,9 @@ class RealServer:
             join = Join(RUN, number, 0, pid, "127.0.0.1", pid, segment="", metrics=["accuracy"])
             joined, _ = connection.request(join, None, parameters)
             assert isinstance(joined, Joined)
-            sequence, version = 0, joined.version
+            proceed, _ = connection.request(Poll(joined.settings_version), None, parameters)
+            assert isinstance(proceed, Proceed) and proceed.version is not None
+            sequence, version = 0, proceed.version
 
             def exchange() -> None:
                 nonlocal sequence, version

@@ -247,7 +247,7 @@ def _import_tensorflow() -> None:
     collects = gc.isenabled()
     gc.disable()
     with suppress(Exception):
-        import tensorflow  # noqa: F401
+        from ..program import keras  # noqa: F401
     if collects:
         gc.enable()
 
