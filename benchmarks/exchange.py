@@ -70,7 +70,8 @@ class RealServer:
             joined, _ = connection.request(join, None, parameters)
             assert isinstance(joined, Joined)
             proceed, _ = connection.request(Poll(joined.settings_version), None, parameters)
-            assert isinstance(proceed, Proceed) and proceed.version is not None
+            assert isinstance(proceed, Proceed)
+            assert proceed.version is not None
             sequence, version = 0, proceed.version
 
             def exchange() -> None:

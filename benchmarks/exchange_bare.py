@@ -158,6 +158,8 @@ class EchoHandler:
         self._view = memoryview(self._update)
         self._version = 0
 
+    brief = True
+
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """Take an update of the center's size."""
         if isinstance(message, Join) or nbytes != self._update.nbytes:

@@ -9,8 +9,12 @@ from .codecs.coding import Coding, add
 from .codecs.pair import CodecPair
 from .errors import RemoteProtocolError
 from .params import Layout
+from .ps.store import STRIPE_BYTES
 
 Buffer = npt.NDArray[np.uint8]
+
+BRIEF_BYTES = 60_000
+"""What a socket takes at once, and what comes with one look at it."""
 
 
 class Mirror:
@@ -70,6 +74,12 @@ class Mirror:
         if not nbytes:
             return None
         return (self.buffer if self._encoded is None else self._encoded).data
+
+    @property
+    def brief(self) -> bool:
+        """Whether a push and its reply are short, and merged by one thread at a time anyway."""
+        moved = self._coding is None and self.shared
+        return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
 
     def read(self, pushes: str) -> None:
         """Let `buffer` hold the update that has come.

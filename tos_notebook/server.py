@@ -112,6 +112,11 @@ class WorkerHandler:
         self._columns: Columns | None = None
         self._slots: npt.NDArray[np.uint8] | None = None
 
+    @property
+    def brief(self) -> bool:
+        """See `Handler.brief`."""
+        return self._mirror is not None and self._mirror.brief
+
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
         if self._training is None or self._mirror is None:

@@ -44,6 +44,8 @@ class Handler:
         self.requests: list[Request] = []
         self.threads: set[str] = set()
 
+    brief = True
+
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         if isinstance(message, Push):
             if nbytes != message.samples:

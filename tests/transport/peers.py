@@ -12,20 +12,28 @@ from typing import Any
 
 from tos_notebook.transport.auth import client_handshake, new_secret
 from tos_notebook.transport.listener import TcpListener
+from tos_notebook.transport.server import STEADY
 from tos_notebook.transport.tls import wrap_client
 from tos_notebook.wire.bodies import decode_body
-from tos_notebook.wire.frames import HEADER_SIZE, decode_header
+from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
 from tos_notebook.wire.messages import Push, Rows
 
 LIMIT = 10.0
 SECRET = new_secret()
 PARAMETERS = b"the parameters"
+PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
 
 
 class Server:
-    """A listener whose handlers count, and whose connections' ends can be waited for."""
+    """A listener whose handlers count, and whose connections' ends can be waited for.
 
-    def __init__(self, **options: Any) -> None:
+    With `steady`, those that have proved the secret have been left to the reactor.
+    """
+
+    brief = True
+
+    def __init__(self, steady: bool = False, **options: Any) -> None:
+        self.steady = steady
         self.made: list[str] = []
         self.received: list[int] = []
         self.handled: list[tuple[Any, bytes]] = []
@@ -72,7 +80,17 @@ class Server:
                 sock.sendall(outgoing)
                 outgoing, expected = side.send(read(sock, expected))
         except StopIteration:
+            if self.steady:
+                self._settle(sock)
             return sock
+
+    def _settle(self, sock: socket.socket) -> None:
+        for _ in range(STEADY):
+            sock.sendall(encode_head(PUSH, 1, 10) + bytes(10))
+            header = decode_header(read(sock, HEADER_SIZE))
+            read(sock, header.body + header.payload)
+        self.received.clear()
+        self.handled.clear()
 
 
 def read(sock: socket.socket, nbytes: int) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.transport.peers import LIMIT, PARAMETERS, SECRET, Server, message, read, read_all
+from tests.transport.peers import LIMIT, PARAMETERS, PUSH, SECRET, Server, message, read, read_all
 from tos_notebook.errors import (
     AuthenticationError,
     ConnectionClosed,
@@ -21,12 +21,13 @@ from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, MAGIC, VERSION, decode_header, encode_head
-from tos_notebook.wire.messages import Fetch, Goodbye, Push, Refused
+from tos_notebook.wire.messages import Fetch, Goodbye, Refused
 
 
-@pytest.fixture(params=["tcp", "tls"])
+@pytest.fixture(params=["tcp", "tls", "reactor"])
 def server(request: pytest.FixtureRequest, nothing_left: None) -> Iterator[Server]:
-    made = Server(handshake_timeout=0.2, max_pending=2, tls=request.param == "tls")
+    kind = request.param
+    made = Server(kind == "reactor", handshake_timeout=0.2, max_pending=2, tls=kind == "tls")
     yield made
     made.listener.close(LIMIT)
 
@@ -138,10 +139,9 @@ def _exchange(server: Server) -> bytes:
 
 
 def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     with closing(server.authenticated()) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in encode_head(push, 7, 10) + b"0123456789":
+        for byte in encode_head(PUSH, 7, 10) + b"0123456789":
             sock.sendall(bytes([byte]))
         header = decode_header(read(sock, HEADER_SIZE))
         assert (header.sequence, header.payload) == (7, len(PARAMETERS))
@@ -176,9 +176,8 @@ def test_a_frame_outside_the_rules_is_refused_and_ends_it(
 
 
 def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
     with closing(server.authenticated()) as sock:
-        sock.sendall(encode_head(push, 1, 2**63))
+        sock.sendall(encode_head(PUSH, 1, 2**63))
         sock.shutdown(socket.SHUT_WR)
         answer = message(read_all(sock))
     assert isinstance(answer, Refused)
@@ -188,8 +187,7 @@ def test_a_claim_is_refused_before_anything_is_allocated_for_it(server: Server) 
 
 @pytest.mark.parametrize("sent", [1, HEADER_SIZE - 1, HEADER_SIZE + 1, -1])
 def test_a_connection_cut_within_a_frame_is_a_lost_worker(server: Server, sent: int) -> None:
-    push = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
-    frame = encode_head(push, 1, 10) + bytes(10)
+    frame = encode_head(PUSH, 1, 10) + bytes(10)
     with closing(server.authenticated()) as sock:
         sock.sendall(frame[:sent])
     assert server.ended.wait(LIMIT)

@@ -39,6 +39,10 @@ from ..params import Array, Layout
 
 Buffer = npt.NDArray[np.uint8]
 
+STRIPE_BYTES = 1 << 20
+"""What stays in a core's cache. With shorter stripes, the work around each costs more than a
+better use of the cache saves."""
+
 
 class Push(NamedTuple):
     """What a worker says about its update."""
@@ -116,8 +120,7 @@ class Store:
         The first parameters; copied.
     combiner : Combiner
     stripe_bytes : int
-        Length of a stripe. The default about stays in a core's cache; with shorter ones, the
-        work around each costs more than a better use of the cache saves.
+        Length of a stripe.
     patience : float
         Seconds to wait for other pushes before giving up.
 
@@ -132,7 +135,7 @@ class Store:
         layout: Layout,
         initial: Buffer,
         combiner: Combiner,
-        stripe_bytes: int = 1 << 20,
+        stripe_bytes: int = STRIPE_BYTES,
         patience: float = 300.0,
     ) -> None:
         self.layout = layout

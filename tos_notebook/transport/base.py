@@ -2,13 +2,14 @@
 
 A worker holds a `Connection` and makes one request at a time. A server hands a
 `HandlerFactory` to a `Listener`, which runs one `Handler` per connection in a thread of its
-own. `Channel` is what tells the transports apart: how frames get from one end to the other.
+own, or in one that answers what is small for all. `Channel` is what tells the transports apart:
+how frames get from one end to the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,11 @@ class Handler(Protocol):
     A `TosError` raised here reaches the worker's `Connection.request`. Any other exception
     is logged, and reaches the worker as `RemoteProtocolError`.
     """
+
+    @property
+    def brief(self) -> bool:
+        """Whether its next push takes little time, and few bytes to answer."""
+        ...
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """Say where a request's payload goes; called for every request.
@@ -204,6 +210,26 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Give back what the channel holds, once nobody waits on it."""
+        ...
+
+
+@runtime_checkable
+class Watched(Channel, Protocol):
+    """A channel that one thread can watch together with others."""
+
+    def fileno(self) -> int:
+        """Return what becomes readable when a frame comes."""
+        ...
+
+    def look(self) -> Header | None:
+        """Take what has come, without waiting.
+
+        Returns
+        -------
+        Header or None
+            That of a frame which is there as a whole; `receive_head` is to be called next in
+            either case.
+        """
         ...
 
 

@@ -1,25 +1,30 @@
-"""The server's end of connections, over any channel: one thread for each."""
+"""The server's end of connections, over any channel: one thread for each, one more for all."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Iterable
+from functools import partial
 from time import monotonic
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import Goodbye, Message, Request
+from ..wire.messages import KINDS, Goodbye, Message, Push, Request
 from ..wire.refusals import refusal_of
-from .base import Channel, Handler, HandlerFactory, byte_view
+from .base import Channel, Handler, HandlerFactory, Watched, byte_view
+from .reactor import Reactor
 
 log = logging.getLogger(__name__)
+
+STEADY = 8
+"""Pushes in a row after which no other request is expected soon."""
 
 _Incoming = Request | Goodbye
 
 
-def serve(channel: Channel, handler: Handler) -> None:
+def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     """Answer requests until the peer leaves, then tell the handler, whatever happened.
 
     Parameters
@@ -28,11 +33,17 @@ def serve(channel: Channel, handler: Handler) -> None:
         An open channel, which stays open.
     handler : Handler
         Its handler.
+    reactor : Reactor
+        Answers its pushes as long as nothing else comes.
     """
     error: Exception | None = None
+    pushes = 0
     try:
-        while _serve_one(channel, handler):
-            pass
+        while not isinstance(message := _serve_one(channel, handler), Goodbye):
+            pushes = pushes + 1 if isinstance(message, Push) else 0
+            if pushes >= STEADY and handler.brief and isinstance(channel, Watched):
+                reactor.attend(channel, partial(_serve_brief, channel, handler))
+                pushes = 0
     except TosError as problem:
         error = problem
     except Exception as problem:
@@ -42,10 +53,19 @@ def serve(channel: Channel, handler: Handler) -> None:
         handler.closed(error)
 
 
-def _serve_one(channel: Channel, handler: Handler) -> bool:
+def _serve_brief(channel: Watched, handler: Handler) -> bool:
+    """Serve a push that has come as a whole; return whether the next may be served so, too."""
+    header = channel.look()
+    if header is None or KINDS[header.kind] is not Push:
+        return False
+    _serve_one(channel, handler)
+    return handler.brief
+
+
+def _serve_one(channel: Channel, handler: Handler) -> _Incoming:
     header, message, target = _receive(channel, handler)
     if isinstance(message, Goodbye):
-        return False
+        return message
     try:
         answer, payload = handler.handle(message, target)
         outgoing = byte_view(payload)
@@ -55,7 +75,7 @@ def _serve_one(channel: Channel, handler: Handler) -> bool:
         _refuse(channel, header, error)
     else:
         channel.send(head, outgoing)
-    return True
+    return message
 
 
 def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, memoryview | None]:
@@ -111,6 +131,7 @@ class ConnectionThreads:
 
     def __init__(self, factory: HandlerFactory) -> None:
         self._factory = factory
+        self._reactor = Reactor()
         self._lock = threading.Lock()
         self._threads: dict[threading.Thread, Channel] = {}
         self._closed = False
@@ -150,7 +171,7 @@ class ConnectionThreads:
 
     def _run(self, channel: Channel) -> None:
         try:
-            serve(channel, self._factory(channel.peer))
+            serve(channel, self._factory(channel.peer), self._reactor)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:
@@ -170,7 +191,7 @@ class ConnectionThreads:
             running = self._threads
         for channel in running.values():
             channel.shutdown()
-        join_all(running, timeout)
+        join_all([*running, *self._reactor.close()], timeout)
 
 
 def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:

@@ -70,6 +70,9 @@ class SocketChannel(ABC, Generic[Wire]):
         self._patient = patient
         self._chunk = memoryview(bytearray(_CHUNK))
         self._rest = self._chunk[:0]
+        # Of the next frame, if somebody has looked: bytes in the chunk, and what they begin with.
+        self._had = 0
+        self._header: Header | None = None
 
     def shake_hands(self, handshake: Handshake, deadline: float) -> None:
         """Run one side of a handshake.
@@ -153,7 +156,7 @@ class SocketChannel(ABC, Generic[Wire]):
         chunk, got = self._chunk, self._first()
         if got < HEADER_SIZE:
             got = self._fill(chunk, got, HEADER_SIZE)
-        header = decode_header(chunk)
+        header, self._header = self._header or decode_header(chunk), None
         end = HEADER_SIZE + header.body
         if end > len(chunk):
             chunk = memoryview(bytearray(end))
@@ -194,6 +197,9 @@ class SocketChannel(ABC, Generic[Wire]):
         self._sock.close()
 
     def _first(self) -> int:
+        if self._had:
+            got, self._had = self._had, 0
+            return got
         while True:
             try:
                 return self._receive(self._chunk)

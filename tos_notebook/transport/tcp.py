@@ -9,6 +9,8 @@ from __future__ import annotations
 import socket
 import struct
 
+from ..errors import ProtocolError
+from ..wire.frames import HEADER_SIZE, Header, decode_header
 from .sockets import SocketChannel, gone
 
 
@@ -38,6 +40,25 @@ class TcpChannel(SocketChannel[socket.socket]):
             raise self._late("take what was sent") from None
         except OSError as error:
             raise gone(self.peer, error) from error
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor."""
+        return self._sock.fileno()
+
+    def look(self) -> Header | None:
+        """Take what has come, without waiting; return the header of a whole frame."""
+        try:
+            self._had = self._sock.recv_into(self._chunk, 0, socket.MSG_DONTWAIT)
+            if self._had < HEADER_SIZE:
+                return None
+            header = decode_header(self._chunk)
+        except (OSError, ProtocolError):
+            # What is wrong, `receive_head` will find as well.
+            return None
+        if self._had < HEADER_SIZE + header.body + header.payload:
+            return None
+        self._header = header
+        return header
 
     def _receive(self, target: memoryview, whole: bool = False) -> int:
         try:

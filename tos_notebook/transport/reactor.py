@@ -1,0 +1,114 @@
+"""One thread that answers the small requests of all connections, in the order in which they come.
+
+A thread for each connection costs a small exchange more than the exchange itself: threads wake
+each other up, and wait for the interpreter's lock. So the thread of a connection may leave it
+here, and waits until something comes that is not whole, or may take long.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .base import Watched
+
+THREAD_NAME = "tos-server-reactor"
+
+
+@dataclass(slots=True)
+class _Visit:
+    """A connection whose own thread waits."""
+
+    serve: Callable[[], bool]
+    over: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+
+
+class Reactor:
+    """Serves connections as long as what they ask for is small; begins with the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._loop: _Loop | None = None
+
+    def attend(self, channel: Watched, serve: Callable[[], bool]) -> None:
+        """Serve a connection here; return once the calling thread has to.
+
+        Parameters
+        ----------
+        channel : Watched
+            Its channel, which nobody else uses meanwhile.
+        serve : callable
+            Serves what has come if that is small; returns whether to go on here.
+
+        Raises
+        ------
+        Exception
+            What `serve` raised.
+        """
+        visit = _Visit(serve)
+        with self._lock:
+            if self._closed:
+                return
+            if self._loop is None:
+                self._loop = _Loop()
+                self._loop.start()
+            self._loop.enter(channel, visit)
+        # A channel that is shut down wakes the reactor, which finds nothing whole there.
+        visit.over.wait()
+        if visit.error is not None:
+            raise visit.error
+
+    def close(self) -> list[threading.Thread]:
+        """Leave all connections to their own threads, and end; return the threads that end."""
+        with self._lock:
+            self._closed = True
+            if self._loop is None:
+                return []
+            self._loop.end()
+            return [self._loop]
+
+
+class _Loop(threading.Thread):
+    def __init__(self) -> None:
+        super().__init__(name=THREAD_NAME, daemon=True)
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._wakened = socket.socketpair()
+        self._selector.register(self._wakened, selectors.EVENT_READ)
+
+    def enter(self, channel: Watched, visit: _Visit) -> None:
+        """Serve one more from now on."""
+        self._selector.register(channel, selectors.EVENT_READ, visit)
+
+    def end(self) -> None:
+        """Let it end; nobody may enter any more."""
+        self._waker.close()
+
+    def run(self) -> None:
+        with self._wakened, self._selector:
+            while all(self._turn(key) for key, _ in self._selector.select()):
+                pass
+            for key in list(self._selector.get_map().values()):
+                self._leave(key)
+
+    def _turn(self, key: selectors.SelectorKey) -> bool:
+        """Serve one that has something; return False for what ends it all."""
+        visit = key.data
+        if visit is None:
+            return False
+        try:
+            if visit.serve():
+                return True
+        except Exception as error:
+            visit.error = error
+        self._leave(key)
+        return True
+
+    def _leave(self, key: selectors.SelectorKey) -> None:
+        self._selector.unregister(key.fileobj)
+        if key.data is not None:
+            key.data.over.set()
