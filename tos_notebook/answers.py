@@ -116,26 +116,32 @@ class Answers(TrainingState):
         _check_range("base_version", message.base_version, 0, self.store.version)
         _check_range("samples", message.samples, max(1, message.steps), math.inf)
         _check_range("metrics", len(message.metrics), *[len(member.metrics)] * 2)
-        with self._changed:
-            # Whoever copies the run lets go within `snapshots.PATIENCE`.
-            self._changed.wait_for(lambda: not self._holding)
+        with self._lock:
+            if self._holding:
+                # Whoever copies the run lets go within `snapshots.PATIENCE`.
+                self._changed.wait_for(lambda: not self._holding)
             kind = self._roster.settings_of(message.settings_version).combiner.pushes
             status = self._admit(member, message)
             workers = max(1, len(self._roster.active()))
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
-        version = None
-        if status == "committed":
-            version = self._merge(member, message, update, kind, workers, traffic)
-            status = "skipped" if version is None else status
-        if version is None:
-            version = self.store.read(update)[1]
-        with self._changed:
+        admitted, version = status == "committed", None
+        try:
+            if admitted:
+                version = self._merge(member, message, update, kind, workers, traffic)
+                status = "skipped" if version is None else status
+            if version is None:
+                version = self.store.read(update)[1]
+        except BaseException:
+            with self._lock:
+                self._end_merge(admitted)
+            raise
+        with self._lock:
+            self._end_merge(admitted)
             member.hear(Doing.TRAIN)
             self._roster.acknowledge(member, message.settings_version)
             if status in ("committed", "skipped"):
                 self._roster.tick(member)
-                self._changed.notify_all()
             directive = self._tell(member)
             if not self._roster.is_current(member):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
@@ -147,6 +153,11 @@ class Answers(TrainingState):
             # go on without what they pushed.
             version = self._catch_up(version, update)
         return Reply(version, newest, status, directive, settings)
+
+    def _end_merge(self, admitted: bool) -> None:
+        """Let go whoever waits for merges under way, and for milestones that others reach."""
+        self._merging -= admitted
+        self._changed.notify_all()
 
     def _catch_up(self, version: int, update: npt.NDArray[np.uint8]) -> int:
         """Fill in the center if there is a newer one; return the version that `update` holds."""
@@ -176,13 +187,8 @@ class Answers(TrainingState):
         except Exception as error:
             self._refuse(member, message, error)
             return None
-        else:
-            self._publish(member.milestone(message, merged, traffic, workers))
-            return merged.version
-        finally:
-            with self._changed:
-                self._merging -= 1
-                self._changed.notify_all()
+        self._publish(member.milestone(message, merged, traffic, workers))
+        return merged.version
 
     def _refuse(self, member: Member, message: Push, error: Exception) -> None:
         """Deal with an update that was not merged: leave it out, or end the run."""

@@ -62,8 +62,10 @@ class Chaos:
         partitions : int
             How many there are.
         """
-        milestone = self._milestones[partition] + 1
         mishap = NOTHING
+        if not self._rules:
+            return mishap
+        milestone = self._milestones[partition] + 1
         for rule, strikes in self._rules:
             struck = strikes.told(partition, milestone, task)
             if struck is None:

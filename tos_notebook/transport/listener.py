@@ -1,4 +1,4 @@
-"""The server's end of the transport between processes: a thread per connection."""
+"""The server's end of the transport between processes: who is let in, and then served."""
 
 from __future__ import annotations
 

@@ -38,11 +38,12 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     """
     error: Exception | None = None
     pushes = 0
+    watched = channel if isinstance(channel, Watched) else None
     try:
         while not isinstance(message := _serve_one(channel, handler), Goodbye):
             pushes = pushes + 1 if isinstance(message, Push) else 0
-            if pushes >= STEADY and handler.brief and isinstance(channel, Watched):
-                reactor.attend(channel, partial(_serve_brief, channel, handler))
+            if watched is not None and pushes >= STEADY and handler.brief:
+                reactor.attend(watched, partial(_serve_brief, watched, handler))
                 pushes = 0
     except TosError as problem:
         error = problem
