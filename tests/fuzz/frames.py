@@ -40,6 +40,7 @@ from tos_notebook.transport import shared
 from tos_notebook.transport.auth import client_handshake, new_secret, server_handshake
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
+from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
 from tos_notebook.transport.sockets import SocketChannel, gone
 from tos_notebook.wire.bodies import decode_body
@@ -183,7 +184,7 @@ class World:
         if self._handler is None:
             self._training, self._handler = self._new(), Steady(self)  # type: ignore[arg-type]
             self._memo.begin(self.requests[0])
-            serve(self._memo, self._handler)
+            serve(self._memo, self._handler, Reactor())
             assert len(self._memo.heads) == 1
         return self._handler
 
@@ -329,7 +330,7 @@ class Fuzz:
         training = world.training()
         before = training.store.center.tobytes()
         self._memo.begin(mutated)
-        serve(self._memo, handler)
+        serve(self._memo, handler, Reactor())
         heads = self._memo.heads
         for answer in map(_message, heads):
             refused = isinstance(answer, Refused)
