@@ -89,9 +89,7 @@ class Steered:
     def moves(self) -> None:
         """Wait until the curve has moved."""
         for milestones in (1, 20):
-            self._kernel.until(
-                lambda m, least=milestones: self._milestones(m) >= least  # type: ignore[misc]
-            )
+            self._kernel.until(lambda m, least=milestones: self._milestones(m) >= least)
 
     def _milestones(self, message: dict) -> int:
         if message["msg_type"] != "comm_msg" or message["content"]["comm_id"] != self._stream:

@@ -68,7 +68,7 @@ class Served:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self.listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        self.listener = InprocListener(lambda peer: WorkerHandler(self))
         self.listener.start()
 
     def training(self) -> Training:

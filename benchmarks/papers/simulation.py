@@ -76,7 +76,7 @@ class Simulation:
             locate=lambda task: ("driver", "here"),
             on_failure=lambda: None,
         )
-        self._listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        self._listener = InprocListener(lambda peer: WorkerHandler(self))
         self._listener.start()
 
     def training(self) -> Training:

@@ -79,12 +79,16 @@ def test_pushes_that_take_long_stay_with_their_own_thread(tcp: Transport) -> Non
     assert THREAD_NAME not in served_by(handler)
 
 
-def test_a_push_that_takes_long_from_now_on_is_the_reactors_last(tcp: Transport) -> None:
+def test_a_push_that_takes_long_from_now_on_is_the_reactors_last(
+    tcp: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = tcp.connect()
     handler = tcp.handler(connection)
+    # Asked after the last push in its own thread, and after the first here.
+    answers = iter([True, False])
+    monkeypatch.setattr(type(handler), "brief", property(lambda self: next(answers)))
     push(connection, STEADY)
-    handler.brief = False
-    served_by(handler)
+    assert THREAD_NAME not in served_by(handler)
     push(connection, 1)
     assert served_by(handler) == {THREAD_NAME}
     push(connection, 1)

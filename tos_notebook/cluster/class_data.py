@@ -10,8 +10,8 @@ verifies them. That takes as much time as all the rest of a Spark's start.
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from pathlib import Path
 
 from tos_notebook.errors import ConnectError
@@ -60,4 +60,6 @@ def archive(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    archive(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Archive Spark's classes.")
+    parser.add_argument("file", type=Path, help="what to make, of about 160 MB")
+    archive(parser.parse_args().file)
