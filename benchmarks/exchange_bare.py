@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.errors import RemoteProtocolError
+from tos_notebook.mirror import BRIEF_BYTES
 from tos_notebook.params import aligned_empty
 from tos_notebook.transport.base import Buffer
 from tos_notebook.transport.dial import connect_tcp
@@ -156,9 +157,8 @@ class EchoHandler:
         self._center = center
         self._update, self._reply = buffers(nbytes)
         self._view = memoryview(self._update)
+        self.brief = nbytes <= BRIEF_BYTES
         self._version = 0
-
-    brief = True
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """Take an update of the center's size."""

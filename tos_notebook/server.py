@@ -124,7 +124,7 @@ class WorkerHandler:
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         elif isinstance(message, Blend):
             return self._receive_slots(self._training, self._mirror, message, nbytes)
-        elif isinstance(message, (Push, Poll)):
+        elif isinstance(message, Push | Poll):
             # A version that there is not is refused when the request is handled.
             with suppress(RemoteProtocolError):
                 self._mirror.use(self._training.settings_of(message.settings_version).codec)

@@ -35,6 +35,8 @@ LIMIT = 10.0
 class Handler:
     """Push echoes its payload reversed, Fetch sends `column` bytes, Poll blocks, Finish raises."""
 
+    brief = True
+
     def __init__(self, peer: str) -> None:
         self.peer = peer
         self.ends: list[Exception | None] = []
@@ -43,8 +45,6 @@ class Handler:
         self.released = threading.Event()
         self.requests: list[Request] = []
         self.threads: set[str] = set()
-
-    brief = True
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         if isinstance(message, Push):

@@ -62,10 +62,8 @@ class Chaos:
         partitions : int
             How many there are.
         """
-        mishap = NOTHING
-        if not self._rules:
-            return mishap
         milestone = self._milestones[partition] + 1
+        mishap = NOTHING
         for rule, strikes in self._rules:
             struck = strikes.told(partition, milestone, task)
             if struck is None:

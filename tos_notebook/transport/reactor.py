@@ -90,10 +90,13 @@ class _Loop(threading.Thread):
 
     def run(self) -> None:
         with self._wakened, self._selector:
-            while all(self._turn(key) for key, _ in self._selector.select()):
-                pass
-            for key in list(self._selector.get_map().values()):
-                self._leave(key)
+            try:
+                while all(self._turn(key) for key, _ in self._selector.select()):
+                    pass
+            finally:
+                # Whatever has ended it: nobody waits for it any more.
+                for key in list(self._selector.get_map().values()):
+                    self._leave(key)
 
     def _turn(self, key: selectors.SelectorKey) -> bool:
         """Serve one that has something; return False for what ends it all."""
