@@ -1,0 +1,48 @@
+"""The live view in Jupyter Notebook 7, whose pages hold one notebook and no panel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.browser.lab import Lab, View, execute, ready, save, write_notebook
+from tests.browser.test_live_view import SETUP, TRAIN
+
+
+@pytest.fixture
+def training(page: Any, lab: Lab) -> View:
+    """A notebook whose training has begun."""
+    write_notebook(lab, "seven", SETUP, TRAIN)
+    page.goto(lab.in_notebook_7("seven"))
+    ready(page)
+    execute(page, "notebook:run-all-cells")
+    view = View(page)
+    view.reaches(20)
+    return view
+
+
+def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
+    page: Any, lab: Lab, training: View
+) -> None:
+    view = training
+    view.part("loss-chart").locator("canvas").first.wait_for()
+    view.root.get_by_role("button", name="Pause").click()
+    view.becomes("paused")
+    view.part("resume").click()
+    view.becomes("running")
+    view.moves()
+
+    seen = view.milestones
+    save(page)
+    page.reload()
+    view.reaches(seen)
+    view.moves()
+
+    view.part("stop").click()
+    page.locator(".jp-Cell").nth(1).get_by_role("img", name="loss over samples").wait_for()
+    save(page)
+    outputs = nbformat.read(lab.folder / "seven.ipynb", as_version=4).cells[1].outputs
+    pages = [output.get("data", {}).get("text/html", "") for output in outputs]
+    assert any("<svg" in html and "stopped" in html for html in pages)
