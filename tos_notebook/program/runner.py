@@ -139,6 +139,7 @@ class TensorFlowRunner:
                 self._initial = [v.numpy() for v in self._module.local]
                 self._initial_slots = [tf.constant(v.numpy()) for v in self._module.slots]
         self._function = self._module.train.concrete_functions[0]
+        self._captured = list(self._function.captured_inputs)
         self._sizes: dict[int, tf.Tensor] = {}
 
     def load(self) -> None:
@@ -149,12 +150,13 @@ class TensorFlowRunner:
         with eagerly():
             if batch_size not in self._sizes:
                 self._sizes[batch_size] = tf.constant(batch_size, tf.int32)
-            # In the structure it was traced with: given flat arguments, TensorFlow first writes
-            # an error message with every value in it, and catches it.
-            new, means = self._function(
-                [as_tensor(v) for v in vectors],
-                [as_tensor(c) for c in columns],
+            # Calling the function itself, TensorFlow looks at the type of each argument, and at
+            # what might record gradients: for a small model longer than it trains a batch.
+            *new, means = self._function.inference_fn.call_flat(
+                *map(as_tensor, vectors),
+                *map(as_tensor, columns),
                 self._sizes[batch_size],
+                *self._captured,
             )
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
