@@ -242,6 +242,8 @@ def is_finite(array: Array) -> bool:
     if array.dtype.kind != "f":
         return True
     flat = array.reshape(-1)
+    if flat.size <= _PIECE:
+        return bool(np.isfinite(flat).all())
     # Piece by piece: the results of one stay in the fastest cache, and need no new pages.
     pieces = range(0, flat.size, _PIECE)
     return all(np.isfinite(flat[start : start + _PIECE]).all() for start in pieces)

@@ -48,7 +48,18 @@ def test_pushes_in_a_row_are_left_to_the_reactor(tcp: Transport) -> None:
     assert served_by(handler) == {THREAD_NAME}
 
 
-def test_what_is_no_push_is_for_the_connections_own_thread(tcp: Transport) -> None:
+def test_the_end_of_an_epoch_stays_with_the_reactor(tcp: Transport) -> None:
+    connection = tcp.connect()
+    handler = tcp.handler(connection)
+    push(connection, STEADY + 1)
+    served_by(handler)
+    with pytest.raises(RemoteProtocolError):
+        connection.request(Finish(0, 1, 1))
+    push(connection, 1)
+    assert served_by(handler) == {THREAD_NAME}
+
+
+def test_what_may_wait_is_for_the_connections_own_thread(tcp: Transport) -> None:
     connection = tcp.connect()
     handler = tcp.handler(connection)
     push(connection, STEADY + 1)
@@ -158,11 +169,3 @@ def test_a_closed_reactor_leaves_everything_to_the_threads() -> None:
     reactor = Reactor()
     assert reactor.close() == []
     reactor.attend(None, lambda: pytest.fail("was served"))  # type: ignore[arg-type]
-
-
-def test_errors_that_are_no_refusal_are_answered_as_ever(tcp: Transport) -> None:
-    connection = tcp.connect()
-    push(connection, STEADY + 1)
-    with pytest.raises(RemoteProtocolError):
-        connection.request(Finish(0, 1, 1))
-    push(connection, 1)

@@ -5,6 +5,9 @@
 TensorFlow is imported once and shared, instead of once by every worker: on two cores that is half
 of the time and of the memory, and a worker that takes a dead one's place has it at once. Only the
 import is shared; TensorFlow starts no thread before its first operation, which is a worker's.
+
+The workers share their cores with the parameter server, and all wait for it. So their threads are
+scheduled as batches: one that wakes does not interrupt who runs, which often is the server.
 """
 
 from __future__ import annotations
@@ -27,4 +30,7 @@ if __name__ == "__main__":
     os.close(quiet)
     gc.freeze()
     gc.enable()
+    # Where the system has none, or does not let us, they are threads like others.
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

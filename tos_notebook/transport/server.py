@@ -11,15 +11,18 @@ from time import monotonic
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import KINDS, Goodbye, Message, Push, Request
+from ..wire.messages import KINDS, Finish, Goodbye, Message, Push, Request
 from ..wire.refusals import refusal_of
 from .base import Channel, Handler, HandlerFactory, Watched, byte_view
 from .reactor import Reactor
 
 log = logging.getLogger(__name__)
 
+AT_ONCE = (Push, Finish)
+"""Requests whose answer waits for nobody."""
+
 STEADY = 8
-"""Pushes in a row after which no other request is expected soon."""
+"""How many of them in a row, after which no other request is expected soon."""
 
 _Incoming = Request | Goodbye
 
@@ -34,17 +37,17 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     handler : Handler
         Its handler.
     reactor : Reactor
-        Answers its pushes as long as nothing else comes.
+        Answers it as long as nothing comes but what is answered at once.
     """
     error: Exception | None = None
-    pushes = 0
+    steady = 0
     watched = channel if isinstance(channel, Watched) else None
     try:
         while not isinstance(message := _serve_one(channel, handler), Goodbye):
-            pushes = pushes + 1 if isinstance(message, Push) else 0
-            if watched is not None and pushes >= STEADY and handler.brief:
+            steady = steady + 1 if isinstance(message, AT_ONCE) else 0
+            if watched is not None and steady >= STEADY and handler.brief:
                 reactor.attend(watched, partial(_serve_brief, watched, handler))
-                pushes = 0
+                steady = 0
     except TosError as problem:
         error = problem
     except Exception as problem:
@@ -55,9 +58,9 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
 
 
 def _serve_brief(channel: Watched, handler: Handler) -> bool:
-    """Serve a push that has come as a whole; return whether the next may be served so, too."""
+    """Serve what has come as a whole; return whether the next may be served so, too."""
     header = channel.look()
-    if header is None or KINDS[header.kind] is not Push:
+    if header is None or KINDS[header.kind] not in AT_ONCE:
         return False
     _serve_one(channel, handler)
     return handler.brief
