@@ -73,16 +73,21 @@ class SecuredSocket:
             self._flush()
 
     def recv_into(self, target: memoryview) -> int:
-        """Receive some bytes, at most a record's; return how many, 0 at the end of the stream."""
-        while True:
+        """Receive what has come, at least one byte; return how many, 0 at the end of the stream."""
+        got, read = 0, self._tls.read
+        while got < target.nbytes:
             try:
-                return cast("int", self._tls.read(target.nbytes, cast("bytearray", target)))
+                # A record, or what is left of one.
+                got += cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
             except ssl.SSLWantReadError:
+                if got:
+                    break
                 self._flush()
                 self._feed()
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 # Frames say how long they are: none is cut off unnoticed.
-                return 0
+                break
+        return got
 
     def recv(self, nbytes: int) -> bytes:
         """Receive some bytes; return none at the end of the stream."""
