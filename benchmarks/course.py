@@ -30,7 +30,7 @@ from .harness import Row, program
 
 SMALL = """
 spark.driver.memory 512m
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.nio.maxCachedBufferSize=1048576
 """
 """What `tos.connect` sets where there are 2 GB and 2 cores."""
 

@@ -29,13 +29,16 @@ def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
+SMALL = "-XX:+UseSerialGC -Djdk.nio.maxCachedBufferSize=1048576"
+
+
 @pytest.mark.parametrize(
     ("limit", "heap", "options"),
     [
         ("max", "2048m", None),
         (str(6 * GIB), "1536m", None),
-        (str(2 * GIB), "512m", "-XX:+UseSerialGC"),
-        (str(GIB // 2), "512m", "-XX:+UseSerialGC"),
+        (str(2 * GIB), "512m", SMALL),
+        (str(GIB // 2), "512m", SMALL),
     ],
 )
 def test_the_heap_fits_the_container(

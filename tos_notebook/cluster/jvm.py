@@ -47,6 +47,9 @@ def settings() -> dict[str, str]:
         options.append("-XX:TieredStopAtLevel=1")
     if heap <= SMALL_HEAP:
         options.append("-XX:+UseSerialGC")
+        # Else a thread keeps, outside of the heap, a copy of the largest array that it has sent:
+        # with all of MNIST 100 MB in all.
+        options.append("-Djdk.nio.maxCachedBufferSize=1048576")
     found = {"spark.driver.memory": f"{heap}m"}
     return found | ({"spark.driver.extraJavaOptions": " ".join(options)} if options else {})
 
