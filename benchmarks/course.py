@@ -28,9 +28,10 @@ from tests.notebooks.save_outputs import ENVIRONMENT, FOLDER, Client
 
 from .harness import Row, program
 
-SMALL = """
+OPTIONS = "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djdk.nio.maxCachedBufferSize=1048576"
+SMALL = f"""
 spark.driver.memory 512m
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.nio.maxCachedBufferSize=1048576
+spark.driver.extraJavaOptions {" ".join(OPTIONS)}
 """
 """What `tos.connect` sets where there are 2 GB and 2 cores."""
 
