@@ -26,7 +26,13 @@ from tos_notebook.transport import dial
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.secured import SecuredSocket
 from tos_notebook.transport.sockets import is_loopback
-from tos_notebook.transport.tls import RECORD, Certificate, TlsChannel, wrap_client
+from tos_notebook.transport.tls import (
+    RECORD,
+    Certificate,
+    TlsChannel,
+    _client_context,
+    wrap_client,
+)
 from tos_notebook.wire.frames import encode_head
 from tos_notebook.wire.messages import Fetch, Push
 
@@ -275,3 +281,29 @@ def test_a_worker_that_computes_for_long_is_not(nothing_left: None) -> None:
 def test_a_server_that_stalls_within_the_handshake_is_a_timeout(nothing_left: None) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as mute, pytest.raises(ConnectTimeout):
         connect_tcp(*mute.getsockname(), SECRET, bytes(32), timeout=0.05)
+
+
+def test_a_peer_that_takes_leave_of_tls_has_ended_the_stream(nothing_left: None) -> None:
+    """By an alert, which OpenSSL reads as no bytes and no error."""
+    certificate = Certificate()
+    context = _client_context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer = context.wrap_bio(incoming, outgoing, server_side=False)
+    theirs, ours = socket.socketpair()
+    with closing(theirs), closing(certificate.wrap(ours)) as secured:
+        ours.setblocking(False)
+        theirs.settimeout(LIMIT)
+        for step in (peer.do_handshake, secured.do_handshake) * 2:
+            with suppress(ssl.SSLWantReadError, BlockingIOError):
+                step()
+            if outgoing.pending:
+                theirs.sendall(outgoing.read())
+            with suppress(BlockingIOError):
+                theirs.setblocking(False)
+                incoming.write(theirs.recv(1 << 16))
+        peer.write(b"last words")
+        with suppress(ssl.SSLWantReadError):
+            peer.unwrap()
+        theirs.sendall(outgoing.read())
+        assert secured.recv(100) == b"last words"
+        assert secured.recv(100) == b""

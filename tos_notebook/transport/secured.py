@@ -77,8 +77,11 @@ class SecuredSocket:
         got, read = 0, self._tls.read
         while got < target.nbytes:
             try:
-                # A record, or what is left of one.
-                got += cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
+                # A record, or what is left of one; nothing once the peer has taken leave.
+                part = cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
+                if not part:
+                    break
+                got += part
             except ssl.SSLWantReadError:
                 if got:
                     break
