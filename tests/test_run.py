@@ -462,6 +462,34 @@ def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
     assert setting.program.written == [exact(1)]
 
 
+def test_it_waits_until_that_much_is_trained(setting: Setting) -> None:
+    run = setting.make(epochs=100_000)
+    run.pause()
+    run._begin()
+    run.wait_for(workers=2)
+    with pytest.raises(WaitTimeout, match="is paused, and 1 more milestones did not come"):
+        run.wait_for(milestones=1, timeout=0.01)
+    assert run.status.milestones == 0
+    run.resume()
+    run.wait_for(milestones=3, each=True)
+    assert run.history["partition"].value_counts().min() >= 3
+    epoch = run.status.epoch
+    run.wait_for(epochs=2)
+    assert run.status.epoch >= epoch + 2
+
+
+def test_a_run_that_ends_before_keeps_nobody_waiting(setting: Setting) -> None:
+    run = setting.start(epochs=2)
+    run.wait_for(milestones=1000 * ROWS)
+    assert run.state == "finished"
+
+
+def test_whoever_waits_for_a_run_that_fails_gets_its_error(setting: Setting) -> None:
+    setting.program.refuses = OSError("read-only")
+    with pytest.raises(TosError, match="read-only"):
+        setting.start().wait_for(epochs=5)
+
+
 # -- steering ---------------------------------------------------------------------------
 
 

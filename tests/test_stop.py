@@ -8,7 +8,7 @@ import pytest
 
 from tos_notebook import stop
 from tos_notebook.errors import ConfigError
-from tos_notebook.run import RunStatus
+from tos_notebook.status import RunStatus
 
 
 def status(**changes: Any) -> RunStatus:

@@ -16,7 +16,7 @@ from tos_notebook.companions import stopping as module
 from tos_notebook.companions.stopping import Stopper, stopping
 from tos_notebook.errors import ConfigError, InvalidTransition, WaitTimeout
 from tos_notebook.events import CallbackFailed, Event, Validated
-from tos_notebook.run import RunStatus
+from tos_notebook.status import RunStatus
 
 LIMIT = 10.0
 

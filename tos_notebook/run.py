@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from .legs import Legs, RunPlan
 from .outputs.mixin import Outputs
 from .snapshots import BEGINNING, Reached
+from .status import Goal, Progress, RunStatus
 from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
@@ -57,40 +58,8 @@ FLUSH = 10.0
 STOP_GRACE = 1.0
 """Seconds in which workers may end their milestone before the Spark job is cancelled."""
 
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
-
-    `rows_skipped` counts what ``on_bad="skip"`` has left out of the data, once for all epochs; a
-    partition's are known when the Spark job that reads it has ended.
-
-    `waits_for` says what has not come for longer than the run's patience, and where to look;
-    `notes` what has gone wrong beside the training, such as a callback that raised.
-
-    `steps` counts the batches of all workers together: the global step. `metrics` are means over
-    the latest milestones, as is the loss; `validation` is the latest evaluation of the validation
-    data, of `validations` so far. `reason` says why the run was stopped, if that is known.
-    """
-
-    run: str
-    state: str
-    epoch: int
-    epochs: int
-    milestones: int
-    samples: int
-    samples_per_second: float
-    loss: float
-    staleness: float
-    elapsed: float
-    waits_for: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    rows_skipped: int = 0
-    steps: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    validation: Mapping[str, float] = field(default_factory=dict)
-    validations: int = 0
-    reason: str | None = None
+LOOK = 0.02
+"""Seconds between two looks at what a caller waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +378,53 @@ class Run(Outputs):
         if self._training.error is not None:
             raise self._training.error
         return self
+
+    def wait_for(
+        self,
+        *,
+        milestones: int | None = None,
+        epochs: int | None = None,
+        workers: int | None = None,
+        each: bool = False,
+        timeout: float = 60.0,
+    ) -> None:
+        """Wait until so much more is trained or so many workers have come, or the run has ended.
+
+        Parameters
+        ----------
+        milestones, epochs, workers : int, optional
+            One of the three, at least 1. Milestones and epochs count from now on, and an epoch
+            once any worker is in the next one; workers are those that have begun their partition.
+        each : bool
+            Whether each partition is to have so many milestones, and not all together.
+        timeout : float
+            Seconds.
+
+        Raises
+        ------
+        ConfigError
+            Not one of the three was given, or a number out of range.
+        WaitTimeout
+            It has not come by then; the run goes on.
+        TosError
+            What ended the run, if it failed.
+        """
+        wanted = {"milestones": milestones, "epochs": epochs, "workers": workers}
+        goal = Goal(wanted, each, self._progress())
+        end = time.monotonic() + positive("timeout", timeout)
+        while not goal.reached(self._progress()):
+            if self._done.wait(LOOK):
+                self.wait()
+                return
+            if time.monotonic() > end:
+                raise WaitTimeout(
+                    f"Run {self.run_id} is {self.state}, and {goal} did not come within "
+                    f"{timeout:g} s. It goes on: resume() it if it is paused, wait longer, or "
+                    "stop() it."
+                )
+
+    def _progress(self) -> Progress:
+        return self._history.progress(self._legs.source.partitions)
 
     # -- steering ---------------------------------------------------------------------
 

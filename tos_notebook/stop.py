@@ -1,7 +1,7 @@
 """Conditions by which a run ends by itself: ``tos.stop``.
 
 `TrainingSession.start` takes them as ``stop_when=``: one, several of which any will do, or words
-such as ``"val_accuracy > 0.98"``. Any callable of a `tos_notebook.run.RunStatus` is one, too: it
+such as ``"val_accuracy > 0.98"``. Any callable of a `tos_notebook.status.RunStatus` is one, too: it
 returns what is true, or the reason as text, when the run is to end.
 """
 
@@ -19,7 +19,7 @@ from .config import at_least_one, one_of, positive
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from .run import RunStatus
+    from .status import RunStatus
 
 VALIDATION = "val_"
 """Before the name of a value of the validation, as in Keras."""

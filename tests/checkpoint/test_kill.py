@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from tests.checkpoint.victim import DATA, EPOCHS, ROWS
+from tests.checkpoint.victim import DATA, ROWS
 
 LIMIT = 300.0
 """Seconds, on a machine that is busy."""
@@ -20,14 +20,14 @@ LOOK = 0.002
 ROOT = Path(__file__).parents[2]
 
 
-def process(*arguments: str) -> subprocess.Popen[str]:
+def process(*arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.checkpoint.victim", *arguments]
     return subprocess.Popen(
         command,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
     )
 
@@ -52,20 +52,23 @@ def killed(folder: Path, checkpoints: int) -> str:
 
 
 def resumed(uri: str) -> dict[str, Any]:
-    other = process("resume", uri)
-    out, _ = other.communicate(timeout=LIMIT)
+    other = process("resume", uri, stderr=subprocess.PIPE)
+    out, errors = other.communicate(timeout=LIMIT)
+    assert other.returncode == 0, errors
     found: dict[str, Any] = json.loads(out.splitlines()[-1])
     return found
 
 
 def test_a_killed_driver_costs_no_batch_and_counts_none_twice(tmp_path: Path) -> None:
-    """Here in the second epoch, whose layout is another than the first one's."""
+    """Here in the second epoch or a later one, whose layout is another than the first one's."""
     # An epoch has about 120 pushes, and a checkpoint comes after 20 each.
     uri = killed(tmp_path, checkpoints=8)
     found = resumed(uri)
+    epochs = found["epochs"]
+    assert epochs > 2
     assert found["state"] == "finished"
-    assert found["total"] == [EPOCHS * DATA.sum(), EPOCHS * ROWS]
+    assert found["total"] == [epochs * DATA.sum(), epochs * ROWS]
     # The history goes on where the checkpoint was, with every milestone once.
     assert 0 < found["from"] < len(found["versions"])
     assert found["versions"] == list(range(1, len(found["versions"]) + 1))
-    assert found["samples"] == EPOCHS * ROWS
+    assert found["samples"] == epochs * ROWS

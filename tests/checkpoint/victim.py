@@ -4,7 +4,8 @@
     python -m tests.checkpoint.victim resume URI
 
 It trains a graph that adds up every row it is fed, so that the parameters tell exactly which
-batches are in them. Prints the run's folder; after a resumed run's end, the sums.
+batches are in them. Prints the run's folder; a resumed run ends with the epoch after the one that
+it was killed in, and then the sums are printed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import numpy as np
 
 import tos_notebook as tos
 
-ROWS, EPOCHS = 1_200, 3
+ROWS = 1_200
+ENDLESS = 1_000
+"""Epochs, so that a run is killed in its midst however long the disk takes."""
 DATA = np.arange(1.0, ROWS + 1)
 
 
@@ -30,20 +33,23 @@ def start(sc: Any, folder: str) -> None:
 
     settings: dict[str, Any] = {"combiner": "downpour", "batch_size": 5, "sync_interval": 2}
     session = tos.TrainingSession(sc, counter(), directory=folder, sync="bsp", **settings)
-    run = session.start(rdd(sc), EPOCHS, checkpoint_every="20 milestones", repartition_every=1)
+    run = session.start(rdd(sc), ENDLESS, checkpoint_every="20 milestones", repartition_every=1)
     sys.stdout.write(f"{run.uri}\n")
     sys.stdout.flush()
     run.wait()
 
 
 def resume(sc: Any, uri: str) -> None:
-    run = tos.resume(uri, rdd(sc), spark=sc)
+    (saved,) = tos.runs(uri, spark=sc)
+    epochs = saved.epoch + 1
+    run = tos.resume(uri, rdd(sc), spark=sc, epochs=epochs)
     resumed_at = run.status.milestones
     run.wait()
     history = run.history
     told = {
-        "total": run.parameters()["total"].tolist(), "state": run.state, "from": resumed_at,
-        "versions": history["version"].tolist(), "samples": int(history["samples"].sum()),
+        "epochs": epochs, "state": run.state, "total": run.parameters()["total"].tolist(),
+        "from": resumed_at, "versions": history["version"].tolist(),
+        "samples": int(history["samples"].sum()),
     }  # fmt: skip
     sys.stdout.write(json.dumps(told))
 

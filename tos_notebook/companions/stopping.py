@@ -17,7 +17,7 @@ from ..stop import VALIDATION, Condition, as_conditions, describe
 from .base import Companion, Handle, Maker
 
 if TYPE_CHECKING:
-    from ..run import RunStatus
+    from ..status import RunStatus
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,9 @@ from .eager import eagerly
 from .export import Step, export, layout_of, trace
 from .frames import collect, graphs, named_operations
 from .frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
+from .keras_measuring import Measuring, running_of
 from .keras_serving import serve_keras
-from .measuring import pack_measure
 from .optimizers import Counters, learning_rate_of, optimizers_of, slots_of
-from .rebuild import ancestors
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
 from .structure import classes_of, functional, inputs_of, pack
@@ -96,6 +95,7 @@ class KerasProgram(Program):
             # What comes in may be of any shape and dtype that it takes.
             inputs = [FeedSpec(feed.name, None, None) for feed in inputs]
         self._class_weights = class_weights(class_weight, count)
+        self._measuring = Measuring(model, self._fed)
         self._labels = count
         weight = [FeedSpec("sample_weight", None, ())] if weights else []
         self.feeds = (
@@ -117,10 +117,11 @@ class KerasProgram(Program):
             with counters.apart():
                 function = trace(self._apply, specs)
             refuse_assigned(function, self._frozen)
+            running = running_of(self._model, function.graph, function.structured_outputs)
             step = Step(
                 [w.value for w in self._weights],
                 function,
-                running=(running := _running(self._model, function)),
+                running=running,
                 metrics=lambda: _only(running, self._model.get_metrics_result()),
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
@@ -142,13 +143,17 @@ class KerasProgram(Program):
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
             export(step, spec, specs, collect(operations, layers), target)
 
-    def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _fed(self, batch: Sequence[tf.Tensor], training: bool = False) -> tuple[Any, ...]:
+        """Return what the model's own steps take."""
         x, y, weight = self._structured(batch)
         x = x if self._preprocess is None else self._preprocess(x)
-        if self._class_weights is not None:
+        if training and self._class_weights is not None:
             by_class = self._class_weights(y)
             weight = by_class if weight is None else by_class * tf.cast(weight, tf.float32)
-        logs = self._model.train_step(tuple(d for d in (x, y, weight) if d is not None))
+        return tuple(part for part in (x, y, weight) if part is not None)
+
+    def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        logs = self._model.train_step(self._fed(batch, training=True))
         if not isinstance(logs, Mapping):
             raise CaptureError(
                 f"The train_step of model {self._model.name!r} must return a dict of scalars by "
@@ -233,65 +238,21 @@ class KerasProgram(Program):
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
-        model = self._model
-
-        def step(*batch: tf.Tensor) -> None:
-            x, y, weight = self._structured(batch)
-            x = x if self._preprocess is None else self._preprocess(x)
-            model.test_step(tuple(d for d in (x, y, weight) if d is not None))
-
         with eagerly():
-            weights = [weight.value for weight in model.weights]
-            pack_measure(step, columns, self._state, weights, model.reset_metrics, target)
-
-    def _state(self) -> list[tf.Variable]:
-        return [v.value for metric in self._model.metrics for v in metric.variables]
+            self._measuring.pack(columns, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""
         with eagerly():
-            for variable, value in zip(self._state(), sums, strict=True):
-                variable.assign(tf.cast(value, variable.dtype))
-            found = self._model.get_metrics_result()
-            values = {name: float(value) for name, value in found.items()}
-            self._model.reset_metrics()
-        return values
+            return self._measuring.measured(sums)
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        x, y, weight = self._structured(list(columns))
         with eagerly():
-            if self._preprocess is not None:
-                x = _in_batches(self._preprocess, x, batch_size)
-            found = self._model.evaluate(
-                x, y, batch_size=batch_size, verbose=0, sample_weight=weight, return_dict=True
-            )
-        return {name: float(value) for name, value in found.items()}
-
-
-def _in_batches(function: Callable[[Any], Any], x: Any, batch_size: int) -> Any:
-    """Apply a function to rows, batch by batch; return the results as numpy, put together."""
-    batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size).map(function)
-    parts = list(batches.as_numpy_iterator())
-    return keras.tree.map_structure(lambda *arrays: np.concatenate(arrays), *parts)
+            return self._measuring.evaluate(columns, batch_size)
 
 
 def _layout(weights: Sequence[Any]) -> Layout:
     return layout_of([w.path for w in weights], [w.value for w in weights])
-
-
-def _running(model: Any, function: Any) -> frozenset[str]:
-    """Return the outputs that are computed from a metric's variables.
-
-    A ``train_step`` of the user's own may return the batch's loss under the same name as the
-    metric that averages it.
-    """
-    handles = {id(v.value.handle) for metric in model.metrics for v in metric.variables}
-    captured = {inner.op.name for outer, inner in function.graph.captures if id(outer) in handles}
-    return frozenset(
-        name
-        for name, value in function.structured_outputs.items()
-        if not captured.isdisjoint(op.name for op in ancestors([value], control=False))
-    )
 
 
 def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..events import Event, MilestoneCommitted, Validated
+from ..status import Progress
 from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
@@ -85,6 +86,16 @@ class History:
         """Return the number of milestones."""
         with self._lock:
             return len(self._columns["time"]) + len(self._recent)
+
+    def progress(self, partitions: int) -> Progress:
+        """Return how far a run of so many partitions is."""
+        counts = [0] * partitions
+        with self._lock:
+            for (_, _, partition), worker in self._tally.workers.items():
+                if partition < partitions:
+                    counts[partition] += worker.milestones
+            present = {key[2] for key, worker in self._tally.workers.items() if worker.connected}
+            return Progress(self._tally.epoch, tuple(counts), len(present))
 
     def frame(self) -> pd.DataFrame:
         """Return the milestones in the order of their commits.

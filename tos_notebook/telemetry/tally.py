@@ -117,7 +117,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.workers: dict[WorkerKey, WorkerTally] = {}
-        self._epoch = 0
+        self.epoch = 0
         self._epochs = 0
         self._samples_total: int | None = None
         self._milestones = 0
@@ -157,7 +157,7 @@ class Tally:
         recent_staleness, recent_workers = self._steady_means()
         means = self._recent_means()
         return Totals(
-            epoch=self._epoch,
+            epoch=self.epoch,
             epochs=self._epochs,
             milestones=self._milestones,
             samples=self._samples,
@@ -182,12 +182,14 @@ class Tally:
         self._samples_total = None if event.samples is None else event.samples * event.epochs
         # The rate is that of this process, not of the time in which there was none.
         self._first, self._before = None, self._samples
+        for worker in self.workers.values():
+            worker.connected = False
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._first is None:
             self._first = event
         self._last_milestone = max(self._last_milestone, event.time)
-        self._epoch = max(self._epoch, event.epoch)
+        self.epoch = max(self.epoch, event.epoch)
         self._milestones += 1
         self._samples += event.samples
         self._steps += event.steps

@@ -1,0 +1,52 @@
+"""What a caller waits for: counted from the beginning of the wait, together or each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tos_notebook.errors import ConfigError
+from tos_notebook.status import Goal, Progress
+
+BEGUN = Progress(3, (10, 4), 1)
+
+
+def goal_of(each: bool = False, **given: int) -> Goal:
+    return Goal(dict.fromkeys(("milestones", "epochs", "workers")) | given, each, BEGUN)
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "after"),
+    [
+        ({"milestones": 6}, Progress(9, (10, 9), 2), Progress(3, (13, 7), 2)),
+        ({"milestones": 6, "each": True}, Progress(9, (30, 9), 2), Progress(3, (16, 10), 2)),
+        ({"epochs": 2}, Progress(4, (99, 99), 2), Progress(5, (10, 4), 2)),
+        ({"workers": 2}, Progress(9, (99, 4), 1), Progress(3, (10, 4), 2)),
+        # A repartition gives the run more partitions, or fewer.
+        ({"milestones": 2, "each": True}, Progress(3, (20, 20, 1), 2), Progress(3, (12, 6, 2), 2)),
+        ({"milestones": 2, "each": True}, Progress(3, (11,), 2), Progress(3, (12,), 2)),
+    ],
+)
+def test_it_is_reached_when_that_much_more_is_trained(
+    given: dict[str, Any], before: Progress, after: Progress
+) -> None:
+    goal = goal_of(**given)
+    assert not goal.reached(BEGUN)
+    assert not goal.reached(before)
+    assert goal.reached(after)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "expected one of milestones=, epochs=, workers="),
+        ({"milestones": 1, "epochs": 1}, "expected one of milestones=, epochs=, workers="),
+        ({"epochs": 1, "each": True}, "each=True with milestones= only; got epochs=1, each=True"),
+        ({"milestones": 0}, "milestones: expected"),
+        ({"epochs": 0}, "epochs: expected"),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        goal_of(**given)

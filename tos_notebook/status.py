@@ -1,0 +1,103 @@
+"""How far a run has come: `RunStatus`, and what a caller waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .config import at_least_one
+from .errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
+
+    `rows_skipped` counts what ``on_bad="skip"`` has left out of the data, once for all epochs; a
+    partition's are known when the Spark job that reads it has ended.
+
+    `waits_for` says what has not come for longer than the run's patience, and where to look;
+    `notes` what has gone wrong beside the training, such as a callback that raised.
+
+    `steps` counts the batches of all workers together: the global step. `metrics` are means over
+    the latest milestones, as is the loss; `validation` is the latest evaluation of the validation
+    data, of `validations` so far. `reason` says why the run was stopped, if that is known.
+    """
+
+    run: str
+    state: str
+    epoch: int
+    epochs: int
+    milestones: int
+    samples: int
+    samples_per_second: float
+    loss: float
+    staleness: float
+    elapsed: float
+    waits_for: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    rows_skipped: int = 0
+    steps: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    validation: Mapping[str, float] = field(default_factory=dict)
+    validations: int = 0
+    reason: str | None = None
+
+
+class Progress(NamedTuple):
+    """What is counted of a run at one moment."""
+
+    epoch: int
+    """The latest one that any worker is in."""
+    milestones: tuple[int, ...]
+    """So far, by partition."""
+    workers: int
+    """Those that have begun their partition, and are not lost."""
+
+
+class Goal:
+    """So many more milestones or epochs than at the beginning, or so many workers.
+
+    Parameters
+    ----------
+    wanted : mapping of str to int or None
+        One of milestones, epochs and workers, at least 1.
+    each : bool
+        Whether each partition is to have so many milestones, and not all together.
+    begun : Progress
+
+    Raises
+    ------
+    ConfigError
+        Not one of them was given, or a number out of range.
+    """
+
+    def __init__(self, wanted: Mapping[str, int | None], each: bool, begun: Progress) -> None:
+        given = {name: number for name, number in wanted.items() if number is not None}
+        if len(given) != 1 or (each and "milestones" not in given):
+            raise ConfigError(
+                f"wait_for: expected one of {', '.join(f'{name}=' for name in wanted)}, and "
+                "each=True with milestones= only; got "
+                f"{', '.join(f'{n}={v!r}' for n, v in given.items()) or 'none'}, each={each}."
+            )
+        ((self._what, number),) = given.items()
+        self._count = at_least_one(self._what, number)
+        self._each, self._begun = each, begun
+
+    def reached(self, now: Progress) -> bool:
+        """Return whether that has come."""
+        if self._what == "workers":
+            return now.workers >= self._count
+        if self._what == "epochs":
+            return now.epoch - self._begun.epoch >= self._count
+        if not self._each:
+            return sum(now.milestones) - sum(self._begun.milestones) >= self._count
+        # After a repartition there may be more of them, or fewer.
+        before = self._begun.milestones + (0,) * len(now.milestones)
+        return all(n - b >= self._count for n, b in zip(now.milestones, before, strict=False))
+
+    def __str__(self) -> str:
+        if self._what == "workers":
+            return f"{self._count} workers"
+        return f"{self._count} more {self._what}{' of each partition' * self._each}"
