@@ -91,6 +91,51 @@ def test_one_key_and_update_always_give_one_payload(
     assert first.shape == (coder.nbytes,)
 
 
+def move(coder: Any, payload: Bytes, parameters: Bytes) -> Bytes:
+    """Decode a payload and add it, tensor by tensor."""
+    decoded, moved = coder.layout.allocate(), parameters.copy()
+    coder.decode(payload, decoded)
+    with np.errstate(over="ignore"):
+        for tensor, more in zip(*(values(coder.layout, b) for b in (moved, decoded)), strict=True):
+            tensor += more
+    return moved
+
+
+@every_codec
+@few
+@given(case=updates(), seed=st.integers(0, 1000))
+def test_both_ends_move_by_a_reply_to_the_bit(
+    name: str, case: tuple[Layout, Bytes], seed: int
+) -> None:
+    """From whatever they were to about the new parameters, nothing but tensors touched."""
+    layout, new = case
+    known = update_of(layout, seed)
+    padded, unused = known.copy(), padding(layout)
+    padded[unused] = 0x55
+    theirs, moved = padded.copy(), padded.copy()
+    payload = as_codec(name).bind(layout).follow(new, moved, 1).copy()
+    np.testing.assert_array_equal(
+        moved[~unused], move(as_codec(name).bind(layout), payload, known)[~unused]
+    )
+    as_codec(name).bind(layout).add(payload, theirs)
+    np.testing.assert_array_equal(theirs, moved)
+    assert (moved[unused] == 0x55).all()
+    difference = layout.allocate()
+    for to, a, b in zip(*(values(layout, x) for x in (difference, new, known)), strict=True):
+        np.subtract(a, b, out=to)
+    np.testing.assert_array_equal(as_codec(name).bind(layout).encode(difference, 1), payload)
+
+
+@every_codec
+def test_a_reply_of_many_pieces_survives(name: str) -> None:
+    new, known = update_of(LARGE), LARGE.allocate()
+    payload = as_codec(name).bind(LARGE).follow(new, known, 1)
+    other = LARGE.allocate()
+    as_codec(name).bind(LARGE).add(payload, other)
+    np.testing.assert_array_equal(known, other)
+    np.testing.assert_array_equal(as_codec(name).bind(LARGE).encode(new, 1), payload)
+
+
 @every_codec
 @few
 @given(case=updates())
@@ -168,6 +213,8 @@ def test_a_payload_of_another_length_is_refused(name: str, difference: int) -> N
     payload = np.zeros(coder.nbytes + difference, np.uint8)
     with pytest.raises(RemoteProtocolError, match=f"Expected a payload of {coder.nbytes} bytes"):
         coder.decode(payload, SMALL.allocate())
+    with pytest.raises(RemoteProtocolError, match=f"Expected a payload of {coder.nbytes} bytes"):
+        coder.add(payload, SMALL.allocate())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "fp" not in name])

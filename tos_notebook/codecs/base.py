@@ -45,6 +45,8 @@ class Coder:
                 self._parts.append((segment, slice(start, self.nbytes), part))
         self._payload = aligned_empty(self.nbytes)
         self._payload[:] = 0
+        # Takes memory only once something is written there.
+        self._work = aligned_empty(layout.nbytes)
 
     def encode(self, update: Bytes, key: int, residual: Bytes | None = None) -> Bytes:
         """Return an update in few bytes.
@@ -94,14 +96,37 @@ class Coder:
             The payload has another length, or holds what no encoder writes. `out` is then
             undefined.
         """
+        self._check(payload)
+        vectors = self.layout.vectors(out)
+        for segment, span, part in self._parts:
+            part.decode(payload[span], vectors[segment])
+
+    def add(self, payload: Bytes, out: Bytes) -> None:
+        """Add the update that a payload stands for; see `decode`."""
+        self._check(payload)
+        vectors = self.layout.vectors(out)
+        for segment, span, part in self._parts:
+            part.add(payload[span], vectors[segment])
+
+    def follow(self, values: Bytes, known: Bytes, key: int) -> Bytes:
+        """Return in few bytes what leads from `known` towards `values`, and add it to `known`.
+
+        What `add` makes of the payload is equal to the bit. Parameters, return value and errors
+        are those of `encode`; where it raises, `known` is undefined.
+        """
+        vectors = (self.layout.vectors(buffer) for buffer in (values, known, self._work))
+        new, old, work = (list(each) for each in vectors)
+        for number, (segment, span, part) in enumerate(self._parts):
+            own = self._payload[span]
+            part.follow(new[segment], old[segment], own, mixed(key, number), work[segment])
+        return self._payload
+
+    def _check(self, payload: Bytes) -> None:
         if payload.shape != (self.nbytes,):
             raise RemoteProtocolError(
                 f"Expected a payload of {self.nbytes} bytes for {self.layout}, got {payload.size}. "
                 "Both sides must use one codec."
             )
-        vectors = self.layout.vectors(out)
-        for segment, span, part in self._parts:
-            part.decode(payload[span], vectors[segment])
 
 
 @dataclass(frozen=True, repr=False)

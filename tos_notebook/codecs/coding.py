@@ -30,7 +30,6 @@ class Coding:
         self.up = _shorter(codecs.up, layout)
         self.down = _shorter(codecs.down, layout)
         self._layout = layout
-        self._difference = layout.allocate()
 
     def move(self, parameters: Buffer, payload: Buffer) -> None:
         """Add the difference that a reply stands for.
@@ -46,22 +45,14 @@ class Coding:
             raise RemoteProtocolError(
                 f"Expected a reply of {self._layout.nbytes} bytes, got {len(payload)}."
             )
-        self.down.decode(payload, self._difference)
-        add(self._layout, parameters, self._difference)
+        self.down.add(payload, parameters)
 
     def encode_reply(self, parameters: Buffer, known: Buffer, key: int) -> Buffer | None:
         """Return what leads from the `known` parameters towards the new ones, and add it there.
 
         None if a reply is not encoded.
         """
-        if self.down is None:
-            return None
-        vectors = (self._layout.vectors(b) for b in (parameters, known, self._difference))
-        for new, old, difference in zip(*vectors, strict=True):
-            np.subtract(new, old, out=difference)
-        payload = self.down.encode(self._difference, key)
-        self.move(known, payload)
-        return payload
+        return None if self.down is None else self.down.follow(parameters, known, key)
 
 
 def add(layout: Layout, values: Buffer, more: Buffer) -> None:

@@ -71,6 +71,31 @@ class Part(ABC):
             The payload holds what no encoder writes.
         """
 
+    @abstractmethod
+    def add(self, payload: Bytes, out: Array) -> None:
+        """Add to the part's tensors what `decode` would write."""
+
+    @abstractmethod
+    def places(self) -> Iterator[slice]:
+        """Yield where in the segment's vector the part's tensors lie."""
+
+    def follow(self, values: Array, known: Array, payload: Bytes, key: int, work: Array) -> None:
+        """Encode how `values` differ from `known`, and add it there as `add` does.
+
+        Parameters
+        ----------
+        values, known : ndarray
+            The segment's vectors.
+        payload, key
+            As for `encode`.
+        work : ndarray
+            A vector as long, for the difference where that is needed as a whole.
+        """
+        for place in self.places():
+            np.subtract(values[place], known[place], out=work[place])
+        self.encode(work, payload, key, None)
+        self.add(payload, known)
+
 
 class Raw(Part):
     """The elements as they are."""
@@ -82,20 +107,34 @@ class Raw(Part):
 
     def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
         """Copy the elements; nothing is missed."""
-        for place, there in self._places():
+        for place, there in self._spans():
             payload.view(self._dtype)[there] = values[place]
             if residual is not None:
                 residual[place] = 0
 
     def decode(self, payload: Bytes, out: Array) -> None:
         """Copy the elements back."""
+        elements = self._checked(payload)
+        for place, there in self._spans():
+            out[place] = elements[there]
+
+    def add(self, payload: Bytes, out: Array) -> None:
+        """Add the elements."""
+        elements = self._checked(payload)
+        for place, there in self._spans():
+            out[place] += elements[there]
+
+    def places(self) -> Iterator[slice]:
+        """See `Part.places`."""
+        return (place for place, _ in self._spans())
+
+    def _checked(self, payload: Bytes) -> Array:
         elements = payload.view(self._dtype)
         if not is_finite(elements):
             raise RemoteProtocolError("Expected finite values in a payload, got NaN or infinity.")
-        for place, there in self._places():
-            out[place] = elements[there]
+        return elements
 
-    def _places(self) -> Iterator[tuple[slice, slice]]:
+    def _spans(self) -> Iterator[tuple[slice, slice]]:
         end = 0
         for start, size in ((slot.start, slot.size) for slot in self._slots):
             yield slice(start, start + size), slice(end, end + size)

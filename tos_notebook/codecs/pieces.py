@@ -55,6 +55,19 @@ class Piece(NamedTuple):
         for there, here in self.runs:
             vector[there] = narrowed[here]
 
+    def add(self, values: Floats, vector: Array) -> None:
+        """Add to `vector` what `store` would write there."""
+        narrowed = _narrowed(values, vector.dtype)
+        for there, here in self.runs:
+            vector[there] += narrowed[here]
+
+    def difference(self, one: Array, other: Array, scratch: Floats) -> Floats:
+        """Return ``one - other`` of the elements of two vectors, in `scratch`."""
+        with np.errstate(over="ignore"):  # of float64; infinity is dealt with as any
+            for there, here in self.runs:
+                np.subtract(one[there], other[there], out=scratch[here], casting="same_kind")
+        return scratch[: self.size]
+
     def subtract(self, vector: Array, values: Floats, out: Array) -> None:
         """Write into `out` what `store` of `values` would miss of `vector`."""
         narrowed = _narrowed(values, vector.dtype)
@@ -143,6 +156,22 @@ class Piecewise(Part):
             if direct is None:
                 piece.store(decoded, out)
 
+    def add(self, payload: Bytes, out: Array) -> None:
+        """Read and add piece by piece."""
+        sent = fields(payload, *self.counts)
+        self.check(sent)
+        for piece in self.pieces:
+            self._add(piece, sent, out)
+
+    def places(self) -> Iterator[slice]:
+        """See `Part.places`."""
+        return (there for piece in self.pieces for there, _ in piece.runs)
+
+    def _add(self, piece: Piece, sent: Sequence[Array], out: Array) -> None:
+        decoded = self._decoded[: piece.size]
+        self.read(piece, sent, decoded)
+        piece.add(decoded, out)
+
 
 class Elementwise(Piecewise):
     """A part that is encoded, too, piece by piece: a subclass needs `write`."""
@@ -154,6 +183,13 @@ class Elementwise(Piecewise):
             self.write(piece, piece.load(values, self.loaded), sent, key)
             if residual is not None:
                 self.keep(piece, sent, values, residual)
+
+    def follow(self, values: Array, known: Array, payload: Bytes, key: int, work: Array) -> None:
+        """Do all of it with a piece while it is in the cache."""
+        sent = fields(payload, *self.counts)
+        for piece in self.pieces:
+            self.write(piece, piece.difference(values, known, self.loaded), sent, key)
+            self._add(piece, sent, known)
 
     @abstractmethod
     def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
