@@ -12,7 +12,7 @@ import nbformat
 from tests.browser.lab import Lab, View, ready, run_cells, save
 
 FIRST = Path(__file__).parents[2] / "notebooks/00_first_steps.ipynb"
-STEERED = "let_it_train(milestones=300)"
+STEERED = "run.wait_for(milestones=300)"
 """In the cell that shows a run which is far too long."""
 ENDED = """() => {
     const { model } = window.jupyterapp.shell.currentWidget.content;
