@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from . import launch
 from .checkpoint import record
 from .checkpoint.contents import Checkpoint, from_sealed
 from .checkpoint.data import check_same, read_data
-from .checkpoint.folder import PROGRAM, Folder, checkpoint
+from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
 from .checkpoint.keeper import Keeper
 from .cluster.connect import connect
@@ -318,9 +319,6 @@ def resume(
     )
     try:
         source = _data(folder, saved, data, spark.sparkContext, session.program.feeds)
-        every = as_every("checkpoint_every", origin.every)
-        newest = max(folder.numbers())
-        keeper = Keeper(folder, origin, every, origin.keep, newest, saved.history)
         resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
         beside = session.beside(
             validation=validation,
@@ -336,9 +334,23 @@ def resume(
         )
         if learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)
-        return session.resume(source, chosen, resumed, keeper, beside, sinks)
+        with _claimed(folder) as claim:
+            every = as_every("checkpoint_every", origin.every)
+            keeper = Keeper(folder, origin, every, origin.keep, claim, saved.history)
+            return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:
         session.close()
+        raise
+
+
+@contextmanager
+def _claimed(folder: Folder) -> Iterator[Claim]:
+    """Claim a run's folder; give it back if the run cannot go on here."""
+    claim = folder.claim()
+    try:
+        yield claim
+    except BaseException:
+        folder.storage.delete(claim.name)
         raise
 
 

@@ -247,6 +247,31 @@ def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("tos-checkpoint")]
 
 
+def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept: Kept) -> None:
+    """Two kernels that train one run: the later one's files are not touched by the other."""
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    folder = Folder(kept.disk)
+    first, second = folder.claim(), folder.claim()
+    # The two before may each be writing one at this moment.
+    assert (first.number, second.number) == (2, 3)
+    before = kept.disk.list()
+    kept.push(1)
+    with pytest.raises(CheckpointError, match=r"Process \d+ on \S+ resumed the run at .* stop it"):
+        kept.keeper.write(kept.subject)
+    with pytest.raises(CheckpointError, match="saves nothing"):
+        folder.require(first.name)
+    assert kept.disk.list() == before
+    kept.keeper._claim, kept.keeper._number = second
+    written = kept.keeper.write(kept.subject)
+    assert written is not None
+    assert (written.number, folder.last().number) == (4, 4)
+    # Who gives its claim back, as the run could not go on there, leaves the one before in charge.
+    third = folder.claim()
+    kept.disk.delete(third.name)
+    folder.require(second.name)
+
+
 def test_nothing_new_is_not_written_again(kept: Kept) -> None:
     kept.push(0)
     assert kept.keeper.write(kept.subject) is not None

@@ -149,8 +149,12 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
         resume(spark_context.parallelize(records, 3), combiner=Halve())
     with pytest.raises(ShapeMismatch, match="Expected a model with the saved run's parameters"):
         resume(data, combiner=Halve(), program=_other())
+    # Whoever still trains it is left in charge by a resume that fails.
+    place = Path(uri.removeprefix("file:"))
+    assert not list(place.glob("owner-*"))
     again = Halve()
     run = resume(data, combiner=again).wait(LIMIT)
+    assert len(list(place.glob("owner-*"))) == 1
     assert again.calls == run.status.milestones
     with pytest.raises(ConfigError, match="holds runs: expected the folder of one, such as"):
         tos.resume(str(tmp_path), spark=spark_context)

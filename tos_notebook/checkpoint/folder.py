@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
 import tempfile
+import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +24,7 @@ PROGRAM = "program.zip"
 DATA = "data.tos"
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
+_OWNER = re.compile(r"owner-(\d{8})-[0-9a-f]{8}\.tos")
 
 
 class Storage(Protocol):
@@ -66,6 +71,18 @@ def number_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+class Claim(NamedTuple):
+    """What a process that resumes a run has on its folder."""
+
+    name: str
+    number: int
+    """The largest of a checkpoint that others may still write."""
+
+
+UNCLAIMED = Claim("", 0)
+"""What the process has that starts a run: it is alone as long as nobody claims the folder."""
+
+
 class Folder:
     """The folder of one run.
 
@@ -81,6 +98,34 @@ class Folder:
         """Return the numbers of the checkpoints, ascending, whether they can be read or not."""
         found = map(number_of, self.storage.list())
         return sorted(number for number in found if number is not None)
+
+    def claim(self) -> Claim:
+        """Let nobody write here any more who has not claimed it later.
+
+        The process that a run is resumed from may not have died, and still train.
+        """
+        before = self._owner()
+        claims = 1 if before is None else 1 + int(before.split("-")[1])
+        name = f"owner-{claims:08d}-{uuid.uuid4().hex[:8]}.tos"
+        who = {"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()}
+        self.write(name, who)
+        # Each of those before may be writing one more at this moment.
+        return Claim(name, max(self.numbers(), default=0) + claims)
+
+    def require(self, claim: str) -> None:
+        """Raise CheckpointError if another process has claimed the folder later, by name."""
+        owner = self._owner()
+        if owner is None or owner <= claim:
+            return
+        who = self.read(owner).summary
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["when"]))
+        raise CheckpointError(
+            f"Process {who['pid']} on {who['host']} resumed the run at {when}, and saves it in "
+            f"{self.storage.uri} from then on. This one trains on, but saves nothing: stop it."
+        )
+
+    def _owner(self) -> str | None:
+        return max(filter(_OWNER.fullmatch, self.storage.list()), default=None)
 
     def write(
         self, name: str, summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()

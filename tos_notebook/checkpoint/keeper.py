@@ -16,7 +16,7 @@ from ..every import Every
 from ..snapshots import Snapshot
 from . import folder as names
 from .contents import Asked, Origin, to_parts
-from .folder import Folder
+from .folder import UNCLAIMED, Claim, Folder
 from .record import Record, columns
 
 logger = logging.getLogger(__name__)
@@ -66,8 +66,8 @@ class Keeper:
     every : Every
     keep : int
         How many to keep.
-    number : int
-        Of the last checkpoint of the run so far; 0 if there is none.
+    claim : Claim
+        On the folder, of a run that was resumed; whoever starts a run needs none.
     history : tuple of str
         Names of the files of its events so far.
     first : sequence of callable
@@ -80,7 +80,7 @@ class Keeper:
         origin: Origin,
         every: Every,
         keep: int,
-        number: int = 0,
+        claim: Claim = UNCLAIMED,
         history: tuple[str, ...] = (),
         first: Sequence[Callable[[Folder], object]] = (),
     ) -> None:
@@ -88,7 +88,7 @@ class Keeper:
         self.every = every
         self._origin = origin
         self._keep = keep
-        self._number = number
+        self._claim, self._number = claim
         self._history = history
         self._first = list(first)
         self._record = Record()
@@ -164,7 +164,8 @@ class Keeper:
         Raises
         ------
         CheckpointError
-            The file system refused, or the combiner's state cannot be saved.
+            The file system refused, the combiner's state cannot be saved, or another process has
+            resumed the run.
         WaitTimeout
             A push did not end in time, or events did not arrive.
         """
@@ -176,6 +177,7 @@ class Keeper:
         contents = version, snapshot.state, snapshot.settings, asked
         if self._saved == contents:
             return None
+        self.folder.require(self._claim)
         while self._first:
             self._first[0](self.folder)
             del self._first[0]
