@@ -6,16 +6,35 @@ TensorFlow is imported once and shared, instead of once by every worker: on two 
 of the time and of the memory, and a worker that takes a dead one's place has it at once. Only the
 import is shared; TensorFlow starts no thread before its first operation, which is a worker's.
 
+Nor do workers clean up behind them: a signal ends them. So their temporary files, such as the code
+that TensorFlow writes of functions, lie in a folder that goes when the daemon does.
+
 The workers share their cores with the parameter server, and all wait for it. So their threads are
 scheduled as batches: one that wakes does not interrupt who runs, which often is the server.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import runpy
+import shutil
+import tempfile
 from contextlib import suppress
+
+
+def own_temporary_folder() -> None:
+    """Let this process and those that it forks write temporary files where it removes them."""
+    folder, owner = tempfile.mkdtemp(prefix="tos-workers-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    tempfile.tempdir = folder
+
 
 if __name__ == "__main__":
     stderr, quiet = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -30,6 +49,7 @@ if __name__ == "__main__":
     os.close(quiet)
     gc.freeze()
     gc.enable()
+    own_temporary_folder()
     # Where the system has none, or does not let us, they are threads like others.
     with suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
