@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..events import Event, MilestoneCommitted, Validated
+from ..events import (
+    Event,
+    MilestoneCommitted,
+    RunResumed,
+    Validated,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
 from ..status import Progress
 from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
@@ -69,6 +77,7 @@ class History:
         self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
         self._metrics: dict[str, array[float]] = {}
         self._recent: list[MilestoneCommitted] = []
+        self._present: set[int] = set()
         self.validated: list[Validated] = []
 
     def __call__(self, event: Event) -> None:
@@ -81,6 +90,13 @@ class History:
                     self._file()
             elif isinstance(event, Validated):
                 self.validated.append(event)
+            elif isinstance(event, WorkerJoined):
+                self._present.add(event.partition)
+            elif isinstance(event, WorkerLost | WorkerFailed):
+                self._present.discard(event.partition)
+            elif isinstance(event, RunResumed):
+                # Those of the process before.
+                self._present.clear()
 
     def __len__(self) -> int:
         """Return the number of milestones."""
@@ -94,8 +110,7 @@ class History:
             for (_, _, partition), worker in self._tally.workers.items():
                 if partition < partitions:
                     counts[partition] += worker.milestones
-            present = {key[2] for key, worker in self._tally.workers.items() if worker.connected}
-            return Progress(self._tally.epoch, tuple(counts), len(present))
+            return Progress(self._tally.epoch, tuple(counts), len(self._present))
 
     def frame(self) -> pd.DataFrame:
         """Return the milestones in the order of their commits.

@@ -182,8 +182,6 @@ class Tally:
         self._samples_total = None if event.samples is None else event.samples * event.epochs
         # The rate is that of this process, not of the time in which there was none.
         self._first, self._before = None, self._samples
-        for worker in self.workers.values():
-            worker.connected = False
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._first is None:
