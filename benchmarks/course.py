@@ -25,10 +25,11 @@ import nbformat
 
 from tests.cluster.standalone import command_line, descendants
 from tests.notebooks.save_outputs import ENVIRONMENT, FOLDER, Client
+from tos_notebook.cluster.jvm import LATE_COMPILER
 
 from .harness import Row, program
 
-OPTIONS = "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djdk.nio.maxCachedBufferSize=1048576"
+OPTIONS = *LATE_COMPILER, "-XX:+UseSerialGC", "-Djdk.nio.maxCachedBufferSize=1048576"
 SMALL = f"""
 spark.driver.memory 512m
 spark.driver.extraJavaOptions {" ".join(OPTIONS)}
