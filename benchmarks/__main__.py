@@ -32,6 +32,7 @@ NAMES = (
     "inference",
     "streaming",
     "slots",
+    "compilers",
     "control",
     "failures",
     "memory",
