@@ -64,24 +64,17 @@ def run(quick: bool) -> list[Row]:
         for name, options in SETTINGS.items():
             with get_context("spawn").Pool(1) as pool:
                 found[name].append(pool.apply(measured, (options,)))
-    starts = {name: median(m.processor for m in each) for name, each in found.items()}
-    queries = {name: median(m.query for m in each) for name, each in found.items()}
     return [
-        Row(
-            "JVM's processor time until Spark is up / the JVM's own settings",
-            starts[OURS] / starts[OWN],
-            "x",
-            "",
-            {name: f"{value:.1f} s" for name, value in starts.items()},
-        ),
-        Row(
-            "a query over 60 million numbers / the JVM's own settings",
-            queries[OURS] / queries[OWN],
-            "x",
-            "",
-            {name: f"{value:.2f} s" for name, value in queries.items()},
-        ),
+        _row(what, {name: median(m[field] for m in each) for name, each in found.items()})
+        for field, what in enumerate(
+            ("JVM's processor time until Spark is up", "a query over 60 million numbers")
+        )
     ]
+
+
+def _row(what: str, seconds: dict[str, float]) -> Row:
+    parts = {name: f"{value:.2f} s" for name, value in seconds.items()}
+    return Row(f"{what} / the JVM's own settings", seconds[OURS] / seconds[OWN], "x", "", parts)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ def unpredicted(df: Any) -> Any:
             zeros = pa.array(np.zeros(len(batch) * 10, np.float32))
             yield pa.FixedSizeListArray.from_arrays(zeros, 10).cast(pa.list_(pa.float32()))
 
+    # As types: Spark goes by them, and cannot see what is imported in here.
     nothing.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     return df.select(functions.arrow_udf(nothing, "array<float>")(df.pixels))
 

@@ -9,7 +9,7 @@ import pytest
 from tos_notebook.errors import ConfigError
 from tos_notebook.status import Goal, Progress
 
-BEGUN = Progress(3, (10, 4), 1)
+BEGUN = Progress(3, 14, (10, 4), 1)
 
 
 def goal_of(each: bool = False, **given: int) -> Goal:
@@ -19,13 +19,23 @@ def goal_of(each: bool = False, **given: int) -> Goal:
 @pytest.mark.parametrize(
     ("given", "before", "after"),
     [
-        ({"milestones": 6}, Progress(9, (10, 9), 2), Progress(3, (13, 7), 2)),
-        ({"milestones": 6, "each": True}, Progress(9, (30, 9), 2), Progress(3, (16, 10), 2)),
-        ({"epochs": 2}, Progress(4, (99, 99), 2), Progress(5, (10, 4), 2)),
-        ({"workers": 2}, Progress(9, (99, 4), 1), Progress(3, (10, 4), 2)),
+        ({"milestones": 6}, Progress(9, 19, (10, 9), 2), Progress(3, 20, (13, 7), 2)),
+        (
+            {"milestones": 6, "each": True},
+            Progress(9, 39, (30, 9), 2),
+            Progress(3, 26, (16, 10), 2),
+        ),
+        ({"epochs": 2}, Progress(4, 198, (99, 99), 2), Progress(5, 14, (10, 4), 2)),
+        ({"workers": 2}, Progress(9, 103, (99, 4), 1), Progress(3, 14, (10, 4), 2)),
+        # Of more or fewer partitions, together: what the others have trained counts on.
+        ({"milestones": 6}, Progress(3, 19, (10,), 1), Progress(3, 20, (11,), 1)),
         # A repartition gives the run more partitions, or fewer.
-        ({"milestones": 2, "each": True}, Progress(3, (20, 20, 1), 2), Progress(3, (12, 6, 2), 2)),
-        ({"milestones": 2, "each": True}, Progress(3, (11,), 2), Progress(3, (12,), 2)),
+        (
+            {"milestones": 2, "each": True},
+            Progress(3, 41, (20, 20, 1), 2),
+            Progress(3, 20, (12, 6, 2), 2),
+        ),
+        ({"milestones": 2, "each": True}, Progress(3, 11, (11,), 2), Progress(3, 12, (12,), 2)),
     ],
 )
 def test_it_is_reached_when_that_much_more_is_trained(

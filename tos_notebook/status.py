@@ -50,8 +50,10 @@ class Progress(NamedTuple):
 
     epoch: int
     """The latest one that any worker is in."""
-    milestones: tuple[int, ...]
-    """So far, by partition."""
+    milestones: int
+    """So far, of all workers together."""
+    each: tuple[int, ...]
+    """The same by partition, of those that there are now."""
     workers: int
     """Those that have begun their partition, and are not lost."""
 
@@ -92,10 +94,10 @@ class Goal:
         if self._what == "epochs":
             return now.epoch - self._begun.epoch >= self._count
         if not self._each:
-            return sum(now.milestones) - sum(self._begun.milestones) >= self._count
+            return now.milestones - self._begun.milestones >= self._count
         # After a repartition there may be more of them, or fewer.
-        before = self._begun.milestones + (0,) * len(now.milestones)
-        return all(n - b >= self._count for n, b in zip(now.milestones, before, strict=False))
+        before = self._begun.each + (0,) * len(now.each)
+        return all(n - b >= self._count for n, b in zip(now.each, before, strict=False))
 
     def __str__(self) -> str:
         if self._what == "workers":

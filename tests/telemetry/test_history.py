@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.events import Event, RunResumed
+from tos_notebook.events import Event, Repartitioned, RunResumed
 from tos_notebook.status import Progress
 from tos_notebook.telemetry.history import History
 
@@ -60,13 +60,16 @@ def history(*events: Event) -> History:
 
 def test_progress_counts_partitions_and_who_is_there() -> None:
     found = history(started(), joined(partition=0), joined(partition=1), milestone(partition=1))
-    assert found.progress(3) == Progress(0, (0, 1, 0), 2)
+    assert found.progress(3) == Progress(0, 1, (0, 1, 0), 2)
     found(lost(partition=1))
     found(joined(partition=2))
     assert found.progress(3).workers == 2
+    # Laid out anew over one partition: what the others have trained counts.
+    found(Repartitioned(3.0, 1, 1, 0.1))
+    assert found.progress(1) == Progress(0, 1, (0,), 0)
     # Whoever trained in the process before is not there any more; what it trained counts.
     found(RunResumed(5.0, 1, 3, 3, None))
-    assert found.progress(2) == Progress(0, (0, 1), 0)
+    assert found.progress(2) == Progress(0, 1, (0, 1), 0)
 
 
 @pytest.mark.parametrize("events", [(), (milestone(), milestone())], ids=["empty", "filled"])

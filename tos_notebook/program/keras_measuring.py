@@ -100,6 +100,7 @@ class Measuring:
         results = self._model.get_metrics_result() if self._running else {}
         found = {name: float(value) for name, value in results.items()}
         self._reset()
+        # Nor need it return all of them; or it has names of its own for their results.
         if self._running <= found.keys():
             found = {name: value for name, value in found.items() if name in self._running}
         return found | means

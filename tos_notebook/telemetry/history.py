@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..events import (
     Event,
     MilestoneCommitted,
+    Repartitioned,
     RunResumed,
     Validated,
     WorkerFailed,
@@ -94,8 +95,8 @@ class History:
                 self._present.add(event.partition)
             elif isinstance(event, WorkerLost | WorkerFailed):
                 self._present.discard(event.partition)
-            elif isinstance(event, RunResumed):
-                # Those of the process before.
+            elif isinstance(event, RunResumed | Repartitioned):
+                # Those of the process before, or of the layout.
                 self._present.clear()
 
     def __len__(self) -> int:
@@ -110,7 +111,8 @@ class History:
             for (_, _, partition), worker in self._tally.workers.items():
                 if partition < partitions:
                     counts[partition] += worker.milestones
-            return Progress(self._tally.epoch, tuple(counts), len(self._present))
+            totals = self._tally.totals()
+            return Progress(totals.epoch, totals.milestones, tuple(counts), len(self._present))
 
     def frame(self) -> pd.DataFrame:
         """Return the milestones in the order of their commits.

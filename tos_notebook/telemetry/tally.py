@@ -117,7 +117,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.workers: dict[WorkerKey, WorkerTally] = {}
-        self.epoch = 0
+        self._epoch = 0
         self._epochs = 0
         self._samples_total: int | None = None
         self._milestones = 0
@@ -157,7 +157,7 @@ class Tally:
         recent_staleness, recent_workers = self._steady_means()
         means = self._recent_means()
         return Totals(
-            epoch=self.epoch,
+            epoch=self._epoch,
             epochs=self._epochs,
             milestones=self._milestones,
             samples=self._samples,
@@ -187,7 +187,7 @@ class Tally:
         if self._first is None:
             self._first = event
         self._last_milestone = max(self._last_milestone, event.time)
-        self.epoch = max(self.epoch, event.epoch)
+        self._epoch = max(self._epoch, event.epoch)
         self._milestones += 1
         self._samples += event.samples
         self._steps += event.steps
