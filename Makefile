@@ -5,7 +5,7 @@
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
 # make frontend      lint, test and build the live view's front end; needs Node.js
-# All of them set up .venv first and do so only when setup.py changed.
+# All of them set up .venv first and do so only when setup.py, or what it compiles, changed.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,9 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 # but for the packages' own tests. It may fail where pip's own would: some carry templates that are no Python yet.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
 COMPILE := -$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(CURDIR)/$(VENV)/lib 2>/dev/null
+
+# What decides what is installed.
+PACKAGING := setup.py pyproject.toml tos_notebook/codecs/_kernels.c
 
 FIRST := notebooks/00_first_steps.ipynb
 
@@ -83,23 +86,23 @@ $(VENV)/venv.stamp:
 	$(PYTHON) -m venv --clear $(VENV)
 	touch $@
 
-$(VENV)/demo.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+$(VENV)/demo.stamp: $(VENV)/venv.stamp $(PACKAGING)
 	$(PIP) -e '.[demo]'
 	$(COMPILE)
 	touch $@
 
-$(VENV)/lab.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+$(VENV)/lab.stamp: $(VENV)/venv.stamp $(PACKAGING)
 	$(PIP) -e '.[demo,lab]'
 	$(COMPILE)
 	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $@
 
-$(VENV)/docs.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+$(VENV)/docs.stamp: $(VENV)/venv.stamp $(PACKAGING)
 	$(PIP) -e '.[docs]'
 	$(COMPILE)
 	touch $@
 
-$(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
+$(VENV)/test.stamp: $(VENV)/venv.stamp $(PACKAGING)
 	$(PIP) -e '.[demo,test]'
 	$(COMPILE)
 	$(LINK_PLUGIN)
@@ -107,4 +110,5 @@ $(VENV)/test.stamp: $(VENV)/venv.stamp setup.py pyproject.toml
 
 clean:
 	rm -rf $(VENV) .cluster build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f tos_notebook/codecs/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
-"""Packaging. Installing needs neither node nor the network beyond the dependencies."""
+"""Packaging. Installing needs neither node nor a C compiler, but makes use of the latter."""
 
 import re
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 ROOT = Path(__file__).parent
 
@@ -92,6 +92,16 @@ TEST = [
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
 
+# Without a C compiler the codecs compute with numpy: nothing is lost but time. Sums and products
+# must not be fused: both ends of a connection have to find the same numbers.
+KERNELS = Extension(
+    "tos_notebook.codecs._kernels",
+    ["tos_notebook/codecs/_kernels.c"],
+    extra_compile_args=["-O3", "-ffp-contract=off"],
+    py_limited_api=True,
+    optional=True,
+)
+
 setup(
     name="tos_notebook",
     version=version(),
@@ -109,6 +119,9 @@ setup(
         "tos_notebook.widgets": ["static/*"],
     },
     data_files=labextension(),
+    ext_modules=[KERNELS],
+    # One wheel for every Python from 3.11 on.
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
     extras_require={
         "demo": DEMO,
         "lab": LAB,

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.packaging.built import ROOT, build, run
+
 NAME = "tos-notebook"
 PLACE = Path("share/jupyter/labextensions", NAME)
 
 
-def run(*command: object, **environment: str) -> str:
-    done = subprocess.run(
-        [str(part) for part in command],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build it from a copy: setuptools leaves files where it builds."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    tracked = run("git", "ls-files", "-z", "setup.py", "pyproject.toml", "README.md", "LICENSE",
-                  "tos_notebook", "labextension/install.json")  # fmt: skip
-    for name in filter(None, tracked.split("\0")):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((ROOT / name).read_bytes())
-    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "wheel", *offline, "-w", out, source)
-    return next(out.glob("*.whl"))
+    """The package as it would be published."""
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,15 @@ would be unbiased but no contraction: with error feedback it diverges.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..errors import NonFiniteUpdate, RemoteProtocolError
 from ..params import Array
+from .native import loops_of
 from .parts import LARGEST, Floats, Slot
 from .pieces import PIECE, Elementwise, Piece, cut
 
@@ -33,9 +36,15 @@ class BucketPart(Elementwise):
         How many elements' codes a byte holds.
     largest : int
         The largest magnitude that a code stands for.
+    family : str
+        Whose compiled loops to use, if there are any. A subclass does in numpy what they do:
+        `pack` encodes values, `unpack` decodes them.
     """
 
-    def __init__(self, slots: Sequence[Slot], per_byte: int, largest: int) -> None:
+    def __init__(
+        self, slots: Sequence[Slot], per_byte: int, largest: int, family: str = ""
+    ) -> None:
+        self.loops = loops_of(family)
         self._per_byte = per_byte
         self._largest = largest
         size = sum(slot.size for slot in slots)
@@ -43,6 +52,64 @@ class BucketPart(Elementwise):
         super().__init__(cut(slots), (np.float32, scales), (np.uint8, codes))
         self.work = np.empty(self.loaded.size, np.float32)
         self.firsts = np.arange(0, PIECE, BUCKET)
+
+    def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
+        """Encode a piece."""
+        scales, codes = self.shares(piece, sent)
+        if self.loops is None:
+            self.pack(piece, values, scales, codes, key)
+        else:
+            more = self.settings(piece, key)
+            expect_finite(self.loops.encode(values, None, scales, codes, *more))
+
+    def write_difference(
+        self, piece: Piece, values: Array, known: Array, sent: Sequence[Array], key: int
+    ) -> None:
+        """Encode how a piece of one vector differs from that of another."""
+        new, old = piece.view(values), piece.view(known)
+        if self.loops is None or new is None or old is None:
+            super().write_difference(piece, values, known, sent, key)
+        else:
+            more = self.settings(piece, key)
+            expect_finite(self.loops.encode(new, old, *self.shares(piece, sent), *more))
+
+    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+        """Decode a piece."""
+        scales, codes = self.shares(piece, sent)
+        if self.loops is None:
+            self.unpack(scales, codes, out)
+        else:
+            self.loops.decode(codes, scales, out)
+
+    def add_piece(self, piece: Piece, sent: Sequence[Array], out: Array) -> None:
+        """Add to a piece of `out` what `read` makes of a payload's fields."""
+        values = piece.view(out)
+        if self.loops is None or values is None:
+            super().add_piece(piece, sent, out)
+        else:
+            scales, codes = self.shares(piece, sent)
+            self.loops.add(codes, scales, values)
+
+    def keep(self, piece: Piece, sent: Sequence[Array], values: Array, residual: Array) -> None:
+        """Write what the payload misses of a piece into `residual`."""
+        given, missed = piece.view(values), piece.view(residual)
+        if self.loops is None or given is None or missed is None:
+            super().keep(piece, sent, values, residual)
+        else:
+            scales, codes = self.shares(piece, sent)
+            self.loops.miss(codes, scales, missed, given)
+
+    @abstractmethod
+    def pack(self, piece: Piece, values: Floats, scales: Floats, codes: Array, key: int) -> None:
+        """Fill the scales and the codes of a piece."""
+
+    @abstractmethod
+    def unpack(self, scales: Floats, codes: Array, out: Floats) -> None:
+        """Write into `out` what scales and codes say."""
+
+    def settings(self, piece: Piece, key: int) -> tuple[Any, ...]:
+        """Return what compiled loops need to know besides the values."""
+        return ()
 
     def shares(self, piece: Piece, sent: Sequence[Array]) -> tuple[Floats, Array]:
         """Return the scales and the codes of a piece."""
@@ -58,12 +125,7 @@ class BucketPart(Elementwise):
         firsts = self.firsts[: -(-values.size // BUCKET)]
         with np.errstate(over="ignore"):
             found: Floats = reduce.reduceat(work, firsts)
-        # Not "if found.max() > LARGEST", which lets NaN pass.
-        if not found.max() <= LARGEST:
-            raise NonFiniteUpdate(
-                f"Expected an update of finite values up to {LARGEST:.3g}, got a bucket of "
-                f"{BUCKET} with magnitude {found.max()}."
-            )
+        expect_finite(float(found.max()))
         return found
 
     def check(self, sent: Sequence[Array]) -> None:
@@ -73,6 +135,22 @@ class BucketPart(Elementwise):
             raise RemoteProtocolError(
                 f"Expected scales from 0 to {limit:.3g}, got {sent[0].min()} to {sent[0].max()}."
             )
+
+
+def expect_finite(magnitude: float) -> None:
+    """Refuse an update by the largest magnitude of its buckets.
+
+    Raises
+    ------
+    NonFiniteUpdate
+        It is too large, or no number.
+    """
+    # Not "if magnitude > LARGEST", which lets NaN pass.
+    if not magnitude <= LARGEST:
+        raise NonFiniteUpdate(
+            f"Expected an update of finite values up to {LARGEST:.3g}, got a bucket of "
+            f"{BUCKET} with magnitude {magnitude}."
+        )
 
 
 def multiply(values: Array, scales: Floats, out: Floats) -> None:

@@ -161,13 +161,14 @@ class Piecewise(Part):
         sent = fields(payload, *self.counts)
         self.check(sent)
         for piece in self.pieces:
-            self._add(piece, sent, out)
+            self.add_piece(piece, sent, out)
 
     def places(self) -> Iterator[slice]:
         """See `Part.places`."""
         return (there for piece in self.pieces for there, _ in piece.runs)
 
-    def _add(self, piece: Piece, sent: Sequence[Array], out: Array) -> None:
+    def add_piece(self, piece: Piece, sent: Sequence[Array], out: Array) -> None:
+        """Add to a piece of `out` what `read` makes of a payload's fields."""
         decoded = self._decoded[: piece.size]
         self.read(piece, sent, decoded)
         piece.add(decoded, out)
@@ -188,8 +189,14 @@ class Elementwise(Piecewise):
         """Do all of it with a piece while it is in the cache."""
         sent = fields(payload, *self.counts)
         for piece in self.pieces:
-            self.write(piece, piece.difference(values, known, self.loaded), sent, key)
-            self._add(piece, sent, known)
+            self.write_difference(piece, values, known, sent, key)
+            self.add_piece(piece, sent, known)
+
+    def write_difference(
+        self, piece: Piece, values: Array, known: Array, sent: Sequence[Array], key: int
+    ) -> None:
+        """Write how a piece of one vector differs from that of another."""
+        self.write(piece, piece.difference(values, known, self.loaded), sent, key)
 
     @abstractmethod
     def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:

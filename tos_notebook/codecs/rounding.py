@@ -46,28 +46,43 @@ class RoundedPart(BucketPart):
     stochastic : bool
         Round up or down by chance, so that the mean is right. Else to the nearest, which error
         feedback needs: by chance, few levels are no contraction.
+    family : str
+        See `BucketPart`.
     """
 
-    def __init__(self, slots: Sequence[Slot], per_byte: int, levels: int, stochastic: bool) -> None:
-        super().__init__(slots, per_byte, levels + 1)
-        self._levels = levels
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        per_byte: int,
+        levels: int,
+        stochastic: bool,
+        family: str = "",
+    ) -> None:
+        super().__init__(slots, per_byte, levels + 1, family)
+        self._levels = levels - _MARGIN
         self._dither = _dither() if stochastic else None
 
-    def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
-        """Scale, round and pack a piece."""
-        scales, codes = self.shares(piece, sent)
-        np.divide(self.magnitudes(values, np.maximum), self._levels - _MARGIN, out=scales)
-        np.maximum(scales, _LEAST, out=scales)
+    def settings(self, piece: Piece, key: int) -> tuple[Floats | None, float, float]:
+        """Return what decides where to round up, None for the nearest; levels; least scale."""
+        if self._dither is None:
+            return None, self._levels, _LEAST
+        at = mixed(key, piece.number) % PIECE
+        return self._dither[at : at + piece.size], self._levels, _LEAST
+
+    def pack(self, piece: Piece, values: Floats, scales: Floats, codes: Array, key: int) -> None:
+        """Scale and round a piece."""
+        dither, levels, least = self.settings(piece, key)
+        np.divide(self.magnitudes(values, np.maximum), levels, out=scales)
+        np.maximum(scales, least, out=scales)
         rounded = self.work[: piece.size]
         multiply(values, np.reciprocal(scales), rounded)
-        if self._dither is not None:
-            at = mixed(key, piece.number) % PIECE
-            np.add(rounded, self._dither[at : at + piece.size], out=rounded)
+        if dither is not None:
+            np.add(rounded, dither, out=rounded)
         np.rint(rounded, out=rounded)
-        self.pack(rounded, codes)
+        self.combine(rounded, codes)
 
     @abstractmethod
-    def pack(self, rounded: Floats, codes: Array) -> None:
+    def combine(self, rounded: Floats, codes: Array) -> None:
         """Turn whole numbers, which may be changed, into codes."""
 
 
@@ -75,15 +90,14 @@ class Int8Part(RoundedPart):
     """A byte for each value."""
 
     def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
-        super().__init__(slots, 1, 127, stochastic)
+        super().__init__(slots, 1, 127, stochastic, "int8")
 
-    def pack(self, rounded: Floats, codes: Array) -> None:
+    def combine(self, rounded: Floats, codes: Array) -> None:
         """Convert to int8."""
         np.copyto(codes.view(np.int8), rounded, casting="unsafe")
 
-    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+    def unpack(self, scales: Floats, codes: Array, out: Floats) -> None:
         """Multiply codes with scales."""
-        scales, codes = self.shares(piece, sent)
         multiply(codes.view(np.int8), scales, out)
 
 
@@ -94,7 +108,7 @@ class Int4Part(RoundedPart):
         super().__init__(slots, 2, 7, stochastic)
         self._codes = np.empty(self.loaded.size, np.int8)
 
-    def pack(self, rounded: Floats, codes: Array) -> None:
+    def combine(self, rounded: Floats, codes: Array) -> None:
         """Add 8 to each and combine them as numbers."""
         low, high = rounded[: codes.size], rounded[codes.size :]
         np.multiply(high, 16, out=high)
@@ -102,10 +116,9 @@ class Int4Part(RoundedPart):
         np.add(low, 8 * 16 + 8, out=low)
         np.copyto(codes, low, casting="unsafe")
 
-    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+    def unpack(self, scales: Floats, codes: Array, out: Floats) -> None:
         """Take the halves apart and multiply them with scales."""
-        scales, codes = self.shares(piece, sent)
-        whole = self._codes[: piece.size]
+        whole = self._codes[: out.size]
         low, high = whole[: codes.size].view(np.uint8), whole[codes.size :].view(np.uint8)
         np.bitwise_and(codes, 15, out=low)
         np.right_shift(codes[: high.size], 4, out=high)

@@ -21,13 +21,12 @@ class SignPart(BucketPart):
     """Signs, times the mean magnitude of their bucket."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots, 8, 1)
+        super().__init__(slots, 8, 1, "sign")
         self._negative = np.empty(self.loaded.size, np.bool_)
         self._signs = np.empty((-(-self.loaded.size // 8), 8), np.float32)
 
-    def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
+    def pack(self, piece: Piece, values: Floats, scales: Floats, codes: Array, key: int) -> None:
         """Pack the signs of a piece."""
-        scales, codes = self.shares(piece, sent)
         np.divide(self.magnitudes(values, np.add), BUCKET, out=scales)
         if short := piece.size % BUCKET:
             scales[-1] *= BUCKET / short
@@ -35,12 +34,11 @@ class SignPart(BucketPart):
         np.less(values, 0, out=negative)
         codes[:] = np.packbits(negative)
 
-    def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
+    def unpack(self, scales: Floats, codes: Array, out: Floats) -> None:
         """Look eight signs up at a time, and scale them."""
-        scales, codes = self.shares(piece, sent)
         signs = self._signs[: codes.size]
         np.take(_SIGNS, codes, axis=0, out=signs, mode="clip")
-        multiply(signs.reshape(-1)[: piece.size], scales, out)
+        multiply(signs.reshape(-1)[: out.size], scales, out)
 
 
 class Sign(Codec):

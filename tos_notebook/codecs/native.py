@@ -1,0 +1,43 @@
+"""The codecs' compiled inner loops, where this package was installed with a C compiler at hand.
+
+They take a fifth of numpy's time. What they decode is equal to the bit, so that one end of a
+connection may have them and the other not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
+
+
+def _built() -> ModuleType | None:
+    try:
+        return import_module("._kernels", __package__)
+    except ImportError:
+        return None
+
+
+kernels = _built()
+"""The extension module, None where it was not built, or cannot be loaded from a zip file."""
+
+
+class Loops(NamedTuple):
+    """What is done with one piece; all vectors of float32 but for the codes, which are bytes."""
+
+    encode: Callable[..., float]
+    """Of values, known ones to subtract (or None), scales, codes, and what the codec needs more:
+    fills scales and codes, returns the largest magnitude of a bucket."""
+    decode: Callable[..., None]
+    """Of codes, scales, out: writes there."""
+    add: Callable[..., None]
+    """Of codes, scales, out: adds there."""
+    miss: Callable[..., None]
+    """Of codes, scales, out, values: writes there what the codes miss of the values."""
+
+
+def loops_of(family: str) -> Loops | None:
+    """Return the compiled loops of a codec's family, None without any."""
+    found: list[Any] = [getattr(kernels, f"{do}_{family}", None) for do in Loops._fields]
+    return None if None in found else Loops(*found)
