@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 SOFTMAX = (784, 10)
@@ -18,6 +19,7 @@ def network(
     optimizer: str = "SGD",
     metrics: Sequence[str] = (),
     steps_per_execution: int = 1,
+    initializer: str = "glorot_uniform",
 ) -> Any:
     """Return a compiled Keras network.
 
@@ -32,18 +34,21 @@ def network(
     metrics : sequence of str
     steps_per_execution : int
         For `fit`.
+    initializer : str
+        Of the weights, by Keras' name; biases begin at 0.
     """
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     import keras
 
     first = [keras.layers.Rescaling(1 / 255)] if pixels else []
-    hidden = [keras.layers.Dense(size, activation="relu") for size in sizes[1:-1]]
+    dense = partial(keras.layers.Dense, kernel_initializer=initializer)
+    hidden = [dense(size, activation="relu") for size in sizes[1:-1]]
     model = keras.Sequential(
         [
             keras.Input((sizes[0],), dtype="uint8" if pixels else "float32"),
             *first,
             *hidden,
-            keras.layers.Dense(sizes[-1], activation="softmax"),
+            dense(sizes[-1], activation="softmax"),
         ]
     )
     rules = {"SGD": keras.optimizers.SGD(0.1), "Adam": keras.optimizers.Adam(1e-3)}

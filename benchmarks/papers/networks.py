@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -54,16 +55,23 @@ class Network:
     optimizer : {"SGD", "Adam"}
     columns : tuple of ndarray
         Data to train on, for its dtypes.
+    initializer : str
+        See `benchmarks.models.network`.
     """
 
-    def __init__(self, sizes: Sequence[int], optimizer: str, columns: Labelled) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        optimizer: str,
+        columns: Labelled,
+        initializer: str = "glorot_uniform",
+    ) -> None:
         # With one thread each, simulations leave the other cores alone.
         from tos_notebook.program.runner import configure_threads
 
         configure_threads(1)
-        self._sizes = sizes
-        self._optimizer = optimizer
-        self._program = tos.capture(network(sizes, optimizer=optimizer))
+        self._model = partial(network, sizes, optimizer=optimizer, initializer=initializer)
+        self._program = tos.capture(self._model())
         self._archive = self._program.export([(c.dtype, c.shape) for c in describe(columns)])
         self._runners: list[Runner] = []
         self.layout = self._program.layout
@@ -73,7 +81,7 @@ class Network:
         import keras
 
         keras.utils.set_random_seed(seed)
-        return tos.capture(network(self._sizes, optimizer=self._optimizer)).read()
+        return tos.capture(self._model()).read()
 
     def runners(self, count: int) -> list[Runner]:
         """Return runners as good as new, each with optimizer slots of its own."""
