@@ -33,8 +33,8 @@ TOLERANCE = 0.2
 JUDGED = 0.04
 """The learning rate with a goal. The paper gives each of its numbers at the best of a grid."""
 INITIALIZER = "lecun_uniform"
-"""TensorFlow's default when the paper was written (`uniform_unit_scaling_initializer`, until 1.0);
-the paper does not name its own."""
+"""What `tf.get_variable` took by default in early versions, `uniform_unit_scaling_initializer`; the
+paper, as far as we remember, does not name its own."""
 GRID = {"IID": (JUDGED, 0.1, 0.215), "non-IID": (JUDGED, 0.03, 0.1)}
 
 

@@ -1,4 +1,4 @@
-"""Every test of a codec runs twice: with the compiled loops, and with numpy alone."""
+"""Every test of a codec runs twice: with the kernels in C, and with numpy alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tos_notebook.codecs import native
 
 
 @pytest.fixture(scope="module", autouse=True, params=["compiled", "numpy"])
-def loops(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "compiled" and native.kernels is None:
+def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param == "compiled" and native.extension is None:
         pytest.skip("there was no C compiler when this package was installed")
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
-            patch.setattr(native, "kernels", None)
+            patch.setattr(native, "extension", None)
         yield

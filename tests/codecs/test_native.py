@@ -21,17 +21,17 @@ Vector = npt.NDArray[np.float32]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loops() -> None:
+def kernels() -> None:
     """Have both at once, instead of one after the other."""
-    if native.kernels is None:
+    if native.extension is None:
         pytest.skip("there was no C compiler when this package was installed")
 
 
 def both(name: str, layout: Layout) -> tuple[Coder, Coder]:
-    """Return a coder with compiled loops, and one without."""
+    """Return a coder with kernels in C, and one without."""
     compiled = as_codec(name).bind(layout)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "kernels", None)
+        patch.setattr(native, "extension", None)
         return compiled, as_codec(name).bind(layout)
 
 
@@ -80,10 +80,10 @@ def test_mean_magnitudes_differ_by_rounding_only() -> None:
 
 
 def test_a_tie_is_rounded_to_the_even_number() -> None:
-    assert native.kernels is not None
+    assert native.extension is not None
     values, scales, codes = vectors(6)
     values[:] = [127, 0.5, 1.5, 2.5, -0.5, -2.5]
-    assert native.kernels.encode_int8(values, None, scales, codes, None, 127.0, 1e-38) == 127
+    assert native.extension.encode_int8(values, None, scales, codes, None, 127.0, 1e-38) == 127
     assert codes.tolist() == [127, 0, 2, 2, 0, -2]
 
 
@@ -100,36 +100,37 @@ def test_a_tie_is_rounded_to_the_even_number() -> None:
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(which: int, wrong: Any, expected: str) -> None:
-    assert native.kernels is not None
+    assert native.extension is not None
     values, scales, codes = vectors(600)
     given: list[Any] = [values, None, scales, codes, None]
     given[which] = wrong
     with pytest.raises(ValueError, match=expected):
-        native.kernels.encode_int8(*given, 127.0, 1e-38)
+        native.extension.encode_int8(*given, 127.0, 1e-38)
     assert not codes.any()
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("encode_sign", 4), ("decode_sign", 3), ("add_int8", 3), ("miss_int8", 4)]
+    ("name", "count"),
+    [("encode_sign", 4), ("decode_sign", 3), ("add_int8", 3), ("residual_int8", 4)],
 )
 def test_what_is_no_vector_is_refused(name: str, count: int) -> None:
     with pytest.raises(TypeError, match="bytes-like"):
-        getattr(native.kernels, name)(*[0.5] * count)
+        getattr(native.extension, name)(*[0.5] * count)
 
 
 def test_what_must_not_change_is_not_written_to() -> None:
-    assert native.kernels is not None
+    assert native.extension is not None
     values, scales, codes = vectors(600)
     values.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        native.kernels.decode_int8(codes, scales, values)
+        native.extension.decode_int8(codes, scales, values)
 
 
 def test_it_holds_no_vector_longer_than_it_computes() -> None:
-    assert native.kernels is not None
+    assert native.extension is not None
     values, scales, codes = vectors(600)
     raw = bytearray(values.tobytes())
-    native.kernels.decode_int8(codes, scales, memoryview(raw).cast("f"))
+    native.extension.decode_int8(codes, scales, memoryview(raw).cast("f"))
     with pytest.raises(ValueError, match="codes"):
-        native.kernels.decode_int8(codes[:-1], scales, memoryview(raw).cast("f"))
+        native.extension.decode_int8(codes[:-1], scales, memoryview(raw).cast("f"))
     raw.clear()

@@ -1,4 +1,4 @@
-"""Compiled loops are built where there is a compiler; nobody misses them where there is none."""
+"""The kernels in C are built where there is a compiler; nobody misses them where there is none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_compiler_builds_them_for_every_python(tmp_path: Path) -> None:
     wheel = build(tmp_path)
     assert compiled(wheel) == ["tos_notebook/codecs/_kernels.abi3.so"]
     assert "-cp311-abi3-" in wheel.name
-    assert native.kernels is not None, "the package was installed without"
+    assert native.extension is not None, "the package was installed without"
 
 
 def test_without_a_compiler_the_package_installs_all_the_same(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ static float encode_sign(const Piece *piece) {
 }
 
 /* What is done with decoded values. */
-typedef enum { WRITE, ADD, MISS } Use;
+typedef enum { WRITE, ADD, RESIDUAL } Use;
 
 typedef struct {
     void (*values)(const void *codes, float scale, float *out, Py_ssize_t size);
@@ -190,7 +190,7 @@ static void decode(const Piece *piece, const Format *format, Use use) {
         float scale = scale_at(piece->scales.buf, at / BUCKET);
         format->values(codes + at / format->per_byte, scale, use == WRITE ? out + at : work, count);
         if (use == ADD) add(work, out + at, count);
-        if (use == MISS) subtract((const float *)piece->known.buf + at, work, out + at, count);
+        if (use == RESIDUAL) subtract((const float *)piece->known.buf + at, work, out + at, count);
     }
 }
 
@@ -278,7 +278,7 @@ static PyObject *py_encode_sign(PyObject *module, PyObject *args) {
 static PyObject *py_decode(PyObject *args, const Format *format, Use use) {
     PyObject *codes, *scales, *out, *values = Py_None, *result = NULL;
     Piece piece = {0};
-    if (!PyArg_ParseTuple(args, use == MISS ? "OOOO" : "OOO", &codes, &scales, &out, &values))
+    if (!PyArg_ParseTuple(args, use == RESIDUAL ? "OOOO" : "OOO", &codes, &scales, &out, &values))
         return NULL;
     if (fill(&piece, out, values, scales, codes, format, 0)) {
         Py_BEGIN_ALLOW_THREADS
@@ -298,20 +298,20 @@ static PyObject *py_decode(PyObject *args, const Format *format, Use use) {
 
 DECODER(decode_int8, INT8, WRITE)
 DECODER(add_int8, INT8, ADD)
-DECODER(miss_int8, INT8, MISS)
+DECODER(residual_int8, INT8, RESIDUAL)
 DECODER(decode_sign, SIGN, WRITE)
 DECODER(add_sign, SIGN, ADD)
-DECODER(miss_sign, SIGN, MISS)
+DECODER(residual_sign, SIGN, RESIDUAL)
 
 static PyMethodDef METHODS[] = {
     {"encode_int8", py_encode_int8, METH_VARARGS, NULL},
     {"decode_int8", py_decode_int8, METH_VARARGS, NULL},
     {"add_int8", py_add_int8, METH_VARARGS, NULL},
-    {"miss_int8", py_miss_int8, METH_VARARGS, NULL},
+    {"residual_int8", py_residual_int8, METH_VARARGS, NULL},
     {"encode_sign", py_encode_sign, METH_VARARGS, NULL},
     {"decode_sign", py_decode_sign, METH_VARARGS, NULL},
     {"add_sign", py_add_sign, METH_VARARGS, NULL},
-    {"miss_sign", py_miss_sign, METH_VARARGS, NULL},
+    {"residual_sign", py_residual_sign, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import NonFiniteUpdate, RemoteProtocolError
 from ..params import Array
-from .native import loops_of
+from .native import kernels_of
 from .parts import LARGEST, Floats, Slot
 from .pieces import PIECE, Elementwise, Piece, cut
 
@@ -36,15 +36,14 @@ class BucketPart(Elementwise):
         How many elements' codes a byte holds.
     largest : int
         The largest magnitude that a code stands for.
-    family : str
-        Whose compiled loops to use, if there are any. A subclass does in numpy what they do:
-        `pack` encodes values, `unpack` decodes them.
     """
 
-    def __init__(
-        self, slots: Sequence[Slot], per_byte: int, largest: int, family: str = ""
-    ) -> None:
-        self.loops = loops_of(family)
+    family: ClassVar[str] = ""
+    """Whose kernels in C to use, if there are any. A subclass does in numpy what they do: `pack`
+    encodes values, `unpack` decodes them."""
+
+    def __init__(self, slots: Sequence[Slot], per_byte: int, largest: int) -> None:
+        self.kernels = kernels_of(self.family)
         self._per_byte = per_byte
         self._largest = largest
         size = sum(slot.size for slot in slots)
@@ -56,48 +55,48 @@ class BucketPart(Elementwise):
     def write(self, piece: Piece, values: Floats, sent: Sequence[Array], key: int) -> None:
         """Encode a piece."""
         scales, codes = self.shares(piece, sent)
-        if self.loops is None:
+        if self.kernels is None:
             self.pack(piece, values, scales, codes, key)
         else:
             more = self.settings(piece, key)
-            expect_finite(self.loops.encode(values, None, scales, codes, *more))
+            expect_finite(self.kernels.encode(values, None, scales, codes, *more))
 
     def write_difference(
         self, piece: Piece, values: Array, known: Array, sent: Sequence[Array], key: int
     ) -> None:
         """Encode how a piece of one vector differs from that of another."""
         new, old = piece.view(values), piece.view(known)
-        if self.loops is None or new is None or old is None:
+        if self.kernels is None or new is None or old is None:
             super().write_difference(piece, values, known, sent, key)
         else:
             more = self.settings(piece, key)
-            expect_finite(self.loops.encode(new, old, *self.shares(piece, sent), *more))
+            expect_finite(self.kernels.encode(new, old, *self.shares(piece, sent), *more))
 
     def read(self, piece: Piece, sent: Sequence[Array], out: Floats) -> None:
         """Decode a piece."""
         scales, codes = self.shares(piece, sent)
-        if self.loops is None:
+        if self.kernels is None:
             self.unpack(scales, codes, out)
         else:
-            self.loops.decode(codes, scales, out)
+            self.kernels.decode(codes, scales, out)
 
     def add_piece(self, piece: Piece, sent: Sequence[Array], out: Array) -> None:
         """Add to a piece of `out` what `read` makes of a payload's fields."""
         values = piece.view(out)
-        if self.loops is None or values is None:
+        if self.kernels is None or values is None:
             super().add_piece(piece, sent, out)
         else:
             scales, codes = self.shares(piece, sent)
-            self.loops.add(codes, scales, values)
+            self.kernels.add(codes, scales, values)
 
     def keep(self, piece: Piece, sent: Sequence[Array], values: Array, residual: Array) -> None:
         """Write what the payload misses of a piece into `residual`."""
         given, missed = piece.view(values), piece.view(residual)
-        if self.loops is None or given is None or missed is None:
+        if self.kernels is None or given is None or missed is None:
             super().keep(piece, sent, values, residual)
         else:
             scales, codes = self.shares(piece, sent)
-            self.loops.miss(codes, scales, missed, given)
+            self.kernels.residual(codes, scales, missed, given)
 
     @abstractmethod
     def pack(self, piece: Piece, values: Floats, scales: Floats, codes: Array, key: int) -> None:
@@ -108,7 +107,7 @@ class BucketPart(Elementwise):
         """Write into `out` what scales and codes say."""
 
     def settings(self, piece: Piece, key: int) -> tuple[Any, ...]:
-        """Return what compiled loops need to know besides the values."""
+        """Return what kernels need to know besides the values."""
         return ()
 
     def shares(self, piece: Piece, sent: Sequence[Array]) -> tuple[Floats, Array]:

@@ -1,4 +1,4 @@
-"""The codecs' compiled inner loops, where this package was installed with a C compiler at hand.
+"""The codecs' kernels in C, where this package was installed with a C compiler at hand.
 
 They take a fifth of numpy's time. What they decode is equal to the bit, so that one end of a
 connection may have them and the other not.
@@ -19,12 +19,12 @@ def _built() -> ModuleType | None:
         return None
 
 
-kernels = _built()
-"""The extension module, None where it was not built, or cannot be loaded from a zip file."""
+extension = _built()
+"""The module of all kernels, None where it was not built, or cannot be loaded from a zip file."""
 
 
-class Loops(NamedTuple):
-    """What is done with one piece; all vectors of float32 but for the codes, which are bytes."""
+class Kernels(NamedTuple):
+    """What one codec does with a piece; vectors are of float32, codes of bytes."""
 
     encode: Callable[..., float]
     """Of values, known ones to subtract (or None), scales, codes, and what the codec needs more:
@@ -33,11 +33,11 @@ class Loops(NamedTuple):
     """Of codes, scales, out: writes there."""
     add: Callable[..., None]
     """Of codes, scales, out: adds there."""
-    miss: Callable[..., None]
+    residual: Callable[..., None]
     """Of codes, scales, out, values: writes there what the codes miss of the values."""
 
 
-def loops_of(family: str) -> Loops | None:
-    """Return the compiled loops of a codec's family, None without any."""
-    found: list[Any] = [getattr(kernels, f"{do}_{family}", None) for do in Loops._fields]
-    return None if None in found else Loops(*found)
+def kernels_of(family: str) -> Kernels | None:
+    """Return the kernels of a codec's family, None without any."""
+    found: list[Any] = [getattr(extension, f"{do}_{family}", None) for do in Kernels._fields]
+    return None if None in found else Kernels(*found)

@@ -46,19 +46,10 @@ class RoundedPart(BucketPart):
     stochastic : bool
         Round up or down by chance, so that the mean is right. Else to the nearest, which error
         feedback needs: by chance, few levels are no contraction.
-    family : str
-        See `BucketPart`.
     """
 
-    def __init__(
-        self,
-        slots: Sequence[Slot],
-        per_byte: int,
-        levels: int,
-        stochastic: bool,
-        family: str = "",
-    ) -> None:
-        super().__init__(slots, per_byte, levels + 1, family)
+    def __init__(self, slots: Sequence[Slot], per_byte: int, levels: int, stochastic: bool) -> None:
+        super().__init__(slots, per_byte, levels + 1)
         self._levels = levels - _MARGIN
         self._dither = _dither() if stochastic else None
 
@@ -89,8 +80,10 @@ class RoundedPart(BucketPart):
 class Int8Part(RoundedPart):
     """A byte for each value."""
 
+    family = "int8"
+
     def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
-        super().__init__(slots, 1, 127, stochastic, "int8")
+        super().__init__(slots, 1, 127, stochastic)
 
     def combine(self, rounded: Floats, codes: Array) -> None:
         """Convert to int8."""

@@ -20,8 +20,10 @@ _SIGNS = 1 - 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).
 class SignPart(BucketPart):
     """Signs, times the mean magnitude of their bucket."""
 
+    family = "sign"
+
     def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots, 8, 1, "sign")
+        super().__init__(slots, 8, 1)
         self._negative = np.empty(self.loaded.size, np.bool_)
         self._signs = np.empty((-(-self.loaded.size // 8), 8), np.float32)
 
