@@ -111,6 +111,22 @@ def test_executors_belong_to_the_notebooks_pod_and_have_its_image(
     assert {"name": "SPARK_CONF_DIR", "value": mounted["spark"]} in container["env"]
 
 
+def test_what_a_notebook_saves_stays_when_its_pod_restarts(manifests: dict[str, Any]) -> None:
+    pods = manifests["StatefulSet"]["spec"]
+    (container,) = pods["template"]["spec"]["containers"]
+    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    (claim,) = pods["volumeClaimTemplates"]
+    assert mounted[claim["metadata"]["name"]] == container["workingDir"]
+
+
+def test_the_image_has_what_the_course_imports_and_the_course_itself() -> None:
+    image = (FOLDER / "Dockerfile").read_text()
+    assert "[demo,lab]" in image
+    copied = re.findall(r"^COPY --chown=185:0 (\w+) ", image, re.MULTILINE)
+    assert copied == ["notebooks", "docs"]
+    assert all((ROOT / name).is_dir() for name in copied)
+
+
 def test_the_notebooks_account_may_start_and_remove_executors(
     manifests: dict[str, Any], settings: dict[str, str]
 ) -> None:
