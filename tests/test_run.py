@@ -176,7 +176,7 @@ class Setting:
         sinks: tuple[Any, ...] = (),
     ) -> Run:
         history, combiner = History(), combiner or Downpour()
-        bus = EventBus([history, self.events.append, *sinks])
+        bus = EventBus([history, self.events.append], sinks)
         layout = self.program.layout
         training = Training(
             "run",
@@ -414,20 +414,29 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
     assert not companion._thread.is_alive()
 
 
-def test_a_sink_that_stands_still_leaves_no_validation_running(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tos_notebook.run.FLUSH", 0.01)
+    monkeypatch.setattr("tos_notebook.run.SINKS", 0.01)
     gate = threading.Event()
     run = setting.make(epochs=1)
-    run.add_sink(lambda event: gate.wait(LIMIT) if isinstance(event, EpochFinished) else None)
+    run.add_sink(lambda event: gate.wait(LIMIT) and None)
     run._begin([validator(lambda: (np.arange(3.0),))])
-    (companion,) = run._companions
-    assert isinstance(companion, Validator)
-    companion._thread.join(LIMIT)
-    assert not companion._thread.is_alive()
+    run.wait(LIMIT)
+    assert run.state == "finished"
+    assert run.status.samples == ROWS
+    assert len(of(Validated, setting.events)) == 1
+    assert "still busy: <function" in caplog.text
     gate.set()
-    assert run.wait(LIMIT).state == "finished"
+    run._bus.close(LIMIT)
+
+
+def test_a_sink_that_raises_is_in_the_notes(setting: Setting) -> None:
+    def broken(event: Event) -> None:
+        raise OSError("no such host")
+
+    (note,) = setting.start(sinks=(broken,)).wait(LIMIT).status.notes
+    assert "gets no more events: OSError: no such host" in note
 
 
 def test_a_model_that_is_evaluated_without_end_is_a_named_error(

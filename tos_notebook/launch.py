@@ -162,7 +162,7 @@ class Launcher:
             self.storage.write(f"{wanted.run_id}.initial", initial.data)
         history = History()
         own = () if wanted.keeper is None else (wanted.keeper,)
-        bus = EventBus([history, *own, *wanted.sinks])
+        bus = EventBus([history, *own], wanted.sinks)
         training = self._training(wanted, bus, initial)
         self.server.serve(training)
         return Run(

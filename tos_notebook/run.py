@@ -55,6 +55,9 @@ EVALUATION = 600.0
 FLUSH = 10.0
 """Seconds for the sinks to take what was published."""
 
+SINKS = 10.0
+"""Seconds that the end of a run waits for the users' sinks."""
+
 STOP_GRACE = 1.0
 """Seconds in which workers may end their milestone before the Spark job is cancelled."""
 
@@ -207,8 +210,8 @@ class Run(Outputs):
         return self._bus.sinks
 
     def add_sink(self, sink: Sink) -> None:
-        """Let one more hear of its events, from the next one on."""
-        self._bus.add(sink)
+        """Let one more hear of its events, from the next one on; see ``sinks`` of `start`."""
+        self._bus.add(sink, apart=True)
 
     @property
     def state(self) -> str:
@@ -236,7 +239,7 @@ class Run(Outputs):
             totals.staleness_mean,
             totals.elapsed,
             tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
-            tuple(note for companion in self._companions for note in companion.notes),
+            self._notes(),
             sum(skipped.rows for skipped in self.skipped),
             totals.steps,
             totals.metrics,
@@ -244,6 +247,10 @@ class Run(Outputs):
             len(validated),
             self._reason,
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        companions = [note for companion in self._companions for note in companion.notes]
+        return *companions, *map(str, self._bus.disabled)
 
     @property
     def stalls(self) -> tuple[Stalled, ...]:
@@ -679,7 +686,7 @@ class Run(Outputs):
 
     def _close_bus(self) -> None:
         # Only a sink is behind.
-        self._patiently(self._bus.close)
+        self._patiently(partial(self._bus.close, SINKS))
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id}: {self.state}>"

@@ -266,7 +266,9 @@ class TrainingSession:
             in the active MLflow run if there is one. Needs the package ``mlflow``. See
             docs/mlflow.md.
         sinks : sequence of callable
-            Further consumers of the run's events.
+            Further consumers of the run's events. Each has a thread of its own. One that raises,
+            or is 50,000 events behind, gets no more; a note in `Run.status` says so. The end of
+            the run waits 10 s for those that are still busy.
         patience : float
             Seconds without news after which the run says what it waits for: in `Run.status`, in
             the live view, and as event `Stalled`. A milestone that takes longer is news, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from tos_notebook.events import (
     WorkerJoined,
 )
 from tos_notebook.every import Every, as_every
+from tos_notebook.telemetry.bus import EventBus
 
 
 class Disk:
@@ -406,3 +408,15 @@ def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
         kept.keeper.finish()
     free.set()
     kept.keeper._thread.join(LIMIT)
+
+
+def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:
+    gate = threading.Event()
+    with EventBus([kept.keeper], apart=[lambda event: gate.wait(LIMIT)]) as bus:
+        kept.training._publish = bus.publish
+        kept.subject = replace(kept.subject, publish=bus.publish, flush=bus.flush)
+        kept.push(0)
+        written = kept.keeper.write(kept.subject)
+        gate.set()
+    assert written is not None
+    assert written.version == 1

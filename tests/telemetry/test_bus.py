@@ -9,7 +9,7 @@ import pytest
 from tests.telemetry.samples import milestone
 from tos_notebook.errors import SessionClosed, WaitTimeout
 from tos_notebook.events import Event
-from tos_notebook.telemetry.bus import THREAD_NAME, EventBus
+from tos_notebook.telemetry.bus import SINK_NAME, THREAD_NAME, EventBus
 
 PATIENCE = 10.0
 
@@ -44,7 +44,7 @@ class Gate:
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    assert THREAD_NAME not in {thread.name for thread in threading.enumerate()}
+    assert not {THREAD_NAME, SINK_NAME} & {thread.name for thread in threading.enumerate()}
 
 
 def events(count: int) -> list[Event]:
@@ -164,3 +164,79 @@ def test_publishers_on_many_threads_lose_no_event_and_keep_their_own_order() -> 
     for event in recorder.events:
         seen.setdefault(event.partition, []).append(event.sequence)
     assert seen == {p: list(range(100)) for p in range(4)}
+
+
+def test_a_stuck_sink_apart_delays_neither_the_others_nor_a_flush() -> None:
+    gate, counts, another = Gate(), Recorder(), Recorder()
+    published = events(100)
+    with EventBus([counts], apart=[gate, another]) as bus:
+        for event in published:
+            bus.publish(event)
+        bus.flush(PATIENCE)
+        assert counts.events == published
+        with pytest.raises(WaitTimeout, match=r"within 0\.01 s; still busy: .*Gate"):
+            bus.close(timeout=0.01)
+        gate.open.set()
+    assert another.events == published
+    assert another.closed == 1
+    assert another.threads == {SINK_NAME}
+
+
+def test_a_sink_too_far_behind_has_all_events_up_to_a_moment_and_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Stuck(Recorder):
+        begun, open = threading.Event(), threading.Event()
+
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            self.begun.set()
+            assert self.open.wait(PATIENCE)
+
+    stuck, published = Stuck(), events(20)
+    with caplog.at_level(logging.WARNING), EventBus([], apart=[stuck], bound=5) as bus:
+        bus.publish(published[0])
+        assert stuck.begun.wait(PATIENCE)
+        for event in published[1:]:
+            bus.publish(event)
+        bus.flush(PATIENCE)
+        (told,) = bus.disabled
+        assert told.sink is stuck
+        assert "gets no more events: WaitTimeout: 5 events wait for it" in str(told)
+        stuck.open.set()
+    assert stuck.events == published[:6]
+    assert stuck.closed == 1
+    assert caplog.text.count("gets no more events") == 1
+
+
+def test_a_sink_apart_that_raises_gets_no_more_is_closed_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Recorder):
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            raise ValueError("no such host")
+
+    broken = Broken()
+    with caplog.at_level(logging.WARNING), EventBus([], apart=[broken]) as bus:
+        for event in events(5):
+            bus.publish(event)
+    assert (len(broken.events), broken.closed) == (1, 1)
+    assert [told.sink for told in bus.disabled] == [broken]
+    assert caplog.text.count("gets no more events") == 1
+
+
+def test_the_bus_knows_the_threads_of_its_sinks() -> None:
+    found: list[bool] = []
+    with EventBus([lambda event: found.append(bus.delivers)]) as bus:
+        bus.add(lambda event: found.append(bus.delivers), apart=True)
+        assert bus.delivers is False
+        bus.publish(milestone())
+    assert found == [True, True]
+
+
+def test_a_sink_added_after_the_end_has_no_thread() -> None:
+    bus = EventBus([])
+    bus.close(PATIENCE)
+    bus.add(Recorder(), apart=True)
+    assert bus.sinks == ()

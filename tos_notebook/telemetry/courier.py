@@ -26,8 +26,8 @@ class Courier:
     """
 
     def __init__(self, name: str, bound: int) -> None:
+        self.bound = bound
         self._name = name
-        self._bound = bound
         self._calls: deque[Call] = deque()
         self._busy = self._ending = False
         self._changed = threading.Condition()
@@ -42,7 +42,7 @@ class Courier:
     @property
     def full(self) -> bool:
         """Whether so many wait that whoever can do without should."""
-        return len(self._calls) >= self._bound
+        return len(self._calls) >= self.bound
 
     def put(self, call: Call) -> None:
         """Have a call made after those that wait."""
@@ -68,12 +68,20 @@ class Courier:
         WaitTimeout
             It still makes them after `timeout` seconds.
         """
+        self.leave()
+        if not self.ended(timeout):
+            raise WaitTimeout(f"{self._name} is still busy {timeout:g} s after the run's end.")
+
+    def leave(self) -> None:
+        """Let the thread end after the calls that wait, and return at once."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
+
+    def ended(self, timeout: float) -> bool:
+        """Wait until the thread has ended; return whether that came within `timeout` seconds."""
         self._thread.join(timeout)
-        if self._thread.is_alive():
-            raise WaitTimeout(f"{self._name} is still busy {timeout:g} s after the run's end.")
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while (call := self._next()) is not None:
