@@ -52,6 +52,24 @@ def test_the_users_layout_is_kept(source: RddSource, spark_context: Any) -> None
     assert [len(part) for part in layout] == [833, 833, 834]
 
 
+def test_rows_out_of_a_shuffle_come_in_one_order_however_spark_gives_them(
+    spark_context: Any,
+) -> None:
+    def as_they_come(records: Any) -> Any:
+        import secrets
+
+        return sorted(records, key=lambda _: secrets.token_bytes(8))
+
+    shuffled = spark_context.parallelize(range(2500), 3).map(record).repartition(2)
+    source = RddSource(shuffled.mapPartitions(as_they_come))
+    layout = layout_of(source, spark_context)
+    assert sorted(flat(layout)) == list(range(2500))
+    assert layout_of(source, spark_context) == layout
+    assert layout_of(source.repartition(2, RandomPartitioner(2), 1), spark_context) == layout_of(
+        source.repartition(2, RandomPartitioner(2), 1), spark_context
+    )
+
+
 def test_a_repartition_moves_every_record_once_to_where_the_partitioner_says(
     source: RddSource, spark_context: Any
 ) -> None:

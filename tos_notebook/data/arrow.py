@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,9 @@ import pyarrow.compute as pc
 from tos_notebook.errors import DataError
 from tos_notebook.params import is_finite
 
-from .blocks import Array, Columns, ColumnSpec, concatenate
+from .blocks import Array, Columns, ColumnSpec
 from .feeds import outside
+from .order import in_content_order
 from .skips import Skipped, Skips
 
 Bad = dict[int, tuple[str, str]]
@@ -72,7 +72,7 @@ class ArrowDecoder:
             A row is bad and none may be left out.
         """
         blocks = self._blocks(partition, batches)
-        return blocks if self.ordered else _sorted(blocks)
+        return blocks if self.ordered else in_content_order(blocks)
 
     def _blocks(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
         skipped: dict[str, Skipped] = {}
@@ -228,31 +228,3 @@ def _as_lists(array: Any) -> Any:
     return pa.Array.from_buffers(
         kind, len(array), [validity, offsets], offset=array.offset, children=[values]
     )
-
-
-def _sorted(blocks: Iterator[Columns]) -> Iterator[Columns]:
-    columns = concatenate(list(blocks))
-    if columns:
-        order = content_order(columns)
-        yield tuple(column[order] for column in columns)
-
-
-def content_order(columns: Sequence[Array]) -> npt.NDArray[np.int64]:
-    """Return an order that depends on what the rows are, not on the order in which they came.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray, shape (rows, ...)
-
-    Returns
-    -------
-    ndarray, shape (rows,), int64
-    """
-    order = np.arange(len(columns[0]))
-    for column in reversed(columns):
-        size = math.prod(column.shape[1:])
-        rows = np.ascontiguousarray(column[order]).reshape(len(order), size)
-        # As bytes: any order will do as long as it is always the same.
-        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * size))).reshape(-1)
-        order = order[np.argsort(keys, kind="stable")]
-    return order

@@ -22,7 +22,7 @@ from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
 from .feeds import Feed
-from .rdd import RddSource, counted
+from .rdd import RddSource, counted, is_ordered
 from .skips import ON_BAD, Skips
 
 DTYPES = {
@@ -34,9 +34,6 @@ DTYPES = {
     types.FloatType: "float32",
     types.DoubleType: "float64",
 }
-
-DETERMINATE = "DETERMINATE"
-"""What Spark calls rows that come in the same order whenever a partition is made."""
 
 Shape = tuple[int, ...]
 
@@ -84,7 +81,7 @@ class FrameColumns(Described):
         columns = self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc)
         skips = counted(sc) if self.on_bad == "skip" else None
-        decoder = ArrowDecoder(schema, columns, skips, _is_ordered(batches))
+        decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches))
         blocks = batches.mapPartitionsWithIndex(decoder)
         return RddSource.from_decoded(blocks, tuple(c.spec for c in columns), skips or Skips())
 
@@ -338,9 +335,3 @@ def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
     """
     batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
     return RDD(batches, sc, NoOpSerializer())
-
-
-def _is_ordered(batches: RDD[bytes]) -> bool:
-    """Tell whether Spark makes a partition with its rows in the same order each time."""
-    level = batches._jrdd.rdd().outputDeterministicLevel().toString()
-    return bool(level == DETERMINATE)

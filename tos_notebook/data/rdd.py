@@ -24,8 +24,12 @@ from .blocks import (
     stack_records,
 )
 from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
+from .order import in_content_order
 from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
 from .skips import Found, Skipped, Skips
+
+DETERMINATE = "DETERMINATE"
+"""What Spark calls rows that come in the same order whenever a partition is made."""
 
 Decoder = Callable[..., Iterator[Columns]]
 """`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
@@ -42,10 +46,18 @@ def is_rdd(data: Any) -> bool:
     return isinstance(data, RDD)
 
 
+def is_ordered(rdd: RDD[Any]) -> bool:
+    """Tell whether Spark makes a partition with its rows in the same order each time."""
+    level = rdd._jrdd.rdd().outputDeterministicLevel().toString()
+    return bool(level == DETERMINATE)
+
+
 class RddSource:
     """An RDD of records: tuples ``(feature, label)``, or longer ones for several inputs.
 
-    The user's own layout is turned into blocks inside the training job and stored nowhere.
+    The user's own layout is turned into blocks inside the training job and stored nowhere. Where
+    Spark may give a partition's rows in another order next time, such as after a shuffle, they are
+    sorted by content.
     The first repartition persists the blocks (memory, then disk), the base of all layouts.
 
     Parameters
@@ -189,12 +201,14 @@ def _base_of(rdd: RDD[Any], decode: Decoder) -> _Base:
     if not first:
         raise DataError("The RDD is empty: expected at least one record to train on.")
     columns = describe(next(decode(first)))
-    return _Base(rdd.mapPartitionsWithIndex(_decoder(decode, columns)), columns, Skips())
+    decoder = _decoder(decode, columns, is_ordered(rdd))
+    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, Skips())
 
 
-def _decoder(decode: Decoder, columns: tuple[ColumnSpec, ...]) -> Callable[..., Any]:
+def _decoder(decode: Decoder, columns: tuple[ColumnSpec, ...], ordered: bool) -> Callable[..., Any]:
     def run(partition: int, items: Iterable[Any]) -> Iterator[Columns]:
-        return decode(items, expected=columns, where=f"partition {partition}")
+        blocks = decode(items, expected=columns, where=f"partition {partition}")
+        return blocks if ordered else in_content_order(blocks)
 
     return run
 
