@@ -53,7 +53,7 @@ class Hash:
         """Take one more batch into account."""
         for column in columns:
             self._hash.update(f"{column.dtype.str}{column.shape}".encode())
-            self._hash.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8))
+            self._hash.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
         self._rows += len(columns[0]) if columns else 0
 
     @property
