@@ -16,7 +16,7 @@ LAYERS = {
     "checkpoint.format": 1, "checkpoint.values": 1, "checkpoint.made": 1,
     "wire": 1, "chaos": 1, "combiners": 1, "codecs": 1, "ps.ledger": 1, "control": 1, "data.idx": 1,
     "program.spec": 1, "sync": 1, "theory": 1, "every": 1, "stop": 1,
-    "status": 1,
+    "status": 1, "restarts": 1,
     "ps.store": 2, "ps.slots": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
     "worker": 2, "telemetry": 2, "testing": 2, "inference": 2,
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,

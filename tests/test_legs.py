@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.numpy_program import Counting
-from tests.worker.support import center, counting_training, finish, join, push
+from tests.worker.support import Aside, center, counting_training, finish, join, of, push
 from tos_notebook import legs as legs_module
+from tos_notebook.control import Command
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
+from tos_notebook.events import JobRestarted
 from tos_notebook.legs import Legs, RunPlan
+from tos_notebook.restarts import LIMIT
 from tos_notebook.training import Training
 from tos_notebook.wire.messages import Directive, Failed
 
@@ -57,6 +60,19 @@ def returns(pushes: int) -> Job:
 def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple[Training, int]:
     """Run legs over scripted jobs; return the training and how many were run."""
     training, _ = counting_training(rows=3, epochs=epochs)
+    legs, left = scripted(monkeypatch, training, jobs, epochs, lambda seconds: None)
+    legs.train()
+    return training, len(jobs) - len(left)
+
+
+def scripted(
+    monkeypatch: pytest.MonkeyPatch,
+    training: Training,
+    jobs: Sequence[Job],
+    epochs: int,
+    rest: Callable[[float], object] | None,
+) -> tuple[Legs, list[Job]]:
+    """Return legs over scripted jobs, and the jobs that are left."""
     left = list(jobs)
 
     def run_job(sc: Any, make: Any, task: Any, group: str, description: str) -> None:
@@ -65,8 +81,8 @@ def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple
     monkeypatch.setattr(legs_module, "run_job", run_job)
     source = ArraySource((np.arange(3.0),), 1)
     task: Any = None
-    Legs(None, training, task, source, RunPlan(epochs, None, 0, 1), lambda event: None).train()
-    return training, len(jobs) - len(left)
+    plan = RunPlan(epochs, None, 0, 1)
+    return Legs(None, training, task, source, plan, training._publish, rest=rest), left
 
 
 def test_a_job_that_lost_its_workers_goes_on_behind_what_was_committed(
@@ -106,3 +122,35 @@ def test_a_job_that_spark_takes_for_done_too_early_goes_on(monkeypatch: pytest.M
     assert (jobs, center(training)["rows"]) == (2, 6)
     with pytest.raises(ClusterUnreachable, match="took the job for done"):
         train(monkeypatch, returns(1), lambda training, task: None)
+
+
+def test_a_job_that_dies_again_and_again_ends_the_run_with_a_wait_before_each_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with an executor that runs out of memory after each push."""
+    training, events = counting_training(rows=3, epochs=20)
+    jobs = [dies(1, RuntimeError(LOST))] * (LIMIT + 1)
+    waits: list[float] = []
+    legs, left = scripted(monkeypatch, training, jobs, 20, waits.append)
+    with pytest.raises(ClusterUnreachable, match=r"11 times in a row.*\n?.*ExecutorLostFailure"):
+        legs.train()
+    assert not left
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    told = of(JobRestarted, events)
+    assert [event.restarts for event in told] == list(range(1, LIMIT + 1))
+    assert "ExecutorLostFailure" in str(told[-1])
+    assert "restarted 10 times" in legs.notes[0]
+    assert center(training)["rows"] == LIMIT + 1
+
+
+def test_a_stop_ends_the_wait_before_a_restart_at_once() -> None:
+    training, _ = counting_training()
+    waiting = Aside(lambda: training.wait_ending(1000 * LIMIT))
+    training.command(Command.STOP, "now")
+    waiting.result()
+
+
+def test_a_job_that_somebody_cancelled_does_not_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"
+    with pytest.raises(RuntimeError, match="SPARK_JOB_CANCELLED"):
+        train(monkeypatch, dies(1, RuntimeError(said)), returns(6))

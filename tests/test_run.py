@@ -310,6 +310,20 @@ def test_partitions_that_wait_for_a_slot_train_every_epoch_before_the_next(
     assert run.history["epoch"].is_monotonic_increasing
 
 
+def test_a_job_that_somebody_else_cancels_stops_the_run(setting: Setting) -> None:
+    def cancelled(job: int) -> None:
+        raise RuntimeError("[SPARK_JOB_CANCELLED] Job 3 cancelled killed via the Web UI")
+
+    setting.cluster.before = cancelled
+    run = setting.start(epochs=2).wait(LIMIT)
+    assert (run.state, setting.ended) == ("stopped", 1)
+    assert len(setting.program.written) == 1
+    assert "Job 3 cancelled killed via the Web UI" in run.status.notes[0]
+    assert setting.events[-1] == RunFinished(
+        setting.events[-1].time, "stopped", None, "Spark's job was cancelled from outside the run"
+    )
+
+
 def test_a_task_that_fails_once_is_tried_again_and_no_batch_counts_twice(
     setting: Setting,
 ) -> None:
@@ -707,7 +721,7 @@ def test_the_program_s_error_ends_the_run_and_is_raised_by_wait(setting: Setting
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("Job 3 cancelled", ClusterUnreachable, "Job 3 cancelled"),
+        ("Job 3 is lost", ClusterUnreachable, "Job 3 is lost"),
         ("tos_notebook.errors.DataError: no rows at all", DataError, "no rows at all"),
     ],
 )

@@ -52,6 +52,9 @@ _S, _C, _E = RunState, Command, RunEvent
 ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.PAUSED, _S.STOPPING})
 """States in which the run may still change parameters."""
 
+ONWARD = ACTIVE - {_S.STOPPING}
+"""States in which another epoch may begin."""
+
 
 def _steer(state: RunState) -> dict[Command, RunState]:
     """Return the commands that change settings, not the state."""

@@ -243,6 +243,26 @@ class StallEnded(Event):
 
 
 @dataclass(slots=True)
+class JobRestarted(Event):
+    """A Spark job lost its workers; it starts again behind the last batch that was committed."""
+
+    restarts: int
+    """Of jobs in a row that ended soon after they had started, this one included."""
+    limit: int
+    """After so many the run ends."""
+    delay: float
+    """Seconds until it starts."""
+    reason: str
+
+    def __str__(self) -> str:
+        when = f"in {self.delay:g} s" if self.delay else "at once"
+        return (
+            f"The Spark job lost its workers and restarts {when} ({self.restarts} of at most "
+            f"{self.limit} restarts in a row): {self.reason}"
+        )
+
+
+@dataclass(slots=True)
 class CommandAccepted(Event):
     """A command was found legal; ``detail`` says when it takes effect."""
 

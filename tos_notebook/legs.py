@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .cluster.jobs import job_error, run_job
+from .cluster.jobs import cancellation, job_error, run_job
 from .config import PATIENCE, at_least_one
-from .control import Command, RunState
+from .control import ONWARD, Command
 from .data.labels import check_partitioner
 from .data.partitioners import AnyPartitioner, RandomPartitioner
 from .data.skips import Skipped
@@ -24,7 +24,15 @@ from .errors import (
     TosError,
     TransportError,
 )
-from .events import CommandApplied, CommandLapsed, Event, Repartitioned, RowsSkipped
+from .events import (
+    CommandApplied,
+    CommandLapsed,
+    Event,
+    JobRestarted,
+    Repartitioned,
+    RowsSkipped,
+)
+from .restarts import LIMIT, Restarts
 from .roster import LaidOut, Leg
 from .snapshots import BEGINNING, Reached
 from .training import Training
@@ -45,9 +53,6 @@ UNFINISHED = (
     "Spark took the job for done although partitions have not been trained to the end. See the "
     "executors' logs for tasks that ended early."
 )
-
-ONWARD = (RunState.STARTING, RunState.RUNNING, RunState.PAUSED)
-"""States in which another epoch may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,15 @@ class Legs:
         Where to begin: where a run that is resumed was.
     asked : tuple of int and Partitioner, optional
         A repartition that is still to be done.
+    rest : callable, optional
+        Takes the seconds before a job starts again; by default it waits, or until the run ends.
 
     Attributes
     ----------
     phase : Phase
         What the run is busy with.
+    notes : tuple of str
+        That Spark's jobs were lost and restarted, in one sentence.
     """
 
     def __init__(
@@ -107,9 +116,11 @@ class Legs:
         publish: Callable[[Event], None],
         start: Reached = BEGINNING,
         asked: Asked | None = None,
+        rest: Callable[[float], object] | None = None,
     ) -> None:
         self.source = source
         self.phase = Phase()
+        self.notes: tuple[str, ...] = ()
         self._sc = sc
         self._training = training
         self._task = task
@@ -121,6 +132,9 @@ class Legs:
         self._floor = training.latest_epoch
         self._asked = asked
         self._doing: Asked | None = None
+        self._restarts = Restarts()
+        self._restarted = 0
+        self._rest = rest or training.wait_ending
         self._skipped: set[Skipped] = set()
 
     @property
@@ -173,28 +187,63 @@ class Legs:
     def _run(self, leg: Leg, description: str) -> None:
         """Run one job to its end; again if it has lost its workers, but got on before.
 
-        Spark gives a job up once a task has failed four times, or at once in ``local[N]``. Who
-        dies again and again in a long night is no reason to end it: the next job goes on behind
-        the last batch that was committed.
+        Spark gives a job up once a task has failed four times, or at once in ``local[N]``. A
+        worker that dies now and then in a long night is no reason to end the run: the next job
+        continues behind the last batch that was committed. `Restarts` says when it is enough.
         """
-        make = partial(self.source.tasks, self._sc)
         while self.onward:
             before, raised_before = self._training.store.version, len(self._training.failures)
-            error: TosError | None = None
-            self.phase.enter(JOB)
-            try:
-                run_job(self._sc, make, self._task, self._training.run_id, description)
-            except Exception as raised:
-                error = raised if isinstance(raised, TosError) else job_error(raised)
+            error = self._try(description)
             if error is None and (self._training.has_trained(leg) or not self.onward):
                 return
             error = error or ClusterUnreachable(UNFINISHED)
-            if not isinstance(error, LOST) or self._training.store.version == before:
+            # Else it may be what the user's own code raised that ended the job.
+            lost = isinstance(error, LOST) and len(self._training.failures) == raised_before
+            if not lost:
                 raise error
-            if len(self._training.failures) > raised_before:
-                # It may be what the user's own code raised that ended the job.
-                raise error
-            logger.info("The job of %s begins again: %s", self._training.run_id, error)
+            self._restart(error, self._training.store.version - before)
+
+    def _try(self, description: str) -> TosError | None:
+        """Run a job; return what ended it, None if it says that it is done."""
+        self.phase.enter(JOB)
+        self._restarts.begin()
+        make = partial(self.source.tasks, self._sc)
+        try:
+            run_job(self._sc, make, self._task, self._training.run_id, description)
+        except Exception as raised:
+            if cancellation(raised) is not None:
+                raise
+            return raised if isinstance(raised, TosError) else job_error(raised)
+        return None
+
+    def _restart(self, error: TosError, commits: int) -> None:
+        """Wait before a job starts again.
+
+        Raises
+        ------
+        TosError
+            It got nowhere, or was lost too often.
+        """
+        if not self.onward:
+            return
+        delay = self._restarts.delay(commits)
+        if delay is None and not commits:
+            raise error
+        reason = str(error).partition("\n")[0]
+        if delay is None:
+            raise ClusterUnreachable(
+                f"The Spark job lost its workers {LIMIT + 1} times in a row, each time soon after "
+                f"it had started. See the executors' logs: do they run out of memory? The last "
+                f"time: {reason}"
+            ) from error
+        self._restarted += 1
+        times = "once" if self._restarted == 1 else f"{self._restarted} times"
+        self.notes = (f"The Spark job lost its workers and restarted {times}; last: {reason}",)
+        logger.warning("Run %s: %s", self._training.run_id, self.notes[0])
+        self._publish(JobRestarted(time.time(), self._restarts.count, LIMIT, delay, reason))
+        if delay:
+            self.phase.enter("the next attempt of the Spark job, which has lost its workers")
+            self._rest(delay)
 
     def _last_epoch(self, first: int) -> int:
         """Return the last epoch that one Spark job can train from `first` on."""

@@ -17,7 +17,7 @@ from .chaos.rules import Rule, describe
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.keeper import Keeper, Subject
 from .cluster.executors import task_attempts, where_to_look
-from .cluster.jobs import cancel, job_error
+from .cluster.jobs import cancel, cancellation, job_error
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import as_combiner
@@ -136,6 +136,7 @@ class Run(Outputs):
         self._model = HeldModel(program, training.store)
         self._companions: list[Companion] = []
         self._reason: str | None = None
+        self._told: tuple[str, ...] = ()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
@@ -250,7 +251,8 @@ class Run(Outputs):
 
     def _notes(self) -> tuple[str, ...]:
         companions = [note for companion in self._companions for note in companion.notes]
-        return *companions, *map(str, self._bus.disabled)
+        disabled = map(str, self._bus.disabled)
+        return *self._legs.notes, *companions, *disabled, *self._told
 
     @property
     def stalls(self) -> tuple[Stalled, ...]:
@@ -620,11 +622,28 @@ class Run(Outputs):
 
     def _explain(self, error: Exception) -> None:
         """Record why the run failed, unless its own stop ended the job."""
-        if self.state == "stopping":
+        said = cancellation(error)
+        if self.state == "stopping" or (said is not None and self._stop_with_job(said)):
             return
         failures = self._training.failures
         known = error if isinstance(error, TosError) else job_error(error)
         self._training.fail(failures[-1] if failures else known)
+
+    def _stop_with_job(self, said: str) -> bool:
+        """Stop because somebody else has cancelled the Spark job; return whether that was it."""
+        reason = "Spark's job was cancelled from outside the run"
+        try:
+            self._training.command(Command.STOP, reason)
+        except InvalidTransition:
+            # The run failed before, and has cancelled the job itself.
+            return False
+        self._reason = reason
+        self._told += (
+            f'{reason} (Spark says: "{said}"). The run has stopped and keeps its '
+            "weights; start another one to continue.",
+        )
+        logger.warning("Run %s: %s", self.run_id, self._told[-1])
+        return True
 
     def _end(self) -> None:
         steps = (

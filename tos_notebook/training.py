@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .chaos.rules import Rule
-from .control import Command
+from .control import ONWARD, Command
 from .data.source import DataSource
 from .events import CommandAccepted
 from .roster import LaidOut, Leg
@@ -80,6 +80,17 @@ class Training(Snapshots):
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._merging == 0, SETTLE):
                 log.warning("A push of %s is still being merged after its end.", self.run_id)
+
+    def wait_ending(self, timeout: float) -> None:
+        """Wait, at most until the run is stopped or fails.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self.machine.state not in ONWARD, timeout)
 
     def wait_left(self, timeout: float) -> bool:
         """Wait until no worker trains any more; return whether that came in time.

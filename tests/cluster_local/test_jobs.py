@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tos_notebook.cluster.jobs import cancel, job_error, run_job
+from tos_notebook.cluster.jobs import cancel, cancellation, job_error, run_job
 from tos_notebook.errors import (
     ClusterUnreachable,
     TosError,
@@ -65,6 +65,29 @@ def test_anything_else_is_the_first_line_that_spark_says() -> None:
     error = job_error(RuntimeError("Job 3 cancelled because SparkContext was shut down\n\tat x"))
     assert isinstance(error, ClusterUnreachable)
     assert str(error).endswith("Job 3 cancelled because SparkContext was shut down")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Job 0 cancelled as part of cancellation of all jobs",
+        "Job 21 cancelled part of cancelled job group run-1",
+        "Job 2 cancelled",
+        "Job 5 cancelled because Stage 3 was cancelled",
+        "Job 5 cancelled killed via the Web UI",
+    ],
+)
+def test_a_job_that_was_cancelled_is_told_apart_in_spark_s_words(said: str) -> None:
+    """As Spark 3 says it, and Spark 4."""
+    assert cancellation(RuntimeError(said)) == said
+    assert cancellation(RuntimeError(f"[SPARK_JOB_CANCELLED] {said} SQLSTATE: XXKDA")) == said
+
+
+@pytest.mark.parametrize(
+    "said", [LOST, LOST + TRACEBACK, "Job 3 cancelled because SparkContext was shut down"]
+)
+def test_what_else_ends_a_job_is_no_cancellation(said: str) -> None:
+    assert cancellation(RuntimeError(said)) is None
 
 
 def test_jobs_that_making_the_rdd_takes_can_be_cancelled_too() -> None:

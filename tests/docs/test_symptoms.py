@@ -15,6 +15,8 @@ QUOTED = [
     "a worker to join for partition",
     "Spark to end the job: every partition is used up",
     "the validation after the last epoch, or callbacks",
+    "The Spark job lost its workers and restarts",
+    "Spark's job was cancelled from outside the run",
     "another program answers there",
     "A partition must hold the same rows",
 ]

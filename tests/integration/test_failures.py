@@ -81,6 +81,28 @@ def test_task_that_fails_once_is_retried_and_the_run_finishes(
     assert [e.partition for e in watch.of(WorkerFailed)] == [0]
 
 
+def test_a_job_that_somebody_cancels_stops_the_run_and_keeps_the_weights(
+    spark_context: Any, train: Train
+) -> None:
+    cancelled: list[int] = []
+
+    def cancel_once(event: Any) -> None:
+        if isinstance(event, MilestoneCommitted) and not cancelled:
+            cancelled.append(event.version)
+            spark_context.cancelAllJobs()
+
+    session = train(counter(), combiner="downpour", batch_size=7)
+    run = session.start((np.arange(100.0),), epochs=100_000, sinks=[cancel_once])
+    run.wait(60)
+    assert run.state == "stopped"
+    assert run.status.reason == "Spark's job was cancelled from outside the run"
+    assert "cancellation of all jobs" in run.status.notes[0]
+    # Whole milestones, each counted once.
+    assert run.parameters()["total"][1] == run.history["samples"].sum() > 0
+    assert _usable(spark_context)
+    assert session.run((np.arange(10.0),)).state == "finished"
+
+
 def test_exception_in_the_users_data_function_arrives_with_the_users_frames_first(
     spark_context: Any, train: Train
 ) -> None:

@@ -15,6 +15,7 @@ from ..events import (
     CommandApplied,
     EpochFinished,
     Event,
+    JobRestarted,
     MilestoneCommitted,
     PartitionFinished,
     Repartitioned,
@@ -34,7 +35,7 @@ from .format import Sealed
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        CommandApplied, EpochFinished, PartitionFinished, Repartitioned, RowsSkipped,
+        CommandApplied, EpochFinished, JobRestarted, PartitionFinished, Repartitioned, RowsSkipped,
         RunResumed, RunStarted, UpdateSkipped, Validated, ValidationFailed, WorkerFailed,
         WorkerJoined, WorkerLost,
     )

@@ -26,6 +26,7 @@ _TASK = re.compile(
     r"Lost task (?P<partition>\d+)\.(?P<attempt>\d+) in stage \S+ \(TID \d+\) "
     r"\((?P<host>\S+) executor (?P<executor>[^)]+)\)"
 )
+_CANCELLED = re.compile(r"\bJob \d+ cancelled\b(?! because SparkContext)(?:(?! SQLSTATE).)*")
 _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
 
 
@@ -67,6 +68,12 @@ def cancel(sc: SparkContext, group: str) -> None:
     context = sc._jsc.sc() if is_running(sc) else None
     if context is not None and not context.isStopped():
         context.cancelJobGroupAndFutureJobs(group)
+
+
+def cancellation(error: BaseException) -> str | None:
+    """Return what Spark says of a job that was cancelled; None if something else ended it."""
+    found = None if isinstance(error, TosError) else _CANCELLED.search(java_text(error))
+    return None if found is None else found[0].strip()
 
 
 def job_error(error: BaseException) -> TosError:

@@ -6,7 +6,7 @@ import math
 import shutil
 from typing import TextIO
 
-from ..events import EpochFinished, Event, RowsSkipped, RunFinished, Stalled
+from ..events import EpochFinished, Event, JobRestarted, RowsSkipped, RunFinished, Stalled
 from .tally import Tally, Totals
 
 PLAIN_INTERVAL = 5.0
@@ -41,7 +41,7 @@ class ProgressLine:
             self._finish(event)
         elif isinstance(event, Stalled):
             self._tell(f"{event.message} {event.look}")
-        elif isinstance(event, RowsSkipped):
+        elif isinstance(event, RowsSkipped | JobRestarted):
             self._tell(str(event))
         elif self._is_due(event):
             self._drawn_at = event.time

@@ -10,6 +10,7 @@ from ..events import (
     CommandAccepted,
     CommandApplied,
     CommandLapsed,
+    JobRestarted,
     Repartitioned,
     RowsSkipped,
     UpdateSkipped,
@@ -128,6 +129,10 @@ class Diary:
             self._told = time
             text = f"{self._skipped} updates left out so far; partition {event.partition}: "
             self.say(time, "warning", text + event.reason)
+
+    def restarted(self, time: float, event: JobRestarted) -> None:
+        """Say that the Spark job starts again."""
+        self.say(time, "warning", str(event))
 
     def rows_skipped(self, time: float, event: RowsSkipped) -> None:
         """Say which rows were left out."""

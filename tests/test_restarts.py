@@ -1,0 +1,43 @@
+"""When a lost Spark job starts again, and when that is enough."""
+
+from __future__ import annotations
+
+from tos_notebook.restarts import LIMIT, LONGEST, STEADY_COMMITS, STEADY_SECONDS, Restarts
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_waits_double_up_to_a_limit_and_then_the_job_is_given_up() -> None:
+    restarts = Restarts(Time())
+    delays = []
+    for _ in range(LIMIT):
+        restarts.begin()
+        delays.append(restarts.delay(commits=1))
+    assert delays == [0, 1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
+    restarts.begin()
+    assert restarts.delay(commits=1) is None
+
+
+def test_a_job_that_committed_nothing_does_not_start_again() -> None:
+    restarts = Restarts(Time())
+    restarts.begin()
+    assert restarts.delay(commits=0) is None
+
+
+def test_a_job_that_ran_well_begins_another_row() -> None:
+    clock = Time()
+    restarts = Restarts(clock)
+    for seconds, commits in ((STEADY_SECONDS, 1), (0.0, STEADY_COMMITS)):
+        for _ in range(LIMIT):
+            restarts.begin()
+            restarts.delay(commits=1)
+        restarts.begin()
+        clock.now += seconds
+        assert restarts.delay(commits) == 0.0
+        assert restarts.count == 1

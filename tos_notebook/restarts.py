@@ -1,0 +1,60 @@
+"""Whether a Spark job that lost its workers starts again, and after how long a wait.
+
+Pure but for the clock, which is given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LIMIT = 10
+"""Restarts in a row, of jobs that ended soon after they had started."""
+
+STEADY_SECONDS = 600.0
+"""A job that has run for so long was well; what ends it is a new misfortune."""
+
+STEADY_COMMITS = 200
+"""The same of a job whose workers have committed so many milestones."""
+
+LONGEST = 60.0
+"""Seconds of the longest wait. The first restart comes at once, the next after 1, 2, 4, ... s."""
+
+
+class Restarts:
+    """Counts the restarts in a row, and says how long to wait before the next.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds.
+
+    Attributes
+    ----------
+    count : int
+        In a row: a job that ran well begins another row.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.count = 0
+        self._clock = clock
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Note that a job starts."""
+        self._began = self._clock()
+
+    def delay(self, commits: int) -> float | None:
+        """Return the seconds to wait before the job starts again; None to give it up.
+
+        Parameters
+        ----------
+        commits : int
+            Milestones that were committed since `begin`.
+        """
+        if commits >= STEADY_COMMITS or self._clock() - self._began >= STEADY_SECONDS:
+            self.count = 0
+        if commits < 1 or self.count >= LIMIT:
+            return None
+        self.count += 1
+        return 0.0 if self.count == 1 else min(LONGEST, 2.0 ** (self.count - 2))
