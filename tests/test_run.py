@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
 from tos_notebook import legs as legs_module
 from tos_notebook import run as run_module
+from tos_notebook.checkpoint.folder import Folder
+from tos_notebook.checkpoint.keeper import Keeper
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.companions.validation import Validator, validator
 from tos_notebook.data.arrays import ArraySource
@@ -29,6 +32,7 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import (
+    CheckpointFailed,
     CommandApplied,
     CommandLapsed,
     EpochFinished,
@@ -40,10 +44,12 @@ from tos_notebook.events import (
     Validated,
     WorkerLost,
 )
+from tos_notebook.every import Every
 from tos_notebook.legs import RunPlan
 from tos_notebook.ps.store import Store
 from tos_notebook.run import Run
 from tos_notebook.settings import Settings
+from tos_notebook.status import CheckpointStatus
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import Training
@@ -797,3 +803,55 @@ def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(
     run._begin()
     with pytest.raises(TosError, match="the end went wrong"):
         run.wait(LIMIT)
+
+
+def keep(run: Run, folder: Path) -> Disk:
+    """Let a run have checkpoints."""
+    disk = Disk(folder)
+    run._keeper = Keeper(Folder(disk), origin(), Every(milestones=1000), 3)
+    run._bus.add(run._keeper)
+    return disk
+
+
+def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
+    setting: Setting, tmp_path: Path
+) -> None:
+    run = setting.make()
+    keep(run, tmp_path).refuses = "checkpoint"
+    assert run.status.checkpoint == CheckpointStatus()
+    with pytest.warns(RuntimeWarning, match="run: The run has no checkpoint yet: the disk is full"):
+        run._begin().wait(LIMIT)
+    assert run.state == "finished"
+    assert run.status.checkpoint == CheckpointStatus(error="the disk is full")
+    assert run.status.notes == ("The run has no checkpoint yet: the disk is full",)
+    assert [e.message for e in of(CheckpointFailed, setting.events)] == ["the disk is full"]
+
+
+def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.checkpoint.keeper.END", 0.01)
+    run, answers = setting.make(), threading.Event()
+    disk = keep(run, tmp_path)
+    disk.before_write = lambda: answers.wait(LIMIT)
+    with pytest.warns(RuntimeWarning, match="was still being written 0.01 s after the run's end"):
+        run._begin().wait(LIMIT)
+    assert isinstance(setting.events[-2], CheckpointFailed)
+    assert isinstance(setting.events[-1], RunFinished)
+    answers.set()
+    assert run._keeper is not None
+    run._keeper._thread.join(LIMIT)
+    # It came after all.
+    assert run.status.checkpoint is not None
+    assert (run.status.checkpoint.number, run.status.notes) == (1, ())
+
+
+def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
+    setting: Setting, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    run = setting.make()
+    keep(run, tmp_path)
+    run._begin().wait(LIMIT)
+    assert run.status.checkpoint is not None
+    assert (run.status.checkpoint.number, run.status.checkpoint.error) == (1, None)
+    assert not recwarn.list

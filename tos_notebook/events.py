@@ -324,9 +324,15 @@ class CheckpointWritten(Event):
 
 @dataclass(slots=True)
 class CheckpointFailed(Event):
-    """A checkpoint could not be written; training goes on, and it is tried again when due."""
+    """A checkpoint could not be written; training goes on, and it is tried again when due.
+
+    At the run's end: it was not written in time.
+    """
 
     message: str
+
+    def __str__(self) -> str:
+        return f"A checkpoint failed: {self.message}"
 
 
 @dataclass(slots=True)

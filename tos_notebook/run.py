@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -247,12 +248,18 @@ class Run(Outputs):
             validated[-1].values if validated else {},
             len(validated),
             self._reason,
+            None if self._keeper is None else self._keeper.status,
         )
 
     def _notes(self) -> tuple[str, ...]:
         companions = [note for companion in self._companions for note in companion.notes]
         disabled = map(str, self._bus.disabled)
-        return *self._legs.notes, *companions, *disabled, *self._told
+        return *self._legs.notes, *companions, *disabled, *self._unsaved(), *self._told
+
+    def _unsaved(self) -> tuple[str, ...]:
+        """Say what is missing of its checkpoints."""
+        missing = "" if self._keeper is None else str(self._keeper.status)
+        return (missing,) if missing else ()
 
     @property
     def stalls(self) -> tuple[Stalled, ...]:
@@ -366,6 +373,8 @@ class Run(Outputs):
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
 
+        It warns (`RuntimeWarning`) if the run's last checkpoint could not be written.
+
         Parameters
         ----------
         timeout : float, optional
@@ -384,6 +393,8 @@ class Run(Outputs):
                 f"Run {self.run_id} is still {self.state} after {timeout} s and goes on. Wait "
                 "longer, or stop() it."
             )
+        for missing in self._unsaved():
+            warnings.warn(f"Run {self.run_id}: {missing}", RuntimeWarning, stacklevel=2)
         if self._training.error is not None:
             raise self._training.error
         return self
@@ -696,7 +707,7 @@ class Run(Outputs):
     def _keep_last(self) -> None:
         if self._keeper is not None:
             # As with any other checkpoint that cannot be written, nothing else is lost.
-            self._patiently(self._keeper.finish)
+            self._keeper.finish()
 
     def _report_end(self) -> None:
         training = self._training

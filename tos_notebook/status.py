@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .config import at_least_one
 from .errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStatus:
+    """What of a run is saved.
+
+    `number` is that of the newest checkpoint that this process has written, `when` its time in
+    seconds since 1970; both are None before the first. `error` says why there is no newer one,
+    and is None if the latest attempt succeeded.
+    """
+
+    number: int | None = None
+    when: float | None = None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        """Say what is missing; empty if nothing is."""
+        if self.error is None:
+            return ""
+        if self.number is None or self.when is None:
+            return f"The run has no checkpoint yet: {self.error}"
+        clock = time.strftime("%H:%M:%S", time.localtime(self.when))
+        return f"The newest checkpoint is number {self.number}, of {clock}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +47,7 @@ class RunStatus:
     `steps` counts the batches of all workers together: the global step. `metrics` are means over
     the latest milestones, as is the loss; `validation` is the latest evaluation of the validation
     data, of `validations` so far. `reason` says why the run was stopped, if that is known.
+    `checkpoint` says what is saved; it is None for a run without checkpoints.
     """
 
     run: str
@@ -43,6 +68,7 @@ class RunStatus:
     validation: Mapping[str, float] = field(default_factory=dict)
     validations: int = 0
     reason: str | None = None
+    checkpoint: CheckpointStatus | None = None
 
 
 class Progress(NamedTuple):

@@ -50,6 +50,7 @@ from tos_notebook.events import (
     WorkerJoined,
 )
 from tos_notebook.every import Every, as_every
+from tos_notebook.status import CheckpointStatus
 from tos_notebook.telemetry.bus import EventBus
 
 
@@ -60,9 +61,11 @@ class Disk:
         self.folder = folder
         self.uri = str(folder)
         self.refuses = ""
+        self.before_write: Callable[[], object] = lambda: None
         self.written: list[str] = []
 
     def write(self, name: str, data: Path) -> str:
+        self.before_write()
         if self.refuses and name.startswith(self.refuses):
             raise CheckpointError("the disk is full")
         self.written.append(name)
@@ -290,7 +293,9 @@ def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(kept: Kept, part:
     assert [e.message for e in kept.seen(CheckpointFailed)] == ["the disk is full"]
     kept.disk.refuses = ""
     kept.push(1)
+    assert kept.keeper.status == CheckpointStatus(None, None, "the disk is full")
     kept.keeper._try()
+    assert (kept.keeper.status.number, kept.keeper.status.error) == (2, None)
     assert len(set(kept.disk.written)) == len(kept.disk.written), "a file was written twice"
     last = from_sealed(kept.keeper.folder.last().sealed, "last")
     told: list[Event] = []
@@ -404,10 +409,15 @@ def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
     )  # fmt: skip
     kept.push(0)
     kept.keeper.begin(subject)
-    with pytest.raises(WaitTimeout, match="still being written"):
-        kept.keeper.finish()
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "The last checkpoint of run-1 was still being written" in str(failed)
+    assert str(kept.keeper.status) == f"The run has no checkpoint yet: {failed.message}"
     free.set()
     kept.keeper._thread.join(LIMIT)
+    # It came after all.
+    assert kept.keeper.status.number == 1
+    assert str(kept.keeper.status) == ""
 
 
 def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:

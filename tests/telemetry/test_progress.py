@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tests.telemetry.samples import milestone, started
-from tos_notebook.events import EpochFinished, Event, RunFinished, Stalled
+from tos_notebook.events import CheckpointFailed, EpochFinished, Event, RunFinished, Stalled
 from tos_notebook.telemetry.progress import PLAIN_INTERVAL, ProgressLine, describe
 from tos_notebook.telemetry.tally import Totals
 
@@ -111,6 +111,11 @@ def test_a_stop_shows_its_reason() -> None:
     ending = RunFinished(1.05, "stopped", reason="training loss 0.09 < 0.1")
     written = draw(io.StringIO(), started(), milestone(time=1.0), ending)
     assert written.endswith("stopped: training loss 0.09 < 0.1\n")
+
+
+def test_a_checkpoint_that_failed_has_a_line_of_its_own() -> None:
+    written = draw(io.StringIO(), started(), CheckpointFailed(1.0, "the disk is full"))
+    assert written.splitlines() == ["A checkpoint failed: the disk is full"]
 
 
 def test_a_failure_shows_the_first_line_of_its_error() -> None:

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import CheckpointError, SessionClosed, WaitTimeout
 from ..events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
 from ..every import Every
 from ..snapshots import Snapshot
+from ..status import CheckpointStatus
 from . import folder as names
 from .contents import Asked, Origin, to_parts
 from .folder import UNCLAIMED, Claim, Folder
@@ -94,6 +95,7 @@ class Keeper:
         self._record = Record()
         self._milestones = 0
         self._saved: object = None
+        self.status = CheckpointStatus()
         self._due = threading.Event()
         self._ending = False
         self._subject: Subject | None = None
@@ -118,10 +120,7 @@ class Keeper:
     def finish(self) -> None:
         """Write the last checkpoint, of a run that has ended, and end the thread.
 
-        Raises
-        ------
-        WaitTimeout
-            A checkpoint is still being written.
+        One that takes longer than `END` is reported as failed, and continues.
         """
         if self._subject is None:
             return
@@ -129,10 +128,13 @@ class Keeper:
         self._due.set()
         self._thread.join(END)
         if self._thread.is_alive():
-            raise WaitTimeout(
-                f"A checkpoint of {self._origin.run_id} was still being written {END:g} s after "
-                f"the run's end. See whether {self.folder.storage.uri} answers."
-            )
+            self._tell(self._failed(self._late()))
+
+    def _late(self) -> str:
+        return (
+            f"The last checkpoint of {self._origin.run_id} was still being written {END:g} s after "
+            f"the run's end. See whether {self.folder.storage.uri} answers."
+        )
 
     def _keep_on(self) -> None:
         ending = False
@@ -145,18 +147,24 @@ class Keeper:
 
     def _try(self) -> None:
         assert self._subject is not None
-        event: Event | None
         try:
-            event = self.write(self._subject)
+            event: Event | None = self.write(self._subject)
         except Exception as error:
             known = isinstance(error, CheckpointError | WaitTimeout)
-            text = str(error) if known else f"{type(error).__name__}: {error}"
-            logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
-            event = CheckpointFailed(time.time(), text)
+            event = self._failed(str(error) if known else f"{type(error).__name__}: {error}")
         if event is not None:
-            # A run that has given up waiting for its last checkpoint hears of nothing any more.
-            with suppress(SessionClosed):
-                self._subject.publish(event)
+            self._tell(event)
+
+    def _failed(self, text: str) -> CheckpointFailed:
+        logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
+        self.status = replace(self.status, error=text)
+        return CheckpointFailed(time.time(), text)
+
+    def _tell(self, event: Event) -> None:
+        assert self._subject is not None
+        # A run that has given up waiting for its last checkpoint hears of nothing any more.
+        with suppress(SessionClosed):
+            self._subject.publish(event)
 
     def write(self, subject: Subject) -> CheckpointWritten | None:
         """Write a checkpoint now; return None if there is nothing new to write.
@@ -194,6 +202,7 @@ class Keeper:
         }
         nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
         self._saved = contents
+        self.status = CheckpointStatus(number, summary["when"])
         self.folder.prune(self._keep)
         took = time.perf_counter() - began
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)

@@ -6,7 +6,15 @@ import math
 import shutil
 from typing import TextIO
 
-from ..events import EpochFinished, Event, JobRestarted, RowsSkipped, RunFinished, Stalled
+from ..events import (
+    CheckpointFailed,
+    EpochFinished,
+    Event,
+    JobRestarted,
+    RowsSkipped,
+    RunFinished,
+    Stalled,
+)
 from .tally import Tally, Totals
 
 PLAIN_INTERVAL = 5.0
@@ -41,7 +49,7 @@ class ProgressLine:
             self._finish(event)
         elif isinstance(event, Stalled):
             self._tell(f"{event.message} {event.look}")
-        elif isinstance(event, RowsSkipped | JobRestarted):
+        elif isinstance(event, RowsSkipped | JobRestarted | CheckpointFailed):
             self._tell(str(event))
         elif self._is_due(event):
             self._drawn_at = event.time
