@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tos_notebook.demo import MNIST_NEARBY, bundled_digits
+from tos_notebook.demo import MNIST_DIR, bundled_digits
 from tos_notebook.demo import mnist as read_mnist
+from tos_notebook.errors import DataError
 from tos_notebook.params import Array
 
 Labelled = tuple[Array, Array]
@@ -20,9 +21,12 @@ def mnist() -> tuple[Labelled, Labelled]:
     Raises
     ------
     DataError
-        It is neither in `TOS_MNIST_DIR` nor nearby.
+        `TOS_MNIST_DIR` does not name a folder that has it.
     """
-    found = read_mnist(Path(os.environ.get("TOS_MNIST_DIR") or MNIST_NEARBY))
+    folder = os.environ.get(MNIST_DIR)
+    if not folder:
+        raise DataError(f"Set {MNIST_DIR} to the folder of MNIST's four IDX files.")
+    found = read_mnist(Path(folder))
     return found.train, found.test
 
 

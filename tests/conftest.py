@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Its own profile for continuous integration would try the same examples for ever; a deadline
+# would fail tests on a busy machine.
+settings.register_profile("tos", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile("tos")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of Hypothesis, the same for all processes, unless it is given."""
+    if config.getoption("--hypothesis-seed", None) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().getrandbits(32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say with which seed its examples can be had again."""
+    return f"hypothesis examples: --hypothesis-seed={config.option.hypothesis_seed}"
 
 
 @pytest.fixture(scope="session")

@@ -123,19 +123,14 @@ def test_mnist_is_read_from_idx_files(tmp_path: Path, compressed: bool) -> None:
     assert digits.train[1].tolist() == [0, 1, 2]
 
 
-def test_mnist_is_looked_for_where_named_then_nearby_then_the_bundled_digits_do(
+def test_mnist_is_read_where_named_and_otherwise_the_bundled_digits_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work, nearby = tmp_path / "a" / "work", tmp_path / "a" / demo.MNIST_NEARBY.relative_to("..")
     named, variable = tmp_path / "named", tmp_path / "variable"
-    work.mkdir(parents=True)
     for folder in (named, variable):
         write_mnist(folder, compressed=False)
-    monkeypatch.chdir(work)
     monkeypatch.delenv("TOS_MNIST_DIR", raising=False)
     assert demo.find_digits(None).name == "scikit-learn's digits"
-    write_mnist(nearby, compressed=False)
-    assert demo.find_digits(None).name == f"MNIST in {demo.MNIST_NEARBY}"
     monkeypatch.setenv("TOS_MNIST_DIR", str(variable))
     assert demo.find_digits(None).name == f"MNIST in {variable}"
     assert demo.find_digits(str(named)).name == f"MNIST in {named}"

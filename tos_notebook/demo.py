@@ -27,8 +27,8 @@ from .params import Array
 from .stderr import quiet_stderr
 from .telemetry.progress import ProgressLine
 
-MNIST_NEARBY = Path("../shared/data/mnist")
-"""Where MNIST is looked for if nobody says where it is, relative to the working directory."""
+MNIST_DIR = "TOS_MNIST_DIR"
+"""The environment variable that names the folder of MNIST's files."""
 
 COLUMNS = ["executor", "host", "partition", "milestones", "samples", "samples_per_second"]
 COLUMNS += ["staleness_mean", "loss", "lost"]
@@ -64,17 +64,15 @@ class Digits:
 
 
 def find_digits(folder: str | None) -> Digits:
-    """Return MNIST from a folder, from `TOS_MNIST_DIR` or nearby, else the bundled digits.
+    """Return MNIST from a folder or from `TOS_MNIST_DIR`, else the bundled digits.
 
     Raises
     ------
     DataError
         A folder was named and has no MNIST, or a file is damaged.
     """
-    named = folder or os.environ.get("TOS_MNIST_DIR")
-    if named:
-        return mnist(Path(named))
-    return mnist(MNIST_NEARBY) if MNIST_NEARBY.is_dir() else bundled_digits()
+    named = folder or os.environ.get(MNIST_DIR)
+    return mnist(Path(named)) if named else bundled_digits()
 
 
 def mnist(folder: Path) -> Digits:

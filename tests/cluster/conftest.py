@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.hadoop import Hadoop
 from tests.cluster.standalone import Standalone
+from tests.data import mnist
 from tests.data.idx_files import write_stripes
-
-ROOT = Path(__file__).parents[2]
-MNIST = ROOT.parent / "shared" / "data" / "mnist"
 
 
 @pytest.fixture(scope="session")
@@ -38,21 +34,8 @@ def stripes(hadoop: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> str:
     return hadoop.put(folder.iterdir(), "/stripes")
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Images in HDFS, and what to expect of them."""
-
-    uri: str
-    rows: int
-    batch_size: int
-    accuracy: float
-
-
 @pytest.fixture(scope="session")
-def digits(hadoop: Hadoop, stripes: str) -> Digits:
-    """The real MNIST where there is one, else the small one."""
-    if MNIST.is_dir():
-        # What it reaches depends on the order of twelve milestones: 0.915 and more as a rule, which
-        # the tests without a cluster hold it to, and now and then below 0.9.
-        return Digits(hadoop.put(MNIST.iterdir(), "/mnist"), 60_000, 100, 0.85)
-    return Digits(stripes, 2000, 50, 0.97)
+def digits(hadoop: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, mnist.Digits]:
+    """The digits of the original's program in HDFS: where, and what to expect of them."""
+    found = mnist.digits(tmp_path_factory.mktemp("digits"))
+    return hadoop.put(found.folder.iterdir(), "/digits"), found

@@ -40,6 +40,7 @@ def run(module: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.gate
 def test_every_batch_counts_once_whatever_is_killed(tmp_path: Path) -> None:
     faults = ["worker", "executor", "node"]
     target = tmp_path / "outcomes.json"

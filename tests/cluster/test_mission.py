@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 
+import pytest
+
 from tests.cluster import application
-from tests.cluster.conftest import Digits
 from tests.cluster.hadoop import Hadoop
 from tests.cluster.standalone import Standalone
+from tests.data.mnist import Digits
+from tests.tensorspark import replay
+
+pytestmark = pytest.mark.gate
 
 PROGRAM = Path(__file__).parents[1] / "tensorspark" / "mission_program.py"
 EPOCHS = 2
 
 
-def test_standalone(hadoop: Hadoop, standalone: Standalone, digits: Digits, tmp_path: Path) -> None:
+def test_standalone(
+    hadoop: Hadoop, standalone: Standalone, digits: tuple[str, Digits], tmp_path: Path
+) -> None:
     settings = {
         "spark.master": standalone.master,
         "spark.executor.cores": "1",
@@ -23,7 +30,9 @@ def test_standalone(hadoop: Hadoop, standalone: Standalone, digits: Digits, tmp_
     train(hadoop, digits, tmp_path, settings)
 
 
-def test_yarn_with_dynamic_allocation(hadoop: Hadoop, digits: Digits, tmp_path: Path) -> None:
+def test_yarn_with_dynamic_allocation(
+    hadoop: Hadoop, digits: tuple[str, Digits], tmp_path: Path
+) -> None:
     settings = {
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
@@ -33,15 +42,18 @@ def test_yarn_with_dynamic_allocation(hadoop: Hadoop, digits: Digits, tmp_path: 
     train(hadoop, digits, tmp_path, settings)
 
 
-def train(hadoop: Hadoop, digits: Digits, folder: Path, settings: dict[str, str]) -> None:
+def train(
+    hadoop: Hadoop, digits: tuple[str, Digits], folder: Path, settings: dict[str, str]
+) -> None:
     """Run the program and check it: every row once in every epoch, learned, kept in HDFS."""
-    directory = f"/missions/{folder.name}"
-    arguments = [digits.uri, str(digits.batch_size), hadoop.uri + directory]
+    directory, (uri, expected) = f"/missions/{folder.name}", digits
+    arguments = [uri, str(expected.batch_size), hadoop.uri + directory]
     lines = application.run(PROGRAM, *arguments, folder=folder, settings=settings, hadoop=hadoop)
-    found = re.fullmatch(r"samples ([\d ]+)\naccuracy ([\d.]+) of \d+", "\n".join(lines[-2:]))
-    assert found, lines
-    assert [int(count) for count in found[1].split()] == [digits.rows] * EPOCHS
-    assert float(found[2]) >= digits.accuracy
+    found = json.loads(lines[-1])
+    counts = [sum(milestone["samples"] for milestone in epoch) for epoch in found["epochs"]]
+    assert counts == [expected.rows] * EPOCHS
+    reached = replay.accuracy(expected.folder, expected.batch_size, found["epochs"])
+    assert found["accuracy"] == pytest.approx(reached, abs=replay.SPREAD)
     # Where SparkSession puts the files of its user and name.
     kept = hadoop.list(f"{directory}/liangfengsid/spark_mnist")
     assert sum(name.endswith(".initial") for name in kept) == EPOCHS

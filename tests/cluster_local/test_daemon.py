@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux schedules batches")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, which schedules batches")
 def test_workers_do_not_interrupt_the_server_when_they_wake(spark_context: Any) -> None:
     policies = spark_context.parallelize(range(2), 2).map(lambda _: os.sched_getscheduler(0))
     assert policies.collect() == [os.SCHED_BATCH] * 2

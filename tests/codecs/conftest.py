@@ -12,7 +12,7 @@ from tos_notebook.codecs import native
 @pytest.fixture(scope="module", autouse=True, params=["compiled", "numpy"])
 def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "compiled" and native.extension is None:
-        pytest.skip("there was no C compiler when this package was installed")
+        pytest.skip("needs a C compiler when this package is installed")
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
             patch.setattr(native, "extension", None)

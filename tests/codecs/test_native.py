@@ -24,7 +24,7 @@ Vector = npt.NDArray[np.float32]
 def kernels() -> None:
     """Have both at once, instead of one after the other."""
     if native.extension is None:
-        pytest.skip("there was no C compiler when this package was installed")
+        pytest.skip("needs a C compiler when this package is installed")
 
 
 def both(name: str, layout: Layout) -> tuple[Coder, Coder]:

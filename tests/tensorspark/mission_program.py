@@ -6,6 +6,7 @@ The master is the one that the surroundings name, and the graph goes to a direct
 on any file system.
 """
 
+import json
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -60,5 +61,10 @@ test_labels = mnist.extract_labels(sc, mnist.test_label_path, num_class=10, one_
 pairs = test_images.join(test_labels).mapPartitions(mnist.flatten_image_label).collect()
 hit = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1)), tf.float32))
 images, labels = zip(*pairs, strict=True)
-print("samples", *(int(run.history["samples"].sum()) for run in runs))
-print("accuracy", sess.run(hit, {x: images, y_: labels}), "of", len(pairs))
+columns = ["partition", "samples", "version", "staleness"]
+report = {
+    "epochs": [run.history[columns].to_dict("records") for run in runs],
+    "accuracy": float(sess.run(hit, {x: images, y_: labels})),
+    "tested": len(pairs),
+}
+print(json.dumps(report))

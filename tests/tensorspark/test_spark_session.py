@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -17,44 +17,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.idx_files import write_stripes
+from tests.data import mnist
+from tests.tensorspark import replay
 from tos_notebook.errors import ConfigError, TransportError
 
 ROOT = Path(__file__).parents[2]
-MNIST = ROOT.parent / "shared" / "data" / "mnist"
-
-EXPECTED = 0.915
-"""Accuracy on MNIST's 10,000 test images, after the program's two epochs."""
 
 
-def _run_program(data: Path, batch_size: int) -> tuple[float, int]:
-    command = [sys.executable, str(Path(__file__).with_name("mission_program.py"))]
+def test_original_program_reaches_what_its_order_of_milestones_gives(tmp_path: Path) -> None:
+    digits = mnist.digits(tmp_path)
+    program = Path(__file__).with_name("mission_program.py")
     done = subprocess.run(
-        [*command, str(data), str(batch_size)],
+        [sys.executable, str(program), str(digits.folder), str(digits.batch_size)],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_MASTER": "local[2]"},
     )
-    found = re.search(r"accuracy ([\d.]+) of (\d+)", done.stdout)
-    assert found, done.stdout + done.stderr[-4000:]
-    return float(found[1]), int(found[2])
-
-
-def test_original_program_reaches_its_accuracy(tmp_path: Path) -> None:
-    if not MNIST.is_dir():
-        write_stripes(tmp_path)
-        accuracy, count = _run_program(tmp_path, batch_size=50)
-        assert count == 300
-        assert accuracy > 0.97
-        return
-    accuracy, count = _run_program(MNIST, batch_size=100)
-    assert count == 10_000
-    if accuracy < EXPECTED:
-        # Twelve milestones, whose order the machine decides: one order in a hundred ends below.
-        accuracy, _ = _run_program(MNIST, batch_size=100)
-    assert accuracy >= EXPECTED
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["tested"] == digits.tested
+    expected = replay.accuracy(digits.folder, digits.batch_size, found["epochs"])
+    assert found["accuracy"] == pytest.approx(expected, abs=replay.SPREAD)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,71 @@
+"""What the original's program must reach, computed with numpy alone.
+
+The machine decides in which order the workers' milestones reach the server, and the accuracy
+depends on that order: from 0.81 to 0.92 on MNIST, over 479 random ones. So a program's own order
+is replayed, over rows dealt out at random: with one order, 12 times 6 deals gave accuracies with
+standard deviations of 0.002 to 0.007.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tos_notebook.demo import mnist
+from tos_notebook.params import Array
+
+RATE = 0.5
+"""The program's learning rate."""
+
+SPREAD = 0.03
+"""How far accuracies with one order of milestones are apart at most: three times the standard
+deviation of a difference."""
+
+
+def accuracy(folder: Path, batch_size: int, epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float:
+    """Train as the program did, and return the accuracy on the test images.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the IDX files.
+    batch_size : int
+    epochs : sequence of sequence of mapping
+        The milestones of each, in the order of their versions: partition, samples, version and
+        staleness.
+    """
+    found, chance = mnist(folder), np.random.default_rng(0)
+    images, labels = found.train[0].astype(np.float32) / 255, np.eye(10)[found.train[1]]
+    center = np.zeros((785, 10), np.float32)
+    for milestones in epochs:
+        held = Counter[int]()
+        for milestone in milestones:
+            held[milestone["partition"]] += milestone["samples"]
+        deal = np.split(chance.permutation(len(images)), np.cumsum([held[0]]))
+        used, versions = Counter[int](), [center]
+        for milestone in milestones:
+            partition, samples = milestone["partition"], milestone["samples"]
+            rows = deal[partition][used[partition] :][:samples]
+            used[partition] += samples
+            pulled = versions[milestone["version"] - 1 - milestone["staleness"]]
+            trained = _trained(pulled, images[rows], labels[rows], batch_size)
+            versions.append(versions[-1] + trained - pulled)
+        center = versions[-1]
+    tested = found.test[0].astype(np.float32) / 255 @ center[:-1] + center[-1]
+    return float((tested.argmax(axis=1) == found.test[1]).mean())
+
+
+def _trained(center: Array, images: Array, labels: Array, batch_size: int) -> Array:
+    weights = center.copy()
+    for start in range(0, len(images), batch_size):
+        x, y = images[start : start + batch_size], labels[start : start + batch_size]
+        scores = x @ weights[:-1] + weights[-1]
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        error = (likely / likely.sum(axis=1, keepdims=True) - y) * (RATE / len(x))
+        weights[:-1] -= x.T @ error
+        weights[-1] -= error.sum(axis=0)
+    return weights
