@@ -27,8 +27,10 @@ from tests.worker.support import (
 from tos_notebook import answers as answers_module
 from tos_notebook import training as training_module
 from tos_notebook.combiners import DCASGD, EASGD, Clip, Downpour, PushInfo, TensorCombiner
+from tos_notebook.companions import base as companions
 from tos_notebook.control import Command, RunEvent
 from tos_notebook.errors import (
+    CheckpointError,
     CombinerError,
     ConfigError,
     InvalidTransition,
@@ -36,6 +38,7 @@ from tos_notebook.errors import (
     RemoteProtocolError,
     SessionClosed,
     TosError,
+    WaitTimeout,
     WorkerError,
 )
 from tos_notebook.events import (
@@ -243,6 +246,80 @@ def test_a_merge_that_fails_for_an_unforeseen_reason_can_be_repeated() -> None:
     assert training.push(member, push(0), update(5)).status == "committed"
     assert center(training)["total"] == 5
     assert training.machine.active
+
+
+class Fails(Slow):
+    """Waits in its first merge, then raises what it is told to."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def propose(self, name: str, center: Any, update: Any, push: PushInfo) -> Any:
+        self.entered.set()
+        assert self.released.wait(LIMIT)
+        if self.error is UNCHECKED:
+            return Symbol(), update
+        raise self.error
+
+
+class Symbol:
+    """What numpy cannot look into, as a symbolic tensor."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("Cannot convert a symbolic tensor")
+
+
+UNCHECKED = Exception("raised where the result is looked at, not by the combiner")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("mine"), UNCHECKED, SystemExit(1), NonFiniteUpdate("too large")], ids=repr
+)
+@pytest.mark.parametrize("task", [0, 100], ids=["same task", "later attempt"])
+def test_a_push_that_counts_but_cannot_be_merged_any_more_ends_the_run(
+    error: BaseException, task: int
+) -> None:
+    """A later attempt was told that it counts, and goes on behind it."""
+    combiner = Fails(error)
+    training, _ = counting_training(combiner=combiner, epochs=2)
+    old = enter(training, task=0)
+    pushed = Aside(lambda: training.push(old, push(0), update(5)))
+    assert combiner.entered.wait(LIMIT)
+    assert training.join(join(task=task), False)[1].sequence == 1
+    combiner.released.set()
+    assert pushed.result().status == "superseded"
+    assert training.machine.state == "failed"
+    assert isinstance(training.error, CombinerError)
+    assert "Push 0 of partition 0, epoch 0, was not merged" in str(training.error)
+    assert "so it counts" in str(training.error)
+    with pytest.raises(CheckpointError, match="lack a push that counts"):
+        training.snapshot()
+
+
+def test_a_later_attempt_that_has_pushed_on_relies_on_the_push_before_it() -> None:
+    combiner = Fails(ValueError("mine"))
+    training, _ = counting_training(combiner=combiner)
+    old = enter(training, task=0)
+    pushed = Aside(lambda: training.push(old, push(0), update(5)))
+    assert combiner.entered.wait(LIMIT)
+    new = enter(training, task=0)
+    training._ledger.admit(0, 0, 0, 1, 1)
+    training.lost(new, "gone")
+    combiner.released.set()
+    pushed.result()
+    assert "so it counts" in str(training.error)
+
+
+def test_a_combiner_that_ends_the_process_ends_the_run() -> None:
+    combiner = Fails(SystemExit(1))
+    combiner.released.set()
+    training, _ = counting_training(combiner=combiner)
+    reply = training.push(enter(training), push(0), update(5))
+    assert reply.directive is Directive.STOP
+    assert "SystemExit: 1. It does not count either." in str(training.error)
+    assert training._ledger.committed(0, 0).steps == 0
+    assert training.snapshot() is not None
 
 
 def _raise(error: Exception) -> Callable[..., Any]:
@@ -749,6 +826,52 @@ def test_settling_ends_even_if_a_combiner_does_not(
     assert "still being merged" in caplog.text
     slow.released.set()
     merging.result()
+
+
+class Written(Counting):
+    """A user's model, and what was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[float] = []
+
+    def write(self, buffer: Any) -> None:
+        self.values.append(value(buffer))
+
+
+class StopsBetween(Downpour):
+    """Waits between the first stripe and the second."""
+
+    def __init__(self) -> None:
+        self.entered, self.released = threading.Event(), threading.Event()
+
+    def merge(self, center: Any, update: Any, push: PushInfo) -> None:
+        if center.dtype == np.int64:
+            self.entered.set()
+            assert self.released.wait(LIMIT)
+        super().merge(center, update, push)
+
+
+@pytest.mark.parametrize("kind", [Slow, StopsBetween])
+def test_the_model_never_gets_half_a_push(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge that outlasts the end of the run is not in it, or the end says so."""
+    monkeypatch.setattr(companions, "MERGE", 0.01)
+    combiner, program = kind(), Written()
+    training, _ = counting_training(combiner=combiner)
+    model = companions.HeldModel(program, training.store)  # type: ignore[arg-type]
+    member = enter(training)
+    merging = Aside(lambda: training.push(member, push(0), update(5)))
+    assert combiner.entered.wait(LIMIT)
+    if kind is StopsBetween:
+        with pytest.raises(WaitTimeout, match="The model does not hold the trained weights"):
+            model.keep(LIMIT)
+    else:
+        model.keep(LIMIT)
+        assert program.values == [0]
+    combiner.released.set()
+    merging.result()
+    model.keep(LIMIT)
+    assert program.values[-1] == 5
 
 
 @pytest.mark.parametrize("how", ["resume", "stop", "failure", "end"])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .combiners.base import Pushes
 from .data.blocks import Columns
-from .errors import NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
+from .errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from .events import UpdateSkipped, WorkerFailed
 from .ps import store as ps
 from .ps.ledger import Admission
@@ -184,23 +184,43 @@ class Answers(TrainingState):
         )
         try:
             merged = self.store.merge(update, push)
-        except Exception as error:
+        except BaseException as error:
             self._refuse(member, message, error)
             return None
         self._publish(member.milestone(message, merged, traffic, workers))
         return merged.version
 
-    def _refuse(self, member: Member, message: Push, error: Exception) -> None:
-        """Deal with an update that was not merged: leave it out, or end the run."""
+    def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
+        """Deal with an update that was not merged: leave it out, or end the run.
+
+        What nobody foresaw is raised, so that Spark tries the push again; unless the ledger has
+        told a later attempt that the push counts.
+        """
         if isinstance(error, NonFiniteUpdate) and self._non_finite == "skip":
             place = (message.epoch, member.partition, member.attempt, message.sequence)
             self._publish(UpdateSkipped(time.time(), *place, str(error)))
             return
         with self._lock:
-            self._ledger.revoke(message.epoch, member.partition, member.task, message.sequence)
-        if not isinstance(error, TosError):
+            revoked = self._revoke(member, message)
+            if not revoked:
+                self.store.tear("The parameters lack a push that counts as merged.")
+        if revoked and isinstance(error, TosError):
+            self.fail(error)
+        elif revoked and isinstance(error, Exception):
             raise error
-        self.fail(error)
+        else:
+            self.fail(_not_merged(member, message, error, revoked))
+
+    def _revoke(self, member: Member, message: Push) -> bool:
+        """Take a push back that was not merged; return False if a later attempt relies on it."""
+        place = message.epoch, member.partition, member.task, message.sequence
+        try:
+            # A task that has come back by another connection relies on it, too.
+            return self._roster.present(member.partition) in (None, member) and (
+                self._ledger.revoke(*place)
+            )
+        except RemoteProtocolError:
+            return False
 
     def finish(self, member: Member, message: Finish) -> Proceed:
         """Take note that a worker used up its partition in one epoch.
@@ -353,6 +373,23 @@ class Answers(TrainingState):
         if rows is None:
             raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
         return rows
+
+
+def _not_merged(
+    member: Member, message: Push, error: BaseException, revoked: bool
+) -> CombinerError:
+    relies = (
+        "It does not count either."
+        if revoked
+        else "A later attempt has gone on behind it, so it counts. No checkpoint is written of "
+        "these parameters. tos.resume continues from the last one before."
+    )
+    found = CombinerError(
+        f"Push {message.sequence} of partition {member.partition}, epoch {message.epoch}, was not "
+        f"merged: {type(error).__name__}: {error}. {relies}"
+    )
+    found.__cause__ = error
+    return found
 
 
 def _check_range(name: str, value: int, low: int, high: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .answers import Answers
-from .errors import WaitTimeout
+from .errors import CheckpointError, WaitTimeout
 from .ps.ledger import Ledger
 from .ps.slots import Buffer
 from .ps.store import Copied
@@ -103,7 +103,8 @@ class Snapshots(Answers):
         WaitTimeout
             A push is still being merged after `PATIENCE`.
         CheckpointError
-            The combiner keeps something that cannot be saved.
+            The combiner keeps something that cannot be saved, or the center is not what the
+            ledger says: a push was merged in part, or counts and was not merged.
         """
         began = time.perf_counter()
         with self._changed:
@@ -119,12 +120,14 @@ class Snapshots(Answers):
             ledger = self._ledger.to_json(epoch)
             # The rows of another layout say nothing of the next.
             samples, rows = dict(self._samples), {} if reached.between else dict(self._rows)
-            settings, state = self.settings, str(self.machine.state)
-        stalled = [0.0]
+        seen: list[tuple[Settings, str, float]] = []
 
         def entered() -> None:
-            self._let_go()
-            stalled[0] = time.perf_counter() - began
+            # The combiner that the settings name is the one whose state is copied.
+            with self._changed:
+                self._let_go()
+                stalled = time.perf_counter() - began
+                seen.append((self.settings, str(self.machine.state), stalled))
 
         try:
             copied = self.store.snapshot(entered)
@@ -132,7 +135,7 @@ class Snapshots(Answers):
             self._let_go()
         slots = None if self.slots is None else self.slots.copy()
         progress = Progress(ledger, copied, slots, samples, rows, reached)
-        return Snapshot(progress, settings, state, stalled[0])
+        return Snapshot(progress, *seen[0])
 
     def _let_go(self) -> None:
         with self._changed:
@@ -145,12 +148,18 @@ class Snapshots(Answers):
         Raises
         ------
         CheckpointError
-            It is of other parameters, or of another combiner.
+            It is of other parameters, or of another combiner; nothing was changed.
         """
+        # All that can fail comes first.
+        ledger = Ledger.from_json(progress.ledger)
+        samples, rows = Counter(progress.samples), dict(progress.rows)
+        slots = None if self.slots is None else progress.slots
+        if self.slots is not None and slots is not None and len(slots) != self.slots.layout.nbytes:
+            raise CheckpointError(
+                f"Expected optimizer slots of {self.slots.layout.nbytes} bytes, got {len(slots)}."
+            )
         self.store.restore(progress.copied)
-        if self.slots is not None and progress.slots is not None:
-            self.slots.load(progress.slots)
+        if self.slots is not None and slots is not None:
+            self.slots.load(slots)
         with self._lock:
-            self._ledger = Ledger.from_json(progress.ledger)
-            self._samples = Counter(progress.samples)
-            self._rows = dict(progress.rows)
+            self._ledger, self._samples, self._rows = ledger, samples, rows

@@ -79,7 +79,10 @@ class Training(Snapshots):
             self._settled = True
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._merging == 0, SETTLE):
-                log.warning("A push of %s is still being merged after its end.", self.run_id)
+                log.warning(
+                    "A push of %s is still being merged after its end. The model does not hold it.",
+                    self.run_id,
+                )
 
     def wait_ending(self, timeout: float) -> None:
         """Wait, at most until the run is stopped or fails.
@@ -116,12 +119,17 @@ class Training(Snapshots):
         with self._steering:
             replace(self._roster.settings, **changes)
             self.command(command, f"{detail}, from the next milestone on")
+
+            def change() -> None:
+                with self._changed:
+                    self._roster.change(command, detail, **changes)
+                    self._changed.notify_all()
+
             if "combiner" in changes:
-                # The store must know it before the first worker prepares a push for it.
-                self.store.swap(changes["combiner"])
-            with self._changed:
-                self._roster.change(command, detail, **changes)
-                self._changed.notify_all()
+                # As one: a snapshot has both or neither. No push for it is merged before.
+                self.store.swap(changes["combiner"], change)
+            else:
+                change()
 
     def has_trained(self, leg: Leg) -> bool:
         """Return whether every partition was used up in a leg's last epoch."""

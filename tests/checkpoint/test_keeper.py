@@ -37,7 +37,15 @@ from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.checkpoint.keeper import Keeper, Subject
 from tos_notebook.checkpoint.record import Record, columns, events
-from tos_notebook.combiners import FedBuff, StatefulCombiner
+from tos_notebook.combiners import (
+    Downpour,
+    FedAdam,
+    FedBuff,
+    FedYogi,
+    PushInfo,
+    StatefulCombiner,
+)
+from tos_notebook.control import Command
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
@@ -50,8 +58,10 @@ from tos_notebook.events import (
     WorkerJoined,
 )
 from tos_notebook.every import Every, as_every
+from tos_notebook.ps.store import Copied
 from tos_notebook.status import CheckpointStatus
 from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.training import Training
 
 
 class Disk:
@@ -187,6 +197,76 @@ def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
     assert layout.tensors(again.store.center)["rows"].item() == 80
     assert layout.tensors(again.store.center)["total"].item() == 2 * numbers(40).sum()
     assert again.store.version == 80
+
+
+class BreaksItsPromise(Downpour):
+    """Raises in the second stripe, once the first is merged."""
+
+    def merge(self, center: Any, update: Any, push: PushInfo) -> None:
+        if center.dtype == np.int64:
+            raise MemoryError("full")
+        super().merge(center, update, push)
+
+
+def test_a_push_that_was_merged_in_part_is_in_no_checkpoint(kept: Kept) -> None:
+    """Neither in the next one nor in the run's last; the one before stays the newest."""
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    before = kept.files("checkpoint")
+    kept.training.store.swap(BreaksItsPromise())
+    kept.push(1)
+    assert kept.training.machine.state == "failed"
+    assert "tos.resume continues from the last one before" in str(kept.training.error)
+    with pytest.raises(CheckpointError, match="merged a push in part"):
+        kept.keeper.write(kept.subject)
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "merged a push in part" in failed.message
+    assert kept.files("checkpoint") == before
+
+
+def _resumed(training: Training) -> Training:
+    """Return a run that goes on from a copy, as if it had been in a file."""
+    snapshot = training.snapshot()
+    assert snapshot is not None
+    value, arrays = to_parts(origin(), snapshot, None, ())
+    saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
+    again, _ = counting_training(combiner=saved.settings_with().combiner)
+    again.restore(saved.progress)
+    return again
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the copy", "within the swap"])
+def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
+    kept: Kept, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever moment of a swap a checkpoint meets."""
+    training, resumed = kept.training, list[Training]()
+    store, old, new = training.store, FedAdam(), FedYogi()
+    training.change_settings(Command.SWAP_COMBINER, "", combiner=old)
+    kept.push(0)
+    copy, swap = store.snapshot, store.swap
+
+    def change() -> None:
+        training.change_settings(Command.SWAP_COMBINER, "", combiner=new)
+
+    def copy_after_a_swap(entered: Callable[[], object]) -> Copied:
+        change()
+        return copy(entered)
+
+    def swap_before_a_copy(*args: Any) -> None:
+        swap(*args)
+        resumed.append(Aside(lambda: _resumed(training)).result())
+
+    if before:
+        monkeypatch.setattr(store, "snapshot", copy_after_a_swap)
+        resumed.append(_resumed(training))
+    else:
+        monkeypatch.setattr(store, "swap", swap_before_a_copy)
+        change()
+    (again,) = resumed
+    assert type(again.settings.combiner) is type(again.store.combiner) is FedYogi
 
 
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(

@@ -19,13 +19,16 @@ from tos_notebook.combiners import (
     COMBINERS,
     Clip,
     Combiner,
+    Downpour,
     FedAdam,
     FedAvg,
     FedBuff,
+    FedYogi,
     GapAware,
     Median,
     MultiKrum,
     PushInfo,
+    SlowMo,
     StatefulCombiner,
     TensorCombiner,
     TrimmedMean,
@@ -184,6 +187,56 @@ def test_a_checkpoint_of_another_combiner_is_refused() -> None:
     store = Store(MIXED, filled(MIXED, 0), get("downpour"), STRIPE)
     with pytest.raises(CheckpointError, match="that of another combiner or other parameters"):
         store.restore(Store(MIXED, filled(MIXED, 0), as_combiner(Momentum()), STRIPE).snapshot())
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (FedYogi(), FedAdam()),
+        (Downpour(), FedAdam()),
+        (FedAdam(), SlowMo()),
+        (Median(then=FedAdam()), Median(then=FedYogi())),
+        (Clip(1.0, then=FedAvg()), Clip(1.0, then=SlowMo())),
+    ],
+    ids=repr,
+)
+def test_the_state_of_another_rule_is_refused_and_changes_nothing(
+    mine: Combiner, other: Combiner
+) -> None:
+    """Also where both keep the same by name, as Adam and Yogi do."""
+    store, control = (Store(MIXED, filled(MIXED, 0), mine, STRIPE) for _ in range(2))
+    foreign = Store(MIXED, filled(MIXED, 7), other, STRIPE)
+    for seed in range(3):
+        foreign.merge(filled(MIXED, seed), push(seed, seed, 3, steps=1))
+    with pytest.raises(CheckpointError, match="that of another combiner or other parameters"):
+        store.restore(saved(foreign))
+    assert store.version == 0
+    for seed in range(3):
+        for each in (store, control):
+            each.merge(filled(MIXED, seed), push(seed, seed, 3, steps=1))
+        assert same(values(store), values(control))
+
+
+def test_state_that_a_rule_does_not_have_is_refused() -> None:
+    store = Store(REALS, REALS.allocate(), FedAvg(2))
+    copied = saved(store)
+    copied.state["stripes"][0]["kept"].append(["striped", False])
+    with pytest.raises(CheckpointError, match=r"FedAvg: expected the state count, .*got .*striped"):
+        store.restore(copied)
+
+
+def test_a_copy_whose_state_is_damaged_changes_nothing() -> None:
+    """Not even where the damage is behind what could be restored."""
+    store = Store(MIXED, filled(MIXED, 0), FedAvg(3), STRIPE)
+    other = Store(MIXED, filled(MIXED, 1), FedAvg(3), STRIPE)
+    other.merge(filled(MIXED, 2), push())
+    copied = saved(other)
+    copied.state["stripes"][-1]["class"] = "FedSgd"
+    before = values(store)
+    with pytest.raises(CheckpointError, match=r"Expected the state of FedAvg, got that of FedSgd"):
+        store.restore(copied)
+    assert (store.version, same(values(store), before)) == (0, True)
+    assert [stripe.count for stripe in store._bound.stripes] == [0] * len(store._stripes)  # type: ignore[attr-defined]
 
 
 def test_a_copy_is_of_one_version_while_others_push() -> None:

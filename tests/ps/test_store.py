@@ -25,6 +25,7 @@ from tos_notebook.combiners import (
     get,
 )
 from tos_notebook.errors import (
+    CheckpointError,
     CombinerError,
     LocalProtocolError,
     NonFiniteUpdate,
@@ -319,13 +320,71 @@ def test_a_push_waits_for_a_hanging_combiner_only_so_long() -> None:
         merge = pool.submit(store.merge, filled(MIXED, 1), push())
         assert entered.wait(timeout=30)
         try:
-            for call in (lambda: store.merge(filled(MIXED, 1), push()), store.read):
-                with pytest.raises(WaitTimeout, match=r"within 0\.001 s: combiner hangs"):
-                    call()
+            with pytest.raises(WaitTimeout, match=r"within 0\.001 s: combiner hangs"):
+                store.merge(filled(MIXED, 1), push())
+            # Nothing of it is in the center yet, so to read that takes no waiting.
+            center, version = store.read()
+            assert (version, same(MIXED.tensors(center), MIXED.tensors(filled(MIXED, 0)))) == (0, 1)
         finally:
             leave.set()
         assert merge.result(timeout=30).version == 1
     assert store.read()[1] == 1
+
+
+class RaisesAt(Downpour):
+    """Adds changes, and raises where the parameters are of one dtype."""
+
+    def __init__(self, dtype: str, error: BaseException | None = None) -> None:
+        self.dtype, self.error = dtype, error or MemoryError("full")
+
+    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+        if center.dtype == self.dtype:
+            raise self.error
+        super().merge(center, update, push)
+
+
+def test_a_store_with_a_push_merged_in_part_is_never_copied() -> None:
+    store = mixed_store(RaisesAt("int64"))
+    before = values(store)
+    with pytest.raises(CombinerError, match=r"MemoryError: full.*tos\.resume continues"):
+        store.merge(filled(MIXED, 1), push())
+    assert not same(values(store), before)
+    store.swap(Downpour())
+    store.merge(filled(MIXED, 2), push(1))
+    with pytest.raises(CheckpointError, match="RaisesAt has merged a push in part"):
+        store.snapshot()
+
+
+def test_a_copy_that_follows_behind_a_push_that_fails_is_refused() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    class Waits(RaisesAt):
+        def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+            if center.dtype == "int64":
+                entered.set()
+                assert leave.wait(timeout=30)
+            super().merge(center, update, push)
+
+    store = mixed_store(Waits("int64"))
+    with ThreadPoolExecutor(2) as pool:
+        merge = pool.submit(store.merge, filled(MIXED, 1), push())
+        assert entered.wait(timeout=30)
+        inside = threading.Event()
+        copy = pool.submit(store.snapshot, inside.set)
+        assert inside.wait(timeout=30)
+        leave.set()
+        for future, error in ((merge, CombinerError), (copy, CheckpointError)):
+            with pytest.raises(error):
+                future.result(timeout=30)
+
+
+def test_a_push_that_never_got_to_the_first_stripe_leaves_all_as_it_was() -> None:
+    store = Store(MIXED, filled(MIXED, 0), Downpour(), STRIPE, patience=0.001)
+    before = values(store)
+    with store._stripes[0].lock, pytest.raises(WaitTimeout):
+        store.merge(filled(MIXED, 1), push())
+    assert (store.snapshot().version, same(values(store), before)) == (0, True)
+    assert store.merge(filled(MIXED, 1), push()).version == 1
 
 
 def test_the_push_tells_the_combiner_what_it_knows() -> None:

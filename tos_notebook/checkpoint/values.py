@@ -31,13 +31,47 @@ class Kept(NamedTuple):
     """What an object dumped: to be restored by the object that stands in its place."""
 
     state: dict[str, Any]
+    kind: str
+    """Its class."""
 
 
-def put_back(target: Any, state: Mapping[str, Any]) -> None:
-    """Set an object's attributes from what was dumped of them."""
+def revive(target: Any, kept: Kept) -> None:
+    """Let an object take over what one of the same class dumped.
+
+    Raises
+    ------
+    CheckpointError
+        It is of another class, or of another make.
+    """
+    kind = type(target).__name__
+    if kept.kind != kind:
+        raise CheckpointError(f"Expected the state of {kind}, got that of {kept.kind}.")
+    target.restore(kept.state)
+
+
+def put_back(target: Any, state: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> None:
+    """Set an object's attributes from what was dumped of them.
+
+    Parameters
+    ----------
+    target : object
+    state : mapping of str
+    known : mapping of str, optional
+        What it dumps now: it has no other state. By default it may.
+
+    Raises
+    ------
+    CheckpointError
+        There is more state than it has; nothing was changed.
+    """
+    if known is not None and not state.keys() <= known.keys():
+        raise CheckpointError(
+            f"{type(target).__name__}: expected the state {', '.join(known) or 'none'}; got "
+            f"{', '.join(state)}. What a combiner keeps must be set in its reset()."
+        )
     for name, value in state.items():
         if isinstance(value, Kept):
-            getattr(target, name).restore(value.state)
+            revive(getattr(target, name), value)
         else:
             setattr(target, name, value)
 
@@ -64,7 +98,7 @@ def encode(value: Any, arrays: list[Array], where: str = "") -> Any:
         kind = "array" if isinstance(value, np.ndarray) else "number"
         return {kind: len(arrays) - 1}
     if isinstance(value, Keeps):
-        return {"kept": _pairs(value.dump(), arrays, where)}
+        return {"kept": _pairs(value.dump(), arrays, where), "class": type(value).__name__}
     container = _CONTAINERS.get(type(value))
     if container == "list":
         return [encode(item, arrays, where) for item in value]
@@ -120,13 +154,14 @@ def _decode(value: Any, arrays: Sequence[Array]) -> Any:
     found = [_decode(item, arrays) for item in items]
     if kind == "deque":
         return deque(found, value["maxlen"])
+    if kind == "kept":
+        return Kept(dict(map(tuple, found)), value["class"])
     return _MAKERS[kind](found)
 
 
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {
     "dict": lambda found: dict(map(tuple, found)),
     "counter": lambda found: Counter(dict(map(tuple, found))),
-    "kept": lambda found: Kept(dict(map(tuple, found))),
     "tuple": tuple,
     "set": set,
 }

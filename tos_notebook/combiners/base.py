@@ -126,8 +126,14 @@ class Combiner(ABC):
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `dump` returned; called on what `begin` returned for the same slice."""
-        put_back(self, state)
+        """Take over what `dump` returned; called on what `begin` returned for the same slice.
+
+        Raises
+        ------
+        CheckpointError
+            There is more state than `dump` returns now.
+        """
+        put_back(self, state, self.dump())
 
     def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:  # noqa: B027
         """Look at a whole push before any of it is merged.
@@ -280,6 +286,10 @@ class TensorCombiner(Combiner):
     def dump(self) -> Mapping[str, Any]:
         """Return all attributes but the parameters; see `Combiner.dump`."""
         return _attributes(self)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take all of them over: `compute` may have added some; see `Combiner.restore`."""
+        put_back(self, state)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Merge one tensor without a name, in place; see `Combiner.merge`."""

@@ -38,7 +38,7 @@ class Adopted:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take them over; see `Combiner.restore`."""
-        put_back(self, state)
+        put_back(self, state, self.dump())
 
     def make_room(self, center: Array, push: PushInfo) -> None:
         """Allocate for one more push, the only thing here that can fail."""

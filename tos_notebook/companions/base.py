@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ..run import Run
 
 
+MERGE = 30.0
+"""Seconds that the end of a run waits for a push that is still being merged."""
+
+
 class HeldModel(Predicts):
     """The user's model or session, which holds one set of parameters at a time.
 
@@ -107,7 +111,7 @@ class HeldModel(Predicts):
         Raises
         ------
         WaitTimeout
-            It is still held.
+            It is still held, or a merge has still not ended; the model is left as it was.
         """
         if not self._lock.acquire(timeout=timeout):
             raise WaitTimeout(
@@ -116,8 +120,11 @@ class HeldModel(Predicts):
                 "them."
             )
         try:
-            # Nobody pushes any more, so the center needs no copy.
-            self.program.write(self._store.center)
+            # A copy: a merge that did not end in time may write to the center yet.
+            center, _ = self._store.read(patience=MERGE)
+            self.program.write(center)
+        except WaitTimeout as error:
+            raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
         finally:
             self._lock.release()
 

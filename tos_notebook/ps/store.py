@@ -5,8 +5,9 @@ before it lets the present one go, so merges run at the same time, one behind th
 and none overtakes: every stripe sees the pushes in one order, that of their versions. Every
 reply and every `Store.read` therefore is the center of exactly one version.
 
-Users' own rules get the model to themselves: they merge into copies, all results are
-checked, and only then is anything committed.
+Users' own rules keep other pushes out: they merge into copies, all results are checked, and only
+then is anything committed, under the locks of all stripes. Meanwhile readers see the version
+before: they need the stripes, and not the gate.
 
 A rule's state lies here beside the center, cut in the same pieces: the state of a stripe is
 guarded by the stripe's lock. It begins empty with the store, which lives for one run, and
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -24,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..checkpoint.values import decode, encode
+from ..checkpoint.values import decode, encode, revive
 from ..combiners.base import Combiner, Part, Pushes, PushInfo, prepares
 from ..combiners.staging import count_non_finite, stage
 from ..errors import (
@@ -141,7 +143,9 @@ class Store:
         self.layout = layout
         self.stripe_bytes = stripe_bytes
         self._patience = patience
+        # Changed under both the gate's lock and the first stripe's; either will do to read it.
         self._version = 0
+        self._torn: str | None = None
         self._gate = threading.Lock()
         self._center = layout.allocate()
         self._tensors = layout.tensors(self._center)
@@ -176,7 +180,8 @@ class Store:
             any, and how many values.
         CombinerError
             The combiner raised or returned nonsense. Centre, version and the combiner's state
-            are unchanged, unless the combiner had promised with `striped` never to fail.
+            are unchanged, unless the combiner had promised with `striped` never to fail: then
+            the store is torn.
         RemoteProtocolError
             The base version lies in the future.
         LocalProtocolError
@@ -208,27 +213,46 @@ class Store:
             + "Lower the learning rate, or look for a division by zero in the loss."
         )
 
-    def read(self, out: Buffer | None = None) -> tuple[Buffer, int]:
+    def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
         """Copy the center.
 
         Parameters
         ----------
         out : ndarray, shape (layout.nbytes,), uint8, optional
             Where to; a new buffer by default. Padding between segments is left as it is.
+        patience : float, optional
+            Seconds to wait for a merge in each stripe; those of the store by default.
 
         Returns
         -------
         tuple of ndarray and int
             The buffer, and the version it is.
+
+        Raises
+        ------
+        WaitTimeout
+            A push is still being merged.
         """
         buffer = self.layout.allocate() if out is None else out
         vectors = self._vectors(buffer)
-        with self._enter() as chain:
+        first = self._stripes[0]
+        with self._enter(first.lock, patience) as chain:
             version = self._version
-            for stripe in self._stripes:
+            first.of(vectors)[...] = first.center
+            for stripe in self._stripes[1:]:
                 chain.advance(stripe.lock)
                 stripe.of(vectors)[...] = stripe.center
         return buffer, version
+
+    def tear(self, why: str) -> None:
+        """Let nobody take a `snapshot` any more: center and ledger contradict each other.
+
+        Parameters
+        ----------
+        why : str
+            A sentence for whoever asks for one; the first counts.
+        """
+        self._torn = self._torn or why
 
     def snapshot(self, entered: Callable[[], object] = lambda: None) -> Copied:
         """Copy the center and the combiner's state, as of one version.
@@ -238,12 +262,12 @@ class Store:
         Parameters
         ----------
         entered : callable
-            Called once no push that comes later can be in the copy.
+            Called once no push that comes later can be in the copy, nor another combiner.
 
         Raises
         ------
         CheckpointError
-            The combiner keeps something that cannot be saved.
+            The combiner keeps something that cannot be saved, or the store is torn.
         """
         buffer = self.layout.allocate()
         buffer[...] = 0
@@ -260,6 +284,9 @@ class Store:
                 stripe.of(vectors)[...] = stripe.center
                 if bound.stripes:
                     stripes.append(encode(bound.stripes[number], arrays, where))
+        # Asked last: the copy may have followed behind the very push that tore it.
+        if self._torn is not None:
+            raise CheckpointError(f"{self._torn} No checkpoint is written of it.")
         return Copied(buffer, version, {"stripes": stripes, "tensors": tensors}, arrays)
 
     def restore(self, copied: Copied) -> None:
@@ -270,32 +297,34 @@ class Store:
         Raises
         ------
         CheckpointError
-            It is of other parameters, or of another combiner.
+            It is of other parameters, or of another combiner; nothing was changed.
         """
         try:
-            self._restore(copied)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            version, bound = int(copied.version), self._bind(self.combiner)
+            self._put_back(bound, copied)
+        except Exception as error:
             name = self.combiner.name
             raise CheckpointError(
                 f"Expected the state of combiner {name} over parameters of {self.layout.nbytes} "
-                f"bytes; got that of another combiner or other parameters: {error}."
-            ) from None
+                f"bytes; got that of another combiner or other parameters: {error}"
+            ) from error
+        self._bound = self._by_pushes[bound.combiner.pushes] = bound
+        self.load(copied.center)
+        self._version = version
 
-    def _restore(self, copied: Copied) -> None:
-        bound, state = self._bound, copied.state
-        rules = list(zip(bound.stripes, state["stripes"], strict=True))
-        tensors = dict(state["tensors"])
+    def _put_back(self, bound: _Bound, copied: Copied) -> None:
+        """Give rules that nobody uses yet the state of a copy."""
+        rules = list(zip(bound.stripes, copied.state["stripes"], strict=True))
+        tensors = dict(copied.state["tensors"])
         if copied.center.shape != (self.layout.nbytes,) or tensors.keys() != bound.tensors.keys():
-            raise ValueError(f"{copied.center.nbytes} bytes, {len(tensors)} tensors of their own")
+            raise ValueError(f"{copied.center.nbytes} bytes, {len(tensors)} tensors of their own.")
         rules += [(bound.tensors[name], saved) for name, saved in tensors.items()]
         for rule, saved in rules:
-            rule.restore(decode(saved, copied.arrays).state)
-        self.load(copied.center)
-        self._version = int(copied.version)
+            revive(rule, decode(saved, copied.arrays))
 
     @property
     def center(self) -> Buffer:
-        """The parameters themselves, not a copy: for when nobody pushes any more."""
+        """The parameters themselves, not a copy: for when no worker pushes any more."""
         return self._center
 
     def load(self, buffer: Buffer) -> None:
@@ -306,12 +335,18 @@ class Store:
                 chain.advance(stripe.lock)
                 stripe.center[...] = stripe.of(vectors)
 
-    def swap(self, combiner: Combiner) -> None:
+    def swap(self, combiner: Combiner, entered: Callable[[], object] = lambda: None) -> None:
         """Use another combiner from the next push on.
 
         A new combiner begins with empty state, even one that was in use before. Merges under
         way end with the old one, and so does a later push that says it was made for it, if the
         two ask for different `pushes`.
+
+        Parameters
+        ----------
+        combiner : Combiner
+        entered : callable
+            Called when no other push or `snapshot` can come between it and the swap.
 
         Raises
         ------
@@ -320,6 +355,7 @@ class Store:
         """
         bound = self._bind(combiner)
         with self._enter():
+            entered()
             self._bound = self._by_pushes[combiner.pushes] = bound
 
     def _bind(self, combiner: Combiner) -> _Bound:
@@ -333,8 +369,12 @@ class Store:
                 f"Combiner {combiner.name} could not begin: {type(error).__name__}: {error}."
             ) from error
 
-    def _enter(self) -> _Chain:
-        return _Chain(self._gate, self._patience, lambda: self.combiner.name)
+    def _enter(self, first: threading.Lock | None = None, patience: float | None = None) -> _Chain:
+        patience = self._patience if patience is None else patience
+        return _Chain(first or self._gate, patience, lambda: self.combiner.name)
+
+    def _count(self) -> None:
+        self._version += 1
 
     def _ticket(self, push: Push) -> tuple[_Bound, PushInfo]:
         staleness = self._version - push.base_version
@@ -362,15 +402,22 @@ class Store:
             for rule, stripe in zip(bound.stripes, self._stripes, strict=True)
         ]
         self._prepare(bound.combiner, parts, info)
-        self._version += 1
+        count: Callable[[], None] | None = self._count
         try:
             for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
-                chain.advance(stripe.lock)
+                chain.advance(stripe.lock, count)
+                count = None
                 rule.merge(center, update, info)
-        except Exception as error:
+        except BaseException as error:
+            if count is not None:
+                # The first stripe was not free: nothing has begun.
+                raise
+            # Before the lock of this stripe is let go: a snapshot may follow.
+            self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
             raise CombinerError(
                 f"Combiner {bound.combiner.name} raised {type(error).__name__}: {error}. It "
-                "promised with striped=True not to; a part of the push may have been merged."
+                "promised with striped=True not to. A part of the push is in the parameters, and "
+                "no checkpoint is written of them. tos.resume continues from the last one before."
             ) from error
 
     def _merge_whole(self, bound: _Bound, update: Buffer, info: PushInfo) -> None:
@@ -382,11 +429,13 @@ class Store:
             for name in rules
         ]
         self._prepare(bound.combiner, parts, info)
-        for name, proposal in stage(rules, self._tensors, updates, info).items():
-            self._tensors[name][...] = proposal.center
-            updates[name][...] = proposal.reply
-            rules[name] = proposal.rule
-        self._version += 1
+        proposals = stage(rules, self._tensors, updates, info)
+        with self._alone(bound.combiner):
+            for name, proposal in proposals.items():
+                self._tensors[name][...] = proposal.center
+                updates[name][...] = proposal.reply
+                rules[name] = proposal.rule
+            self._count()
 
     def _prepare(self, combiner: Combiner, parts: Sequence[Part], info: PushInfo) -> None:
         if not prepares(combiner):
@@ -407,6 +456,15 @@ class Store:
         for stripe in self._stripes:
             _take(stripe.lock, self._patience, lambda: combiner.name)
             stripe.lock.release()
+
+    @contextmanager
+    def _alone(self, combiner: Combiner) -> Iterator[None]:
+        """Keep readers out, too; the gate, which is held, keeps out all who write."""
+        with ExitStack() as stack:
+            for stripe in self._stripes:
+                _take(stripe.lock, self._patience, lambda: combiner.name)
+                stack.callback(stripe.lock.release)
+            yield
 
     def _vectors(self, buffer: Buffer) -> list[Array]:
         if buffer.dtype != np.uint8 or buffer.shape != (self.layout.nbytes,):
@@ -429,9 +487,11 @@ class _Chain:
         _take(self._held, self._patience, self._name)
         return self
 
-    def advance(self, lock: threading.Lock) -> None:
-        """Take `lock`, then let go of the one before."""
+    def advance(self, lock: threading.Lock, between: Callable[[], object] | None = None) -> None:
+        """Take `lock`, then let go of the one before; call `between` while both are held."""
         _take(lock, self._patience, self._name)
+        if between is not None:
+            between()
         self._held.release()
         self._held = lock
 
