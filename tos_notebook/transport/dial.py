@@ -14,7 +14,8 @@ from .tcp import TcpChannel
 from .tls import TlsChannel, wrap_client
 
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds. A server that many strangers crowd may close a connection before its turn."""
+"""Seconds. A server that many strangers crowd may close a connection before its turn, or not come
+to it in time."""
 
 
 def connect_tcp(
@@ -47,7 +48,7 @@ def connect_tcp(
     Raises
     ------
     ConnectTimeout
-        Nobody answered in time.
+        Two attempts found no answer in time.
     TransportError
         The address cannot be reached, or nobody listens there.
     AuthenticationError
@@ -55,10 +56,15 @@ def connect_tcp(
     ProtocolError
         Whoever listens there is none of ours, or of another version.
     """
+    late = False
     for pause in _PAUSES:
         try:
             channel = _open(host, port, secret, fingerprint, timeout, request_timeout)
             break
+        except ConnectTimeout:
+            if late:
+                raise
+            late = True
         except ConnectionClosed:
             sleep(pause)
     else:

@@ -2,8 +2,9 @@
 
 All of them in one thread that waits for none: whoever has not proved the secret costs a
 socket for a few seconds, and neither a thread nor a buffer. Of these there are only so many;
-when one more comes, the oldest of the address that has most of them must go. So whoever
-opens connections without end is in his own way rather than in others'.
+when one more comes, the oldest of the address that has most of them must go. An address whose
+handshakes have taken more processor time than it has waits. So whoever opens connections without
+end is in his own way rather than in others'.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, thread_time
 
 from ..errors import TosError
 from .auth import Handshake
+from .budget import Budget
 from .secured import SecuredSocket
 from .sockets import gone, unfinished
 
@@ -53,6 +55,8 @@ class Guest:
         self.host = host
         self.peer = peer
         self.deadline = deadline
+        self.spent = 0.0
+        """Seconds of processor time so far."""
         self._handshake = handshake
         self._expected = next(handshake)[1]
         self._received = b""
@@ -128,6 +132,9 @@ class Gate:
         # The oldest first, as all have the same time.
         self._guests: dict[Guest, None] = {}
         self._hosts: Counter[str] = Counter()
+        self._budget = Budget()
+        # By the time from which they may go on.
+        self._postponed: dict[Guest, float] = {}
         self._selector = selectors.DefaultSelector()
         self._closing = threading.Event()
 
@@ -140,6 +147,7 @@ class Gate:
                 if guest is not None:
                     self._attend(guest)
             self._dismiss_late()
+            self._recall()
             if None in ready:
                 self._welcome()
         for guest in list(self._guests):
@@ -157,7 +165,10 @@ class Gate:
 
     def _patience(self) -> float:
         oldest = next(iter(self._guests), None)
-        return _POLL if oldest is None else min(_POLL, max(0.0, oldest.deadline - monotonic()))
+        if oldest is None:
+            return _POLL
+        next_at = min(oldest.deadline, *self._postponed.values(), monotonic() + _POLL)
+        return max(0.0, next_at - monotonic())
 
     def _welcome(self) -> None:
         try:
@@ -191,13 +202,35 @@ class Gate:
         return next(guest for guest in self._guests if self._hosts[guest.host] == most)
 
     def _attend(self, guest: Guest) -> None:
+        wait = self._budget.wait(guest.host)
+        if wait:
+            self._selector.unregister(guest.sock)
+            self._postponed[guest] = monotonic() + wait
+            return
         try:
-            if guest.advance():
+            if self._advance(guest):
+                # Those that belong here take nothing of what strangers have.
+                self._budget.spend(guest.host, -guest.spent)
                 self._forget(guest)
                 self._admit(guest.sock, guest.peer)
         except (TosError, OSError) as error:
             log.debug("%s was not let in: %s", guest.peer, error)
             self._dismiss(guest)
+
+    def _advance(self, guest: Guest) -> bool:
+        began = thread_time()
+        try:
+            return guest.advance()
+        finally:
+            spent = thread_time() - began
+            guest.spent += spent
+            self._budget.spend(guest.host, spent)
+
+    def _recall(self) -> None:
+        now = monotonic()
+        for guest in [guest for guest, at in self._postponed.items() if at <= now]:
+            del self._postponed[guest]
+            self._selector.register(guest.sock, selectors.EVENT_READ, guest)
 
     def _dismiss_late(self) -> None:
         now = monotonic()
@@ -216,4 +249,5 @@ class Gate:
         self._hosts[guest.host] -= 1
         if not self._hosts[guest.host]:
             del self._hosts[guest.host]
-        self._selector.unregister(guest.sock)
+        if self._postponed.pop(guest, None) is None:
+            self._selector.unregister(guest.sock)
