@@ -39,6 +39,28 @@ def test_a_push_whose_reply_got_lost_is_a_duplicate_and_counts_once() -> None:
     assert ledger.committed(0, 0).steps == 10
 
 
+@pytest.mark.parametrize("steps", [10, 7])
+def test_only_the_last_push_may_come_again(steps: int) -> None:
+    """Whoever sent the next one had the reply to it: this is another push by its number."""
+    ledger = begun()
+    for sequence in range(3):
+        ledger.admit(0, 0, 1, sequence, 10)
+    with pytest.raises(RemoteProtocolError, match="push 1 came again; expected push 2 or 3"):
+        ledger.admit(0, 0, 1, 1, steps)
+    assert ledger.committed(0, 0) == Position(0, 30, 3)
+
+
+@pytest.mark.parametrize("steps", [10, 7, 0])
+def test_after_a_revoke_the_push_before_cannot_come_again(steps: int) -> None:
+    ledger = begun()
+    ledger.admit(0, 0, 1, 0, 10)
+    ledger.admit(0, 0, 1, 1, 5)
+    ledger.revoke(0, 0, 1, 1)
+    with pytest.raises(RemoteProtocolError, match="push 0 came again"):
+        ledger.admit(0, 0, 1, 0, steps)
+    assert ledger.admit(0, 0, 1, 1, 5) is COMMIT
+
+
 def test_a_push_of_a_finished_epoch_that_comes_again_is_a_duplicate() -> None:
     ledger = begun()
     ledger.admit(0, 0, 1, 0, 10)

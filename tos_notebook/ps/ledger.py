@@ -22,7 +22,7 @@ class Admission(Enum):
     COMMIT = "commit"
     """It is new, and recorded now."""
     DUPLICATE = "duplicate"
-    """It was recorded before; the reply got lost. Apply nothing."""
+    """It is the last one once more; the reply got lost. Apply nothing."""
     SUPERSEDED = "superseded"
     """A newer task owns the partition; this one must end."""
 
@@ -254,8 +254,14 @@ class Ledger:
 
 
 def _check_repeat(where: str, record: _Record, sequence: int, steps: int) -> None:
-    is_last = sequence == record.sequence - 1
-    if sequence < 0 or (is_last and record.last and steps != record.last):
+    # A worker that pushes has the reply to the push before: only the last one may come again.
+    # After a revoke `last` is 0: that one was answered, too.
+    last = record.sequence - 1
+    if sequence != last:
+        raise RemoteProtocolError(
+            f"{where}: push {sequence} came again; expected push {last} or {record.sequence}."
+        )
+    if steps < 1 or steps != record.last:
         raise RemoteProtocolError(
             f"{where}: push {sequence} came again with {steps} steps; it had {record.last}."
         )
