@@ -528,6 +528,7 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     training, events = counting_training(partitions=3)
     members = [enter(training, partition, task=partition) for partition in range(3)]
     training.change_settings(Command.SET, "", sync_interval=3)
+    assert training.poll(members[1], Poll(0)).settings_version == 1
     training.change_settings(Command.SET, "", learning_rate=0.5)
     reply = training.push(members[0], push(0), update(1))
     assert reply.settings == {
@@ -541,6 +542,42 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     assert applied(events, "set") == 1
     training.push(members[1], push(1, settings_version=2), update(1))
     assert applied(events, "set") == 2
+
+
+def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
+    """A schedule may change a setting twice a second, for days."""
+    training, events = counting_training(partitions=2)
+    pushes, stands = (enter(training, partition, task=partition) for partition in range(2))
+    for number in range(200):
+        change = {"learning_rate": 1.0 + number} if number % 2 else {"sync_interval": 1 + number}
+        training.change_settings(Command.SET, str(number), **change)
+        version = number + 1 if number % 3 else max(0, pushes.settings_version)
+        training.push(pushes, push(number, settings_version=version), update(1))
+    # The newest, and for each worker that of its latest push and the one it was told.
+    assert len(training._roster._settings) <= 5
+    assert len(training._roster._pending) == 2
+    assert applied(events, "set") == 198
+    last = [event.detail for event in of(CommandApplied, events)][-1]
+    assert last == "197: a later change has taken its place"
+    # The one that stood still pushes under what it knows, and hears of the newest.
+    reply = training.push(stands, push(0, settings_version=0), update(1))
+    assert (reply.status, reply.settings_version) == ("committed", 200)
+    assert reply.settings is not None
+    assert (reply.settings["learning_rate"], reply.settings["sync_interval"]) == (200.0, 199)
+    for member, number in ((stands, 1), (pushes, 200)):
+        training.push(member, push(number, settings_version=200), update(1))
+    assert applied(events, "set") == 200
+
+
+def test_a_version_of_the_settings_that_was_never_told_is_refused() -> None:
+    training, _ = counting_training()
+    member = enter(training)
+    for rate in (1.0, 2.0, 3.0):
+        training.change_settings(Command.SET, "", learning_rate=rate)
+    for version in (1, 2, 4, -1):
+        with pytest.raises(RemoteProtocolError, match="expected 3 or one that the worker was told"):
+            training.push(member, push(0, settings_version=version), update(1))
+    assert training.push(member, push(0, settings_version=0), update(1)).status == "committed"
 
 
 def test_a_setting_that_nobody_is_there_to_use_is_not_reported_yet() -> None:

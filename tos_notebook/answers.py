@@ -61,6 +61,7 @@ class Answers(TrainingState):
                 tuple(message.metrics),
                 pid=message.pid,
                 epoch=position.epoch,
+                told=version,
             )
             self._enter(member, position)
             last_epoch = leg.last_epoch

@@ -52,6 +52,8 @@ class Member:
     left: bool = False
     pid: int = 0
     epoch: int = 0
+    told: int = 0
+    """The newest version of the settings that it knows of."""
     doing: Doing = Doing.LOAD
     heard: float = field(default_factory=time.monotonic)
     """When it asked for something last, by the monotonic clock."""
@@ -122,6 +124,15 @@ class Leg:
         self.started = self.first_epoch
 
 
+class _Pending(NamedTuple):
+    """A change of settings that some member has not pushed under yet."""
+
+    command: str
+    detail: str
+    names: frozenset[str]
+    """Of the settings."""
+
+
 class Roster:
     """The members of a run, at most one for each partition, and its settings by version.
 
@@ -145,8 +156,11 @@ class Roster:
         self._publish = publish
         self.changed = time.monotonic()
         self._members: dict[int, Member] = {}
-        self._settings = [settings]
-        self._pending: dict[int, tuple[str, str]] = {}
+        # Of the versions those that a member may still push under. Replaced, not changed: some
+        # ask without the lock.
+        self._settings = {0: settings}
+        self._newest = (0, settings)
+        self._pending: dict[int, _Pending] = {}
         self._pausing = False
         self._chaos = Chaos()
         self._calm = True
@@ -214,12 +228,12 @@ class Roster:
     @property
     def settings(self) -> Settings:
         """The newest settings."""
-        return self._settings[-1]
+        return self._newest[1]
 
     @property
     def version(self) -> int:
         """The newest settings' version."""
-        return len(self._settings) - 1
+        return self._newest[0]
 
     def change(self, command: str, detail: str, **changes: Any) -> None:
         """Add a version; report it once every active member has pushed under it."""
@@ -228,8 +242,13 @@ class Roster:
             # had been allowed to be ahead.
             for member in self.active():
                 member.clock = 0
-        self._settings.append(replace(self.settings, **changes))
-        self._pending[self.version] = (command, detail)
+        version, settings = self.version + 1, replace(self.settings, **changes)
+        needed = {v for m in self.active() for v in (m.settings_version, m.told)}
+        kept = {v: earlier for v, earlier in self._settings.items() if v in needed}
+        self._settings = kept | {version: settings}
+        self._newest = (version, settings)
+        self._overtake(command, frozenset(changes))
+        self._pending[version] = _Pending(command, detail, frozenset(changes))
         if "chaos" in changes:
             self._chaos = Chaos(self.settings.chaos, self.version)
             self._calm = not self.settings.chaos
@@ -240,13 +259,15 @@ class Roster:
         Raises
         ------
         RemoteProtocolError
-            There is no such version.
+            There is no such version, or no member may still use it.
         """
-        if not 0 <= version <= self.version:
+        settings = self._settings.get(version)
+        if settings is None:
             raise RemoteProtocolError(
-                f"Push.settings_version: expected 0 to {self.version}, got {version}."
+                f"Push.settings_version: expected {self.version} or one that the worker was told, "
+                f"got {version}."
             )
-        return self._settings[version]
+        return settings
 
     def news(
         self, member: Member, known: int, directive: Directive
@@ -261,6 +282,7 @@ class Roster:
         directive : Directive
             What it does next.
         """
+        member.told = self.version
         chaos = self.chaos_for(member, directive)
         if known == self.version and not chaos:
             return self.version, None
@@ -298,15 +320,24 @@ class Roster:
             return
         used = [member.settings_version for member in self.active()]
         for version in [v for v in self._pending if used and v <= min(used)]:
-            self._publish(CommandApplied(time.time(), *self._pending.pop(version)))
+            done = self._pending.pop(version)
+            self._publish(CommandApplied(time.time(), done.command, done.detail))
+
+    def _overtake(self, command: str, names: frozenset[str]) -> None:
+        """Report an earlier change of the same settings, which some will never see."""
+        for version, earlier in list(self._pending.items()):
+            if (earlier.command, earlier.names) == (command, names):
+                del self._pending[version]
+                detail = f"{earlier.detail}: a later change has taken its place"
+                self._publish(CommandApplied(time.time(), command, detail))
 
     def _report_calm(self) -> None:
         """Say once that chaos has ended by itself; what it was need not take effect any more."""
         if self._calm or self.chaos:
             return
         self._calm = True
-        for version in [v for v, (command, _) in self._pending.items() if command == Command.CHAOS]:
-            del self._pending[version]
+        waiting = {v: p for v, p in self._pending.items() if p.command != Command.CHAOS}
+        self._pending = waiting
         self._publish(CommandApplied(time.time(), Command.CHAOS, "off: it has run its course"))
 
     def _report_pause(self) -> None:
