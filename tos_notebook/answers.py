@@ -15,14 +15,32 @@ import numpy.typing as npt
 
 from .combiners.base import Pushes
 from .data.blocks import Columns
-from .errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
+from .errors import (
+    CombinerError,
+    DataError,
+    NonFiniteUpdate,
+    RemoteProtocolError,
+    TosError,
+    WorkerError,
+)
 from .events import UpdateSkipped, WorkerFailed
 from .ps import store as ps
 from .ps.ledger import Admission
 from .roster import Doing, Member
 from .settings import Settings
 from .state import TrainingState
-from .wire.messages import Directive, Failed, Finish, Join, Joined, Poll, Proceed, Push, Reply
+from .wire.messages import (
+    Directive,
+    Failed,
+    Finish,
+    Join,
+    Joined,
+    Poll,
+    Proceed,
+    Push,
+    Reply,
+    Suspect,
+)
 
 LONG_POLL = 0.5
 """Seconds for which a waiting worker's question is held back, so that it hears at once."""
@@ -164,6 +182,12 @@ class Answers(TrainingState):
         """Fill in the center if there is a newer one; return the version that `update` holds."""
         return version if self.store.version == version else self.store.read(update)[1]
 
+    def suspect(self, member: Member, message: Suspect) -> Proceed:
+        """Note what a worker has found in the rows of the push that comes next."""
+        with self._lock:
+            member.suspect = message
+            return Proceed(Directive.GO, member.settings_version, None)
+
     def _merge(
         self,
         member: Member,
@@ -188,6 +212,8 @@ class Answers(TrainingState):
         except BaseException as error:
             self._refuse(member, message, error)
             return None
+        finally:
+            member.suspect = None
         self._publish(member.milestone(message, merged, traffic, workers))
         return merged.version
 
@@ -197,7 +223,10 @@ class Answers(TrainingState):
         What nobody foresaw is raised, so that Spark tries the push again; unless the ledger has
         told a later attempt that the push counts.
         """
-        if isinstance(error, NonFiniteUpdate) and self._non_finite == "skip":
+        spoiled = isinstance(error, NonFiniteUpdate)
+        if spoiled and member.suspect is not None:
+            error = self._blame(member.partition, member.suspect)
+        if spoiled and self._non_finite == "skip":
             place = (message.epoch, member.partition, member.attempt, message.sequence)
             self._publish(UpdateSkipped(time.time(), *place, str(error)))
             return
@@ -222,6 +251,17 @@ class Answers(TrainingState):
             )
         except RemoteProtocolError:
             return False
+
+    def _blame(self, partition: int, found: Suspect) -> DataError:
+        number = None if self._leg is None else self._leg.source.number(partition, found.row)
+        where = f"partition {partition}, row {found.row}"
+        where = where if number is None else f"row {number} of the arrays ({where})"
+        others = f" (as in {found.rows - 1} more rows of this milestone)" if found.rows > 1 else ""
+        return DataError(
+            f"{where[0].upper()}{where[1:]}, feed {found.feed!r}: expected finite numbers, got "
+            f"{found.value}{others}. The update that was learned from them is not finite either. "
+            "Leave such rows out of the data, or replace their values."
+        )
 
     def finish(self, member: Member, message: Finish) -> Proceed:
         """Take note that a worker used up its partition in one epoch.

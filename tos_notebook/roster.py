@@ -21,7 +21,7 @@ from .errors import RemoteProtocolError
 from .events import CommandApplied, Event, MilestoneCommitted
 from .ps.store import Merge
 from .settings import Settings
-from .wire.messages import Directive, Push
+from .wire.messages import Directive, Push, Suspect
 
 
 class Doing(StrEnum):
@@ -55,6 +55,8 @@ class Member:
     told: int = 0
     """The newest version of the settings that it knows of."""
     doing: Doing = Doing.LOAD
+    suspect: Suspect | None = None
+    """What it has found in the rows of the push that comes next."""
     heard: float = field(default_factory=time.monotonic)
     """When it asked for something last, by the monotonic clock."""
 

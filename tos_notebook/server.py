@@ -30,6 +30,7 @@ from .wire.messages import (
     Push,
     Request,
     Rows,
+    Suspect,
 )
 
 
@@ -151,6 +152,8 @@ class WorkerHandler:
                 return self._poll(self._training, self._member, self._mirror, message)
             case Failed():
                 return self._training.failed(self._member, message), None
+            case Suspect():
+                return self._training.suspect(self._member, message), None
             case Fetch():
                 return self._fetch(self._training, self._member, message.column)
             case Blend():

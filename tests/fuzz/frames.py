@@ -61,6 +61,7 @@ from tos_notebook.wire.messages import (
     Refused,
     Reply,
     Rows,
+    Suspect,
 )
 from tos_notebook.worker.loop import fetch
 from tos_notebook.worker.memory import Memory
@@ -229,6 +230,7 @@ class World:
             connection.request(Blend(False))
         connection.request(Finish(0, 8, 3))
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
+        connection.request(Suspect("row", 3, "nan", 1))
         for wrong in (Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):
                 connection.request(wrong)

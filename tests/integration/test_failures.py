@@ -156,14 +156,14 @@ def test_failing_tensorflow_step_ends_the_run_with_a_worker_error(
     assert _usable(spark_context)
 
 
-def test_non_finite_update_ends_the_run_and_keeps_finite_weights(
+def test_a_row_that_is_not_finite_ends_the_run_and_keeps_finite_weights(
     train: Train, digits: Digits
 ) -> None:
     x, y, *_ = digits
     x = x.copy()
     x[700, 3] = np.nan
     session = train(classifier(), batch_size=32, sync_interval=2)
-    with pytest.raises(tos.errors.NonFiniteUpdate, match=r"kernel.*learning rate"):
+    with pytest.raises(tos.errors.DataError, match=r"Row 700 of the arrays .* got nan\."):
         session.run((x, y), epochs=2, shuffle=False)
     assert all(
         np.isfinite(w).all()

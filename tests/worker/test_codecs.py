@@ -234,10 +234,14 @@ def test_a_codec_may_be_chosen_and_left_while_workers_train(serve: Any) -> None:
 
 @pytest.mark.parametrize("codec", ["int8", "sign+ef", "topk:0.05+ef", "powersgd:2+ef"])
 def test_an_update_that_is_not_finite_is_refused_by_name(serve: Any, codec: str) -> None:
-    data = rows(4)
-    data[2, 7] = np.inf
-    training, _ = counting_training(1, 1, program=Steps(), columns=(data,), codec=as_codecs(codec))
-    serve(training).work(Steps(), columns=1)
+    class Diverging(Steps):
+        def step(self, parameters: dict[str, Array], batch: Any) -> dict[str, float]:
+            parameters["w"][7] = np.inf if len(self.batches) == 3 else 0.0
+            return super().step(parameters, batch)
+
+    columns = (rows(4),)
+    training, _ = counting_training(1, 1, program=Steps(), columns=columns, codec=as_codecs(codec))
+    serve(training).work(Diverging(), columns=1)
     assert isinstance(training.error, NonFiniteUpdate)
     assert "'w': expected finite values, got 1 of 600" in str(training.error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from tests.numpy_program import Counting
 from tests.worker.support import center, counting_training, join, numbers, of
 from tos_notebook.errors import (
     ConnectionClosed,
+    DataError,
     NonFiniteUpdate,
     RemoteProtocolError,
     ShapeMismatch,
@@ -23,6 +25,7 @@ from tos_notebook.errors import (
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.params import Array
+from tos_notebook.program.spec import FeedSpec
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.worker import failure
 from tos_notebook.worker.failure import describe
@@ -203,14 +206,50 @@ def test_an_update_that_is_not_finite_ends_the_run_and_leaves_the_center(
     serve: Any, kind: str
 ) -> None:
     training, _ = counting_training(rows=4)
-    rows = np.array([1, 2, np.nan, 4])
-    program = Counting()
-    serve(training, kind).work(program, blocks=[(rows,)])
+    program = Diverging(value=3)
+    serve(training, kind).work(program, blocks=[(numbers(4),)])
     assert training.machine.state == "failed"
     assert isinstance(training.error, NonFiniteUpdate)
     assert "'total'" in str(training.error)
+    assert "Lower the learning rate" in str(training.error)
     assert center(training) == {"total": 3.0, "rows": 2}
     assert len(program.batches) == 3
+
+
+class Diverging(Counting):
+    """Learns infinity from a row that is finite itself."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+        if self.value in batch[0]:
+            parameters["total"] += np.inf
+        return super().step(parameters, batch)
+
+
+@pytest.mark.parametrize("kind", ["inproc", "tcp"])
+def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
+    serve: Any, kind: str
+) -> None:
+    rows = numbers(12)
+    rows[[7, 9]] = np.nan, np.inf
+    training, _ = counting_training(partitions=2, columns=(rows,), sync_interval=2)
+    serve(training, kind).work(Counting(), 1, columns=1, shuffle=True, batch_size=3)
+    assert isinstance(training.error, DataError)
+    assert "Row 7 of the arrays (partition 1, row 1), feed 'row'" in str(training.error)
+    assert "got nan (as in 1 more rows of this milestone)" in str(training.error)
+    assert "learning rate" not in str(training.error)
+
+
+def test_a_number_too_large_for_the_program_is_named_as_such(serve: Any) -> None:
+    training, _ = counting_training()
+    program = Diverging(1e300)
+    program.spec = replace(program.spec, feeds=(FeedSpec("row", "float32", ()),))
+    serve(training).work(program, blocks=[(np.array([1.0, 1e300]),)])
+    with pytest.raises(DataError, match=r"row 1\), .* got 1e\+300, too large for float32"):
+        raise training.error or AssertionError
 
 
 @pytest.mark.parametrize("kind", ["inproc", "tcp"])
@@ -219,7 +258,10 @@ def test_or_it_is_left_out_and_training_goes_on_from_the_center(serve: Any, kind
     rows = np.array([1, np.inf, 3, np.nan, 5])
     serve(training, kind).work(Counting(), blocks=[(rows,)])
     assert center(training) == {"total": 9.0, "rows": 3}
-    assert [event.sequence for event in of(UpdateSkipped, events)] == [1, 3]
+    skipped = of(UpdateSkipped, events)
+    assert [event.sequence for event in skipped] == [1, 3]
+    assert "row 1), feed 'row': expected finite numbers, got inf." in skipped[0].reason
+    assert "row 3), feed 'row': expected finite numbers, got nan." in skipped[1].reason
     assert training.error is None
 
 

@@ -92,6 +92,12 @@ class ArraySource:
             return tuple(array[start:end] for array in self._arrays)
         return tuple(array[self._indices[partition]] for array in self._arrays)
 
+    def number(self, partition: int, row: int) -> int:
+        """See `DataSource.number`."""
+        if self._indices is None:
+            return self._bounds[partition] + row
+        return int(self._indices[partition][row])
+
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """Nothing: every row is served."""

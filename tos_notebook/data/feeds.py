@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.errors import DataError, ShapeMismatch
+from tos_notebook.params import is_finite
 
 from .blocks import Array, Columns, ColumnSpec, is_castable
 
@@ -105,6 +106,38 @@ def check_classes(columns: Columns, feeds: Sequence[Feed], partition: int) -> No
             f"to {feed.classes - 1}, got {column[row]}. Clean the data, or give the model an "
             "output for each class."
         )
+
+
+def non_finite(columns: Columns, feeds: Sequence[Feed]) -> tuple[str, dict[int, str]] | None:
+    """Find rows that hold NaN or infinity once they are of the dtype that the program takes.
+
+    Parameters
+    ----------
+    columns : tuple of ndarray, shape (rows, ...)
+    feeds : sequence of Feed
+
+    Returns
+    -------
+    name : str
+        Of the first feed that has such rows.
+    values : dict of int to str
+        By row, at least one: the first such value.
+
+    None if all is finite.
+    """
+    for column, feed in zip(columns, feeds, strict=False):
+        with np.errstate(over="ignore"):
+            fed = column.astype(feed.dtype or column.dtype, copy=False)
+        if not is_finite(fed):
+            places = np.argwhere(~np.isfinite(fed))
+            _, first = np.unique(places[:, 0], return_index=True)
+            places = places[first]
+            return feed.name, {int(at[0]): _value_text(column[tuple(at)], fed) for at in places}
+    return None
+
+
+def _value_text(value: Any, fed: Array) -> str:
+    return f"{value}, too large for {fed.dtype}" if np.isfinite(value) else str(value)
 
 
 def outside(labels: Array, classes: int) -> npt.NDArray[np.bool_]:

@@ -145,6 +145,9 @@ class RddSource:
     def rows(self, partition: int) -> None:
         """Return None: an RDD's rows reach the workers through Spark."""
 
+    def number(self, partition: int, row: int) -> None:
+        """Return None: there are no arrays."""
+
     def close(self) -> None:
         """Let go of the base; the last layout to do so unpersists it."""
         if not self._closed:

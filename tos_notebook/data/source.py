@@ -75,6 +75,9 @@ class DataSource(Protocol):
     def rows(self, partition: int) -> Columns | None:
         """Return a partition's rows if the driver holds them, else None."""
 
+    def number(self, partition: int, row: int) -> int | None:
+        """Return which row of the arrays a partition's row is; None if there are no arrays."""
+
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """What was left out so far because it cannot be trained on."""

@@ -120,6 +120,9 @@ class StreamSource:
         """Nothing: every row is fed."""
         return ()
 
+    def number(self, partition: int, row: int) -> None:
+        """Return None: there are no arrays."""
+
     def close(self) -> None:
         """Do nothing: nothing is held."""
 

@@ -93,6 +93,20 @@ class Push(NamedTuple):
     metrics: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What in its rows may have spoiled the update of the next push: NaN or infinity.
+
+    `feed` is the input's name, `row` the first such row of the partition, `value` what it holds,
+    `rows` how many of the milestone's rows hold any.
+    """
+
+    feed: str
+    row: int
+    value: str
+    rows: int
+
+
 class Reply(NamedTuple):
     """What became of a push. Payload: the parameters to adopt.
 
@@ -176,7 +190,7 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Push | Finish | Poll | Failed | Blend
+Request = Join | Fetch | Push | Finish | Poll | Failed | Blend | Suspect
 Answer = Joined | Rows | Reply | Proceed | Blended
 Message = Request | Answer | Refused | Goodbye
 
@@ -195,4 +209,5 @@ KINDS: dict[int, type[Message]] = {
     12: Goodbye,
     13: Blend,
     14: Blended,
+    15: Suspect,
 }

@@ -32,6 +32,9 @@ class Feed(Protocol):
             How many batches; there may be fewer left, or none.
         """
 
+    def row(self, first: int, index: int) -> int:
+        """Return which row of the partition is row `index` of those from batch `first` on."""
+
 
 class Held:
     """A partition's rows in memory.
@@ -86,6 +89,10 @@ class _HeldFeed:
             self._collected = (start, stop)
         return self._rows
 
+    def row(self, first: int, index: int) -> int:
+        """See `Feed.row`."""
+        return int(self._order[first * self._batch_size + index])
+
     def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
         shape = (len(index), *column.shape[1:])
         nbytes = math.prod(shape) * column.dtype.itemsize
@@ -113,14 +120,16 @@ class Streamed:
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows, to be asked for from batch `first` on."""
-        return _StreamFeed(self._stream.batches(epoch, self._seed, self._batch_size), first)
+        batches = self._stream.batches(epoch, self._seed, self._batch_size)
+        return _StreamFeed(batches, first, self._batch_size)
 
 
 class _StreamFeed:
     """Holds no more batches than are asked for at once; what is trained already is run through."""
 
-    def __init__(self, batches: Iterator[Columns], first: int) -> None:
+    def __init__(self, batches: Iterator[Columns], first: int, batch_size: int) -> None:
         self._batches = batches
+        self._batch_size = batch_size
         self._first = first
         self._held: list[Columns] = []
         self.rows = 0
@@ -134,6 +143,10 @@ class _StreamFeed:
         while len(self._held) < count and (batch := self._next()) is not None:
             self._held.append(batch)
         return concatenate(self._held[:count])
+
+    def row(self, first: int, index: int) -> int:
+        """See `Feed.row`."""
+        return first * self._batch_size + index
 
     def _next(self) -> Columns | None:
         batch = next(self._batches, None)

@@ -20,7 +20,7 @@ import numpy as np
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..data.blocks import Columns, concatenate
-from ..data.feeds import check_classes
+from ..data.feeds import check_classes, non_finite
 from ..data.stream import Stream
 from ..errors import (
     ConfigError,
@@ -48,6 +48,7 @@ from ..wire.messages import (
     Request,
     Rows,
     Settings,
+    Suspect,
 )
 from .failure import describe
 from .feed import Feed, Held, Streamed
@@ -214,10 +215,10 @@ class Worker:
 
     def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
         """Train from a batch on to the end of an epoch; return whether another one follows."""
-        while count := self._steps(batch := feed(steps, self._sync_interval)):
+        while count := self._steps(feed(steps, self._sync_interval)):
             # The next rows are collected while the server merges.
             directive = self._milestone(
-                epoch, sequence, steps, batch, partial(self._prepare, feed, steps + count)
+                epoch, sequence, steps, feed, partial(self._prepare, feed, steps + count)
             )
             if self._unprepared is not None:
                 raise self._unprepared
@@ -243,9 +244,10 @@ class Worker:
         epoch: int,
         sequence: int,
         first: int,
-        batch: Columns,
+        feed: Feed,
         meanwhile: Callable[[], object],
     ) -> Directive:
+        batch = feed(first, self._sync_interval)
         began = self._clock()
         try:
             trained = self._runner.train(self._replica.vectors, batch, self._plan.batch_size)
@@ -255,6 +257,8 @@ class Worker:
         self._suffer(self._clock() - began)
         computed = self._clock()
         finite = self._replica.write(trained.parameters, self._pushes)
+        if not finite:
+            self._suspect(first, feed, batch)
         push = Push(
             epoch=epoch,
             sequence=sequence,
@@ -280,6 +284,14 @@ class Worker:
         self._version = reply.version
         self._adopt_settings(reply.settings_version, reply.settings)
         return reply.directive
+
+    def _suspect(self, first: int, feed: Feed, batch: Columns) -> None:
+        """Tell of rows that are not finite themselves, before the update that is not."""
+        found = non_finite(batch, self._runner.spec.feeds)
+        if found is not None:
+            name, values = found
+            row, index = min((feed.row(first, index), index) for index in values)
+            self._ask(Suspect(name, row, values[index], len(values)), Proceed)
 
     def _follow(self) -> None:
         """Let the optimizer's slots follow the parameters; part of the exchange."""
