@@ -350,6 +350,20 @@ def test_whoever_lacks_the_secret_gets_nowhere() -> None:
         connect_tcp(*server.address, new_secret(), timeout=1)
 
 
+def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_other() -> None:
+    server = ParameterServer(new_secret(), "127.0.0.1", 0)
+    training, _ = counting_training()
+    server.serve(training)
+    # What the gate does after many errors of its own.
+    server._listener._gate._failed(ValueError("broken"))
+    assert training.machine.state == "failed"
+    assert isinstance(training.error, TransportError)
+    assert "lets no more workers in: ValueError: broken. Start a new session." in str(training.error)
+    with pytest.raises(TransportError, match="Start a new session"):
+        server.serve(counting_training()[0])
+    server.close()
+
+
 def test_closing_the_server_ends_its_connections() -> None:
     secret = new_secret()
     server = ParameterServer(secret, "127.0.0.1", 0)

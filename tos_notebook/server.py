@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .data.blocks import Columns
-from .errors import RemoteProtocolError, SessionClosed
+from .errors import RemoteProtocolError, SessionClosed, TransportError
 from .mirror import Mirror
 from .roster import Member
 from .training import Training
@@ -58,8 +58,9 @@ class ParameterServer:
 
     def __init__(self, secret: Secret, host: str, port: int, tls: bool = False) -> None:
         self._training: Training | None = None
+        self._deaf: TransportError | None = None
         self._lock = threading.Lock()
-        self._listener = TcpListener(self.handler, secret, host, port, tls=tls)
+        self._listener = TcpListener(self.handler, secret, host, port, tls=tls, failed=self._fail)
         self._listener.start()
 
     @property
@@ -77,9 +78,24 @@ class ParameterServer:
         return WorkerHandler(self)
 
     def serve(self, training: Training | None) -> None:
-        """Serve this run from now on, or none."""
+        """Serve this run from now on, or none.
+
+        Raises
+        ------
+        TransportError
+            The server cannot let workers in any more.
+        """
         with self._lock:
+            if training is not None and self._deaf is not None:
+                raise self._deaf
             self._training = training
+
+    def _fail(self, error: TransportError) -> None:
+        """End the run that waits for workers in vain."""
+        with self._lock:
+            self._deaf, training = error, self._training
+        if training is not None:
+            training.fail(error)
 
     def training(self) -> Training:
         """Return the run being served.

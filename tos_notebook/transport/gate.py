@@ -29,6 +29,8 @@ Connected = socket.socket | SecuredSocket
 
 _POLL = 1.0
 _RETRY = 0.1
+_GIVE_UP = 50
+"""Errors of its own in a row, `_RETRY` seconds apart, after which the gate is out of order."""
 _AT_ONCE = 16
 """Clients that come in between two looks at those who are there."""
 
@@ -112,6 +114,8 @@ class Gate:
         For a client to prove the secret.
     max_pending : int
         Clients that may be at it at a time.
+    failed : callable
+        Takes the error after which it lets no more clients in.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Gate:
         admit: Callable[[Connected, str], None],
         seconds: float,
         max_pending: int,
+        failed: Callable[[Exception], object],
     ) -> None:
         self._sock = sock
         self._prepare = prepare
@@ -129,6 +134,7 @@ class Gate:
         self._admit = admit
         self._seconds = seconds
         self._max_pending = max_pending
+        self._failed = failed
         # The oldest first, as all have the same time.
         self._guests: dict[Guest, None] = {}
         self._hosts: Counter[str] = Counter()
@@ -139,20 +145,34 @@ class Gate:
         self._closing = threading.Event()
 
     def run(self) -> None:
-        """Let clients in until closed."""
+        """Let clients in until closed, whatever goes wrong with one of them."""
         self._selector.register(self._sock, selectors.EVENT_READ)
+        errors = 0
         while not self._closing.is_set():
-            ready = [key.data for key, _ in self._selector.select(self._patience())]
-            for guest in ready:
-                if guest is not None:
-                    self._attend(guest)
-            self._dismiss_late()
-            self._recall()
-            if None in ready:
-                self._welcome()
+            try:
+                self._turn()
+                errors = 0
+            except Exception as error:
+                errors += 1
+                log.exception("The server's gate met an error of its own")
+                if errors == _GIVE_UP:
+                    self._failed(error)
+                    break
+                self._closing.wait(_RETRY)
         for guest in list(self._guests):
             self._dismiss(guest)
         self._selector.close()
+
+    def _turn(self) -> None:
+        """Serve those of whom something has come, and welcome new ones."""
+        ready = [key.data for key, _ in self._selector.select(self._patience())]
+        for guest in ready:
+            if guest is not None:
+                self._attend(guest)
+        self._dismiss_late()
+        self._recall()
+        if None in ready:
+            self._welcome()
 
     def close(self) -> None:
         """Let `run` end; from any thread."""
@@ -188,14 +208,14 @@ class Gate:
         try:
             sock.setblocking(False)
             prepared = self._prepare(sock)
-        except OSError as error:
-            log.debug("%s was not let in: %s", peer, error)
+            guest = Guest(prepared, host, peer, self._handshake(), monotonic() + self._seconds)
+            self._selector.register(prepared, selectors.EVENT_READ, guest)
+        except Exception as error:
+            _report(peer, error)
             sock.close()
             return
-        guest = Guest(prepared, host, peer, self._handshake(), monotonic() + self._seconds)
         self._guests[guest] = None
         self._hosts[host] += 1
-        self._selector.register(guest.sock, selectors.EVENT_READ, guest)
 
     def _superfluous(self) -> Guest:
         most = max(self._hosts.values())
@@ -213,8 +233,8 @@ class Gate:
                 self._budget.spend(guest.host, -guest.spent)
                 self._forget(guest)
                 self._admit(guest.sock, guest.peer)
-        except (TosError, OSError) as error:
-            log.debug("%s was not let in: %s", guest.peer, error)
+        except Exception as error:
+            _report(guest.peer, error)
             self._dismiss(guest)
 
     def _advance(self, guest: Guest) -> bool:
@@ -229,8 +249,13 @@ class Gate:
     def _recall(self) -> None:
         now = monotonic()
         for guest in [guest for guest, at in self._postponed.items() if at <= now]:
-            del self._postponed[guest]
-            self._selector.register(guest.sock, selectors.EVENT_READ, guest)
+            try:
+                self._selector.register(guest.sock, selectors.EVENT_READ, guest)
+            except Exception as error:
+                _report(guest.peer, error)
+                self._dismiss(guest)
+            else:
+                del self._postponed[guest]
 
     def _dismiss_late(self) -> None:
         now = monotonic()
@@ -251,3 +276,11 @@ class Gate:
             del self._hosts[guest.host]
         if self._postponed.pop(guest, None) is None:
             self._selector.unregister(guest.sock)
+
+
+def _report(peer: str, error: Exception) -> None:
+    """Log why a client was not let in: loudly, if that was not the client's doing."""
+    if isinstance(error, TosError | OSError):
+        log.debug("%s was not let in: %s", peer, error)
+    else:
+        log.error("%s was not let in", peer, exc_info=error)

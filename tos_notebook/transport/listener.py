@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import TransportError
@@ -46,6 +47,8 @@ class TcpListener:
         Clients that may be at it at a time.
     tls : bool
         Whether to speak TLS on the loopback interface, too.
+    failed : callable
+        Takes the error after which it accepts no more connections.
 
     Attributes
     ----------
@@ -70,6 +73,7 @@ class TcpListener:
         handshake_timeout: float = HANDSHAKE_TIMEOUT,
         max_pending: int = MAX_PENDING,
         tls: bool = False,
+        failed: Callable[[TransportError], object] = lambda error: None,
     ) -> None:
         check_secret(secret)
         self._secret = secret
@@ -87,6 +91,7 @@ class TcpListener:
             self._admit,
             handshake_timeout,
             max_pending,
+            lambda error: failed(_deaf(self.address, error)),
         )
         name = "tos-server-accept"
         self._acceptor = threading.Thread(target=self._gate.run, name=name, daemon=True)
@@ -123,6 +128,15 @@ class TcpListener:
             channel = TcpChannel(sock, peer, self._timeout, patient=True)
         channel.configure()
         self._threads.spawn(channel)
+
+
+def _deaf(address: Address, error: Exception) -> TransportError:
+    found = TransportError(
+        f"The server at {address.host}:{address.port} lets no more workers in: "
+        f"{type(error).__name__}: {error}. Start a new session."
+    )
+    found.__cause__ = error
+    return found
 
 
 def _listen(host: str, port: int) -> socket.socket:
