@@ -91,12 +91,16 @@ def test_a_tie_is_rounded_to_the_even_number() -> None:
     ("which", "wrong", "expected"),
     [
         (0, np.zeros(512, np.float32), "scales: expected 1 items, got 2"),
-        (0, np.zeros(600, np.float64), "values: .* items of 4 bytes, got 1 of items of 8"),
+        (0, np.zeros(600, np.float64), "values: .* of format f, got 1 of items of format d"),
         (0, np.zeros((6, 100), np.float32), "values: expected 1 dimension .* got 2"),
         (1, np.zeros(599, np.float32), "known: expected 600 items, got 599"),
         (2, np.zeros(3, np.float32), "scales: expected 2 items, got 3"),
         (3, np.zeros(601, np.int8), "codes: expected 600 items, got 601"),
         (4, np.zeros(1, np.float32), "dither: expected 600 items, got 1"),
+        (0, np.zeros(600, np.int32), "values: .* of format f, got 1 of items of format i"),
+        (0, np.zeros(600, ">f4"), "values: .* of format f, got 1 of items of format >f"),
+        (1, np.zeros(2401, np.uint8)[1:].view(np.float32), "known: .* multiple of 4"),
+        (3, np.zeros(600, bool), "codes: .* of format bB"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(which: int, wrong: Any, expected: str) -> None:
@@ -107,6 +111,34 @@ def test_vectors_that_do_not_fit_are_refused(which: int, wrong: Any, expected: s
     with pytest.raises(ValueError, match=expected):
         native.extension.encode_int8(*given, 127.0, 1e-38)
     assert not codes.any()
+
+
+@pytest.mark.parametrize("family", ["int8", "sign"])
+def test_what_codes_miss_of_nothing_is_refused(family: str) -> None:
+    values, scales, codes = vectors(600)
+    codes = codes if family == "int8" else np.zeros(75, np.uint8)  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="expected what was encoded, got None"):
+        getattr(native.extension, f"residual_{family}")(codes, scales, values, None)
+
+
+@pytest.mark.parametrize(
+    ("levels", "least"),
+    [(0.0, 1e-38), (np.nan, 1e-38), (-1.0, 1e-38), (128.0, 1e-38), (127.0, 0.0), (127.0, np.inf)],
+)
+def test_levels_that_do_not_fit_into_a_byte_are_refused(levels: float, least: float) -> None:
+    assert native.extension is not None
+    values, scales, codes = vectors(600)
+    with pytest.raises(ValueError, match="1 to 127 and a positive scale"):
+        native.extension.encode_int8(values, None, scales, codes, None, levels, least)
+
+
+def test_scales_may_have_any_address() -> None:
+    assert native.extension is not None
+    values, scales, codes = vectors(600)
+    odd = np.zeros(9, np.uint8)[1:].view(np.float32)
+    native.extension.encode_int8(values, None, scales, codes, None, 127.0, 1e-38)
+    native.extension.encode_int8(values, None, odd, codes, None, 127.0, 1e-38)
+    assert odd.tolist() == scales.tolist()
 
 
 @pytest.mark.parametrize(

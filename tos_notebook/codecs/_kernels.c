@@ -14,8 +14,10 @@
 #define BUCKET 512
 #define LANES 32
 
-/* One copy for each generation of processors; the loader takes the best. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+/* One copy for each generation of processors; the loader takes the best. It does so before a
+   sanitizer is ready. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) &&                        \
+    !defined(__SANITIZE_ADDRESS__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EACH_PROCESSOR
@@ -37,6 +39,10 @@ static inline float scale_at(const void *scales, Py_ssize_t number) {
     float scale;
     memcpy(&scale, (const char *)scales + number * (Py_ssize_t)sizeof scale, sizeof scale);
     return scale;
+}
+
+static inline void put_scale(void *scales, Py_ssize_t number, float scale) {
+    memcpy((char *)scales + number * (Py_ssize_t)sizeof scale, &scale, sizeof scale);
 }
 
 FOR_EACH_PROCESSOR
@@ -139,7 +145,6 @@ static const float *bucket_of(const Piece *piece, Py_ssize_t at, Py_ssize_t coun
 static float encode_int8(const Piece *piece, const float *dither, float levels, float least) {
     int32_t largest = 0;
     _Alignas(64) float work[BUCKET];
-    float *scales = piece->scales.buf;
     int8_t *codes = piece->codes.buf;
     for (Py_ssize_t at = 0; at < piece->size; at += BUCKET) {
         Py_ssize_t count = smaller(BUCKET, piece->size - at);
@@ -149,7 +154,7 @@ static float encode_int8(const Piece *piece, const float *dither, float levels, 
         if (!(as_float(bits) < INFINITY)) break;
         float scale = as_float(bits) / levels;
         scale = scale > least ? scale : least;
-        *scales++ = scale;
+        put_scale(piece->scales.buf, at / BUCKET, scale);
         round_values(values, dither ? dither + at : NULL, 1.0f / scale, codes + at, count);
     }
     return as_float(largest);
@@ -157,7 +162,7 @@ static float encode_int8(const Piece *piece, const float *dither, float levels, 
 
 static float encode_sign(const Piece *piece) {
     _Alignas(64) float work[BUCKET];
-    float *scales = piece->scales.buf, largest = 0;
+    float largest = 0;
     uint8_t *codes = piece->codes.buf;
     for (Py_ssize_t at = 0; at < piece->size; at += BUCKET) {
         Py_ssize_t count = smaller(BUCKET, piece->size - at);
@@ -165,7 +170,7 @@ static float encode_sign(const Piece *piece) {
         float sum = sum_of_magnitudes(values, count);
         if (!(sum <= largest)) largest = sum;
         if (!(sum < INFINITY)) break;
-        *scales++ = sum / (float)count;
+        put_scale(piece->scales.buf, at / BUCKET, sum / (float)count);
         pack_signs(values, codes + at / 8, count);
     }
     return largest;
@@ -196,16 +201,30 @@ static void decode(const Piece *piece, const Format *format, Use use) {
 
 /* What Python sees. */
 
-static int take(PyObject *object, Py_buffer *view, Py_ssize_t itemsize, int writable,
+static const char FLOATS[] = "f", BYTES[] = "bB";
+
+static int take(PyObject *object, Py_buffer *view, const char *formats, int writable,
                 const char *name) {
-    if (PyObject_GetBuffer(object, view, PyBUF_ND | (writable ? PyBUF_WRITABLE : 0)) < 0) {
+    int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags) < 0) {
         view->obj = NULL;
         return 0;
     }
-    if (view->ndim == 1 && view->itemsize == itemsize) return 1;
+    const char *format = view->format ? view->format : "B";
+    /* numpy says so of what is not aligned. */
+    if (format[0] == '=') format++;
+    if (view->ndim == 1 && format[0] && !format[1] && strchr(formats, format[0])) return 1;
     PyErr_Format(PyExc_ValueError,
-                 "%s: expected 1 dimension of items of %zd bytes, got %d of items of %zd.", name,
-                 itemsize, view->ndim, view->itemsize);
+                 "%s: expected 1 dimension of items of format %s, got %d of items of format %s.",
+                 name, formats, view->ndim, format);
+    return 0;
+}
+
+/* Takes floats that are read where they are; scales may have any address. */
+static int take_floats(PyObject *object, Py_buffer *view, int writable, const char *name) {
+    if (!take(object, view, FLOATS, writable, name)) return 0;
+    if ((uintptr_t)view->buf % sizeof(float) == 0) return 1;
+    PyErr_Format(PyExc_ValueError, "%s: expected an address that is a multiple of 4.", name);
     return 0;
 }
 
@@ -226,13 +245,13 @@ static void release(Piece *piece) {
 /* Fills a piece from Python's objects; what it holds is to be released whether or not it can. */
 static int fill(Piece *piece, PyObject *values, PyObject *known, PyObject *scales, PyObject *codes,
                 const Format *format, int encodes) {
-    if (!take(values, &piece->values, sizeof(float), !encodes, "values")) return 0;
+    if (!take_floats(values, &piece->values, !encodes, "values")) return 0;
     Py_ssize_t size = piece->size = piece->values.shape[0];
-    if (known != Py_None && !(take(known, &piece->known, sizeof(float), 0, "known") &&
+    if (known != Py_None && !(take_floats(known, &piece->known, 0, "known") &&
                               fits(&piece->known, size, "known")))
         return 0;
-    return take(scales, &piece->scales, sizeof(float), encodes, "scales") &&
-           take(codes, &piece->codes, 1, encodes, "codes") &&
+    return take(scales, &piece->scales, FLOATS, encodes, "scales") &&
+           take(codes, &piece->codes, BYTES, encodes, "codes") &&
            fits(&piece->scales, (size + BUCKET - 1) / BUCKET, "scales") &&
            fits(&piece->codes, (size + format->per_byte - 1) / format->per_byte, "codes");
 }
@@ -246,8 +265,13 @@ static PyObject *py_encode_int8(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOOOff", &values, &known, &scales, &codes, &dither, &levels,
                           &least))
         return NULL;
+    if (!(levels >= 1 && levels <= INT8_MAX && least > 0 && least < INFINITY)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "levels, least: expected 1 to 127 and a positive scale.");
+        return NULL;
+    }
     if (fill(&piece, values, known, scales, codes, &INT8, 1) &&
-        (dither == Py_None || (take(dither, &chance, sizeof(float), 0, "dither") &&
+        (dither == Py_None || (take_floats(dither, &chance, 0, "dither") &&
                                fits(&chance, piece.size, "dither")))) {
         Py_BEGIN_ALLOW_THREADS
         largest = encode_int8(&piece, chance.buf, levels, least);
@@ -280,6 +304,10 @@ static PyObject *py_decode(PyObject *args, const Format *format, Use use) {
     Piece piece = {0};
     if (!PyArg_ParseTuple(args, use == RESIDUAL ? "OOOO" : "OOO", &codes, &scales, &out, &values))
         return NULL;
+    if (use == RESIDUAL && values == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "values: expected what was encoded, got None.");
+        return NULL;
+    }
     if (fill(&piece, out, values, scales, codes, format, 0)) {
         Py_BEGIN_ALLOW_THREADS
         decode(&piece, format, use);

@@ -34,13 +34,14 @@ class _Slots:
     """
 
     def __init__(self, nbytes: int, path: Path | None = None, create: bool = True) -> None:
-        length = ALIGNMENT + 2 * nbytes
+        apart = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        length = ALIGNMENT + 2 * apart
         if path is None:
             raw = np.frombuffer(mmap.mmap(-1, length), np.uint8)
         else:
             raw = _map(path, length, create)
         self._places = raw[:32].view(np.int64).reshape(2, 2)
-        self._values: Buffer = raw[ALIGNMENT:].reshape(2, nbytes)
+        self._values: Buffer = raw[ALIGNMENT:].reshape(2, apart)[:, :nbytes]
         if create:
             self._places[:] = -1
 
