@@ -4,6 +4,7 @@
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
+# make audit         known vulnerabilities of what is installed, and of what the front end is built with
 # make frontend      lint, test and build the live view's front end; needs Node.js
 # All of them set up .venv first and do so only when setup.py, or what it compiles, changed.
 
@@ -31,7 +32,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
 WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable"
 
-.PHONY: demo execute lab test test-cluster bench docs frontend lint format setup clean
+.PHONY: demo execute lab test test-cluster bench docs audit frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -66,6 +67,12 @@ docs: $(VENV)/docs.stamp
 
 frontend:
 	cd labextension && npm ci && npm run lint && npm test && npm run build
+
+# Asks the registries, which know of vulnerabilities that were found later.
+audit: setup
+	$(PIP) 'pip-audit>=2.9,<3'
+	$(BIN)/python -m pip_audit --local --skip-editable --progress-spinner off
+	cd labextension && npm audit --audit-level=low
 
 lint: setup
 	$(BIN)/python -m ruff check .

@@ -32,7 +32,8 @@ def labextension() -> list[tuple[str, list[str]]]:
 REQUIRED = [
     "numpy>=1.26,<3",  # 1.26 is the oldest that TensorFlow 2.18 takes
     "pyspark>=4.0,<5",  # Spark 4: Java 17 and Python 3.11
-    "tensorflow>=2.18,<3",  # brings Keras 3; TF1 graphs run through tf.compat.v1
+    "tensorflow>=2.18,<3",  # TF1 graphs run through tf.compat.v1
+    "keras>=3.12,<4",  # an older one runs code of a model file, whatever safe_mode says
     "pandas>=2.2,<3",  # run.history; PySpark 4 warns about pandas 3
     "pyarrow>=15,<30",  # a DataFrame's rows to the workers; 15 is the oldest for pandas 2.2
     "plotly>=6,<8",  # figures and the report; the report inlines its plotly.js
