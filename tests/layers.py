@@ -20,7 +20,7 @@ LAYERS = {
     "ps.store": 2, "ps.slots": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
     "worker": 2, "telemetry": 2, "testing": 2, "inference": 2,
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
-    "state": 3, "roster": 3, "server": 3, "watchdog": 3, "legs": 3, "saved": 3,
+    "state": 3, "roster": 3, "server": 3, "watchdog": 3, "standstill": 3, "legs": 3, "saved": 3,
     "companions": 3, "outputs": 3,
     "launch": 3, "session": 3, "run": 3, "tensorspark": 3, "ml": 3,
     "magics": 4, "widgets": 4, "lab": 4, "demo": 4, "workshop": 4,

@@ -136,7 +136,7 @@ def test_a_superseded_attempt_can_do_nothing_any_more() -> None:
         training.poll(old, Poll(0))
     training.failed(old, Failed("ValueError: late", [], False, 0, []))
     training.lost(old, "closed")
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(SessionClosed):
         training.rows(old)
     assert events[before:] == []
     assert not training.failures

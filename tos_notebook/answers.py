@@ -405,11 +405,14 @@ class Answers(TrainingState):
         Raises
         ------
         RemoteProtocolError
-            Spark has them, or the partition is not the worker's any more.
+            Spark has them.
+        SessionClosed
+            A later attempt has taken its place.
         """
         with self._lock:
+            self._check_current(member)
             member.hear()
-            leg = self._leg if self._roster.is_current(member) else None
+            leg = self._leg
         rows = None if leg is None else leg.source.rows(member.partition)
         if rows is None:
             raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .cluster.jobs import cancellation, job_error, run_job
-from .config import PATIENCE, at_least_one
+from .config import PATIENCE, STALL_TIMEOUT, at_least_one
 from .control import ONWARD, Command
 from .data.labels import check_partitioner
 from .data.partitioners import AnyPartitioner, RandomPartitioner
@@ -69,6 +69,8 @@ class RunPlan:
         Tasks that Spark runs at once.
     patience : float
         Seconds after which the run says what it waits for.
+    stall_timeout : float or None
+        Seconds after which a worker that stands still loses its place; None for never.
     """
 
     epochs: int
@@ -76,6 +78,7 @@ class RunPlan:
     seed: int
     slots: int
     patience: float = PATIENCE
+    stall_timeout: float | None = STALL_TIMEOUT
 
 
 class Legs:

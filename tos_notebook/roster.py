@@ -59,12 +59,19 @@ class Member:
     """What it has found in the rows of the push that comes next."""
     heard: float = field(default_factory=time.monotonic)
     """When it asked for something last, by the monotonic clock."""
+    pushed: bool = False
+    longest: float = 0.0
+    """Seconds between two pushes, at most; without the first, for which it traces the program."""
 
     def hear(self, doing: Doing | None = None) -> None:
         """Note that it has spoken, and what it does now."""
-        self.heard = time.monotonic()
+        now = time.monotonic()
+        if self.pushed and self.doing is Doing.TRAIN:
+            self.longest = max(self.longest, now - self.heard)
+        self.heard = now
         if doing is not None:
             self.doing = doing
+            self.pushed = self.pushed or doing is Doing.MERGE
 
     def who(self) -> dict[str, Any]:
         """Return what events say of it."""
@@ -191,6 +198,14 @@ class Roster:
     def active(self) -> list[Member]:
         """Return the members that have not left."""
         return [member for member in self._members.values() if not member.left]
+
+    def dismiss(self, member: Member) -> None:
+        """Let a member that has left have its partition no more."""
+        self._members.pop(member.partition, None)
+
+    def left(self) -> list[int]:
+        """Return the tasks of the members that have left."""
+        return [member.task for member in self._members.values() if member.left]
 
     def leave(self, member: Member) -> None:
         """Expect nothing more of a member; no command waits for it any more."""

@@ -18,7 +18,7 @@ from .chaos.rules import Rule, describe
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.keeper import Keeper, Subject
 from .cluster.executors import task_attempts, where_to_look
-from .cluster.jobs import cancel, cancellation, job_error
+from .cluster.jobs import cancel, cancellation, job_error, kill_task
 from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import as_combiner
@@ -33,6 +33,7 @@ from .events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from .legs import Legs, RunPlan
 from .outputs.mixin import Outputs
 from .snapshots import BEGINNING, Reached
+from .standstill import Standstill
 from .status import Goal, Progress, RunStatus
 from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
@@ -124,11 +125,15 @@ class Run(Outputs):
         self._legs = Legs(sc, training, task, source, plan, bus.publish, reached, asked)
         self._keeper = keeper
         self._resumed = resumed
+        self._standstill = Standstill(
+            plan.stall_timeout, training.supersede, partial(kill_task, sc), training.fail
+        )
         self._watchdog = Watchdog(
             lambda: training.facts(self._legs.phase.now, plan.slots),
             partial(where_to_look, sc),
             bus.publish,
             plan.patience,
+            act=self._standstill.check,
         )
         self._bus = bus
         self._history = history
@@ -254,7 +259,8 @@ class Run(Outputs):
     def _notes(self) -> tuple[str, ...]:
         companions = [note for companion in self._companions for note in companion.notes]
         disabled = map(str, self._bus.disabled)
-        return *self._legs.notes, *companions, *disabled, *self._unsaved(), *self._told
+        training = *self._legs.notes, *self._standstill.notes
+        return *training, *companions, *disabled, *self._unsaved(), *self._told
 
     def _unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""

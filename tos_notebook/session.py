@@ -21,7 +21,7 @@ from .codecs import Codec
 from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .companions.attach import Beside, attached
-from .config import PATIENCE, at_least_one, not_negative, one_of, positive
+from .config import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
 from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
@@ -211,6 +211,7 @@ class TrainingSession:
         mlflow: bool | str | MLflow | None = None,
         sinks: Sinks = (),
         patience: float = PATIENCE,
+        stall_timeout: float | None = STALL_TIMEOUT,
         checkpoint_every: str | int | Every | None = None,
         keep: int = 3,
     ) -> Run:
@@ -272,6 +273,13 @@ class TrainingSession:
         patience : float
             Seconds without news after which the run says what it waits for: in `Run.status`, in
             the live view, and as event `Stalled`. A milestone that takes longer is news, too.
+        stall_timeout : float or None
+            Seconds without news after which a worker that is alive but stands still loses its
+            place: the server refuses it from then on, the others wait for it no longer, and Spark
+            kills its task and starts another attempt behind the last committed batch. None for
+            never. To load the data and for its first milestone a worker has five times as long,
+            and always three times as long as the longest milestone so far. A worker that waits
+            for others, or for a paused run, does not stand still.
         checkpoint_every : str or int, optional
             How often all that the run needs to go on is saved in `directory`, which must be given:
             ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
@@ -295,6 +303,8 @@ class TrainingSession:
             at_least_one("repartition_every", repartition_every)
         not_negative("seed", seed)
         positive("patience", patience)
+        if stall_timeout is not None:
+            positive("stall_timeout", stall_timeout)
         at_least_one("keep", keep)
         every = None if checkpoint_every is None else self._every(checkpoint_every)
         if every is not None:
@@ -324,7 +334,7 @@ class TrainingSession:
             wanted = Wanted(
                 number,
                 f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}",
-                RunPlan(epochs, repartition_every, int(seed), count, patience),
+                RunPlan(epochs, repartition_every, int(seed), count, patience, stall_timeout),
                 Settings(
                     self._combiner,
                     self._sync_interval,

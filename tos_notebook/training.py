@@ -10,7 +10,7 @@ from .chaos.rules import Rule
 from .control import ONWARD, Command
 from .data.source import DataSource
 from .events import CommandAccepted
-from .roster import LaidOut, Leg
+from .roster import LaidOut, Leg, Member
 from .snapshots import Snapshots
 from .state import log
 from .watchdog import Facts
@@ -84,6 +84,27 @@ class Training(Snapshots):
                     self.run_id,
                 )
 
+    def supersede(self, member: Member, reason: str) -> bool:
+        """Take a partition from a worker that stands still; return whether that was done.
+
+        Parameters
+        ----------
+        member : Member
+            A copy of it: one that has spoken since keeps its place.
+        reason : str
+        """
+        with self._changed:
+            present = self._roster.present(member.partition)
+            same = present is not None and present.task == member.task
+            if present is None or not same or present.heard != member.heard:
+                return False
+            if not self.machine.active:
+                return False
+            self._ledger.supersede(member.partition, member.task)
+            self.lost(present, reason)
+            self._roster.dismiss(present)
+            return True
+
     def wait_ending(self, timeout: float) -> None:
         """Wait, at most until the run is stopped or fails.
 
@@ -155,6 +176,7 @@ class Training(Snapshots):
                 [replace(member) for member in self._roster.active()],
                 self._missing(),
                 self._roster.changed,
+                self._roster.left(),
             )
 
     def _missing(self) -> list[int]:

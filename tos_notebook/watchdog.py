@@ -67,6 +67,8 @@ class Facts:
         Partitions that are not used up and that nobody trains.
     changed : float
         When a member came or left last.
+    left : sequence of int
+        Spark's tasks of the members that have left.
     """
 
     state: str
@@ -77,6 +79,7 @@ class Facts:
     members: Sequence[Member]
     missing: Sequence[int]
     changed: float
+    left: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ class Watchdog:
         Seconds.
     clock : callable
         The facts' clock.
+    act : callable, optional
+        Takes the facts of each look, and their time.
     """
 
     def __init__(
@@ -177,7 +182,9 @@ class Watchdog:
         publish: Callable[[Event], None],
         patience: float,
         clock: Callable[[], float] = time.monotonic,
+        act: Callable[[Facts, float], None] = lambda facts, now: None,
     ) -> None:
+        self._act = act
         self._facts = facts
         self._look = look
         self._publish = publish
@@ -205,8 +212,9 @@ class Watchdog:
 
     def check(self) -> None:
         """Look once."""
-        now = self._clock()
-        found = {wait.cause: wait for wait in waits(self._facts(), now, self._patience)}
+        facts, now = self._facts(), self._clock()
+        self._act(facts, now)
+        found = {wait.cause: wait for wait in waits(facts, now, self._patience)}
         self._withdraw(set(found))
         for wait in found.values():
             if wait.cause not in self._open:

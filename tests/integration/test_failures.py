@@ -62,6 +62,36 @@ def test_no_batch_is_lost_or_applied_twice_when_a_worker_is_killed_in_mid_epoch(
     assert again.resumed_at >= 5  # went on in mid-epoch, not at its start
 
 
+def test_a_worker_that_stands_still_loses_its_place_and_no_batch_counts_twice(
+    spark_context: Any, train: Train
+) -> None:
+    """As in a deadlock: the process lives, and says nothing any more; others wait for it."""
+    values = np.arange(2000.0)
+    watch = Watch()
+    stopped: list[int] = []
+    made: list[tos.Run] = []
+
+    def stop_once(event: Any) -> None:
+        is_fifth = isinstance(event, MilestoneCommitted) and event.sequence == 5
+        if is_fifth and event.partition == 1 and not stopped:
+            members = made[0]._training.facts(("", 0.0), 2).members
+            stopped.extend(member.pid for member in members if member.partition == 1)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    session = train(counter(), combiner="downpour", sync="bsp", batch_size=20, sync_interval=1)
+    run = session.start((values,), epochs=50, stall_timeout=3.0, sinks=[watch])
+    made.append(run)
+    run.add_sink(stop_once)
+    run.wait(120)
+    assert stopped
+    assert run.state == "finished"
+    assert run.parameters()["total"].tolist() == [50 * values.sum(), 50 * 2000.0]
+    lost = next(e for e in watch.of(WorkerLost) if e.partition == 1)
+    assert lost.reason.endswith("(stall_timeout=3)")
+    assert any(note.startswith("Partition 1 on executor") for note in run.status.notes)
+    assert not Path(f"/proc/{stopped[0]}").exists()
+
+
 def test_task_that_fails_once_is_retried_and_the_run_finishes(
     spark_context: Any, train: Train, watch: Watch
 ) -> None:

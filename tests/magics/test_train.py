@@ -22,7 +22,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     output = cells(
         f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
         "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
-        "--patience 20 --non-finite skip --slots merge --validation x,y"
+        "--patience 20 --stall-timeout 900 --non-finite skip --slots merge --validation x,y"
     )
     session = engine.sessions[0]
     assert session.program is cells.space["program"]
@@ -39,6 +39,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
         "patience": 20.0,
+        "stall_timeout": 900.0,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
     assert engine.shown == engine.runs

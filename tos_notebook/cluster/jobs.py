@@ -65,9 +65,31 @@ def cancel(sc: SparkContext, group: str) -> None:
 
     Spark that has stopped, such as with its application on YARN, has none left.
     """
-    context = sc._jsc.sc() if is_running(sc) else None
-    if context is not None and not context.isStopped():
+    context = _running(sc)
+    if context is not None:
         context.cancelJobGroupAndFutureJobs(group)
+
+
+def kill_task(sc: SparkContext, task: int, reason: str) -> None:
+    """Ask Spark to kill a task attempt, its Python process included, and to start another.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    task : int
+        Spark's task attempt id; one that has ended is left alone.
+    reason : str
+        Shown in Spark's own user interface.
+    """
+    context = _running(sc)
+    if context is not None:
+        context.killTaskAttempt(task, True, reason)
+
+
+def _running(sc: SparkContext) -> Any:
+    """Return Java's Spark context; None if it has stopped."""
+    context = sc._jsc.sc() if is_running(sc) else None
+    return None if context is None or context.isStopped() else context
 
 
 def cancellation(error: BaseException) -> str | None:

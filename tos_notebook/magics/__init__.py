@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 
-from ..config import PATIENCE
+from ..config import PATIENCE, STALL_TIMEOUT
 from ..errors import ConfigError
 from ..worker.slots import POLICIES
 from . import board, steer
@@ -51,6 +51,9 @@ class TosMagics(Magics):
     partitions = Int(None, allow_none=True, min=1, help="for arrays: partitions").tag(config=True)
     seed = Int(0, min=0, help="of orders and repartitions").tag(config=True)
     patience = Float(PATIENCE, help="seconds without news until a run says why").tag(config=True)
+    stall_timeout = Float(
+        STALL_TIMEOUT, help="seconds without news until a worker loses its place"
+    ).tag(config=True)
     shuffle = Bool(True, help="whether each epoch has a new order").tag(config=True)
     non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
     slots = Enum(POLICIES, "keep", help="what becomes of optimizer slots").tag(config=True)

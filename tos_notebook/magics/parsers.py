@@ -76,6 +76,8 @@ def _add_training(parser: Parser) -> None:
     parser.add("--seed", **COUNT, help="of the order of rows and of repartitions")
     text = "seconds without news after which the run says what it waits for"
     parser.add("--patience", metavar="SECONDS", type=number, help=text)
+    text = "seconds without news after which a worker that stands still loses its place"
+    parser.add("--stall-timeout", metavar="SECONDS", type=number, help=text)
     text = "whether each epoch takes a partition's rows in a new order"
     parser.add("--shuffle", action=argparse.BooleanOptionalAction, help=text)
     text = "what an update with NaN or infinity does: end the run, or be left out"

@@ -27,7 +27,7 @@ from .text import counted, say
 SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "slots")
 """Options that `TrainingSession` takes under their own names."""
 
-START = ("shuffle", "seed", "repartition_every", "partitions", "patience")
+START = ("shuffle", "seed", "repartition_every", "partitions", "patience", "stall_timeout")
 """Options that `TrainingSession.start` takes under their own names."""
 
 PATIENCE = 10.0

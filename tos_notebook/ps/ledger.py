@@ -96,6 +96,11 @@ class Ledger:
         self._owners[partition] = _Owner(task, epoch)
         return self.committed(epoch, partition)
 
+    def supersede(self, partition: int, task: int) -> None:
+        """Admit nothing more of a task; the next one may begin the partition."""
+        if self._owner(partition, task) is not None:
+            self._owners[partition].task = task + 1
+
     def admit(self, epoch: int, partition: int, task: int, sequence: int, steps: int) -> Admission:
         """Record a push, at once and for good unless `revoke` takes it back.
 

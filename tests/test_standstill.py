@@ -1,0 +1,159 @@
+"""Workers that are alive but stand still: when they lose their place, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tos_notebook.errors import WorkerError
+from tos_notebook.roster import Doing, Member
+from tos_notebook.standstill import ATTEMPTS, FIRST, GAP, SLOWER, Standstill, still
+from tos_notebook.watchdog import JOB, Facts
+
+SECONDS = 100.0
+
+
+def member(partition: int = 0, heard: float = 0.0, **changes: Any) -> Member:
+    known: dict[str, Any] = {"pid": 123, "epoch": 1, "doing": Doing.TRAIN, "pushed": True}
+    return Member(partition, 0, 7 + partition, "2", "node-a", 0, heard=heard, **(known | changes))
+
+
+def facts(*members: Member, **changes: Any) -> Facts:
+    known = Facts("running", JOB, 0.0, "bsp", 2, members, (), 0.0)
+    return replace(known, **changes)
+
+
+def found(known: Facts, now: float, since: float = 0.0) -> list[int]:
+    return [member.partition for member in still(known, now, SECONDS, since)]
+
+
+def test_a_silent_worker_stands_still_from_the_limit_on() -> None:
+    known = facts(member(0, heard=0.0), member(1, heard=50.0, doing=Doing.WAIT))
+    assert found(known, 99.9) == []
+    assert found(known, 100.0) == [0]
+    # One that waits asks all the time; if it is silent, it does not wait.
+    assert found(known, 150.0) == [0, 1]
+
+
+@pytest.mark.parametrize("doing", [Doing.LOAD, Doing.TRAIN])
+def test_loading_and_the_first_milestone_may_take_several_times_as_long(doing: Doing) -> None:
+    known = facts(member(doing=doing, pushed=False))
+    assert found(known, FIRST * SECONDS - 1) == []
+    assert found(known, FIRST * SECONDS) == [0]
+
+
+def test_a_model_with_long_milestones_has_a_longer_limit() -> None:
+    known = facts(member(0), member(1, heard=299.0, longest=80.0))
+    assert found(known, SLOWER * 80.0 - 1) == []
+    assert found(known, 300.0) == [0]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(facts(member(), state="paused"), id="paused"),
+        pytest.param(facts(member(doing=Doing.MERGE)), id="the server merges"),
+        pytest.param(facts(member(), phase="the validation"), id="between jobs"),
+    ],
+)
+def test_a_worker_is_not_to_blame_for_what_others_do(known: Facts) -> None:
+    assert found(known, 1e6) == []
+
+
+class Told:
+    """A `Standstill` that looks when a test says so."""
+
+    def __init__(self, limit: float | None = SECONDS) -> None:
+        self.superseded: list[tuple[int, str]] = []
+        self.killed: list[int] = []
+        self.failed: list[WorkerError] = []
+        self.spoke = False
+        self.standstill = Standstill(
+            limit,
+            self._supersede,
+            lambda task, reason: self.killed.append(task),
+            self.failed.append,
+        )
+
+    def _supersede(self, member: Member, reason: str) -> bool:
+        if self.spoke:
+            return False
+        self.superseded.append((member.partition, reason))
+        return True
+
+    def look(self, known: Facts, start: float, end: float) -> None:
+        """Look every second."""
+        now = start
+        while now <= end:
+            self.standstill.check(known, now)
+            now += 1
+
+
+def test_a_worker_that_stands_still_loses_its_place_and_spark_kills_its_task() -> None:
+    told = Told()
+    told.look(facts(member(1)), 0, 100)
+    assert told.superseded == [(1, "it stood still for 100 s (stall_timeout=100)")]
+    assert told.killed == [8]
+    (note,) = told.standstill.notes
+    assert note == (
+        "Partition 1 on executor 2 (node-a, process 123, attempt 0) lost its place to another "
+        "attempt in epoch 2: it stood still for 100 s (stall_timeout=100)."
+    )
+
+
+def test_one_that_speaks_at_the_last_moment_keeps_its_place() -> None:
+    told = Told()
+    told.spoke = True
+    told.look(facts(member()), 0, 100)
+    assert (told.killed, told.standstill.notes) == ([], ())
+
+
+def test_without_a_limit_nobody_loses_a_place() -> None:
+    told = Told(None)
+    told.look(facts(member()), 0, 1000)
+    assert not told.superseded
+
+
+def test_silence_counts_from_the_end_of_a_pause_on() -> None:
+    told = Told()
+    told.look(facts(member(), state="paused"), 0, 500)
+    told.look(facts(member()), 501, 599)
+    assert not told.superseded
+    told.look(facts(member()), 600, 600)
+    assert told.superseded
+
+
+def test_a_notebook_that_stood_still_itself_does_not_blame_its_workers() -> None:
+    """As with a suspended laptop, or a cell that holds the interpreter for minutes."""
+    told = Told()
+    told.look(facts(member()), 0, 10)
+    told.look(facts(member()), 10 + 5 * GAP + 200, 10 + 5 * GAP + 299)
+    assert not told.superseded
+    told.look(facts(member()), 10 + 5 * GAP + 300, 10 + 5 * GAP + 300)
+    assert told.superseded
+
+
+def test_attempts_that_stand_still_one_after_the_other_end_the_run() -> None:
+    told = Told()
+    stuck, now = facts(member()), 0.0
+    for attempt in range(ATTEMPTS + 1):
+        silent = 100.0 if attempt == 0 else FIRST * SECONDS
+        told.look(stuck, now, now + silent)
+        assert len(told.superseded) == attempt + 1
+        now += silent
+        stuck = facts(member(heard=now, pushed=False))
+    (error,) = told.failed
+    assert error.partition == 0
+    assert f"{ATTEMPTS} attempts in a row" in error.message
+    assert len(told.killed) == ATTEMPTS
+
+
+def test_tasks_that_have_left_but_do_not_end_are_killed_once() -> None:
+    told = Told()
+    told.look(facts(left=(7, 8)), 0, 99)
+    assert told.killed == []
+    told.look(facts(left=(7, 8)), 100, 300)
+    assert told.killed == [7, 8]
+    assert not told.superseded
