@@ -215,6 +215,22 @@ def test_validation_of_the_same_parameters_is_in_the_logs(follow: Follow) -> Non
     assert written == [2, 3]
 
 
+def test_a_callback_that_follows_a_validation_that_failed_is_named(follow: Follow) -> None:
+    def evaluate(columns: Any) -> dict[str, float]:
+        raise ValueError("no such shape")
+
+    early, other = Recorder(), Recorder()
+    early.monitor = "val_loss"  # type: ignore[attr-defined]
+    followed = follow(early, other, rows=evaluate)
+    followed.callbacks.begin()
+    followed.train(0, 1, milestones=0)
+    followed.settle()
+    failed, note = followed.callbacks.notes
+    assert failed.endswith("ValueError: no such shape")
+    assert note.startswith("Recorder follows 'val_loss', which does not come any more")
+    assert followed.failed == []
+
+
 def test_stop_training_stops_the_run_and_only_its_end_is_told(follow: Follow) -> None:
     def stop(epoch: int, logs: Any) -> None:
         followed.hooks.stopping = True

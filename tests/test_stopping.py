@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.test_stop import status
+from tests.worker.support import until
 from tos_notebook import stop
 from tos_notebook.companions import stopping as module
 from tos_notebook.companions.stopping import Stopper, stopping
-from tos_notebook.errors import ConfigError, InvalidTransition, WaitTimeout
-from tos_notebook.events import CallbackFailed, Event, Validated
+from tos_notebook.errors import ConfigError, DataError, InvalidTransition, WaitTimeout
+from tos_notebook.events import CallbackFailed, Event, Validated, ValidationFailed
 from tos_notebook.status import RunStatus
 
 LIMIT = 10.0
@@ -42,7 +43,9 @@ class Watched:
 
     def __init__(self, *conditions: Callable[[RunStatus], Any]) -> None:
         self.run, self.events, self.told = FakeRun(), [], threading.Semaphore(0)
-        self.stopper = Stopper(SimpleNamespace(run=self.run, publish=self.publish), conditions)  # type: ignore[arg-type]
+        self.failed: list[Exception] = []
+        handle = SimpleNamespace(run=self.run, publish=self.publish, fail=self.failed.append)
+        self.stopper = Stopper(handle, conditions)  # type: ignore[arg-type]
 
     def publish(self, event: Event) -> None:
         self.events.append(event)
@@ -139,6 +142,41 @@ def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
     ]
     assert "raised" not in caplog.text
     assert "KeyError" in caplog.text
+
+
+FAILED = ValidationFailed(0.0, 2, "ValueError: no such shape\nmore")
+
+
+def test_a_run_ends_with_an_error_when_no_condition_can_be_met_any_more(watch: Watch) -> None:
+    """Else it would train all its epochs, which are many, for nothing."""
+    watched = watch(*stop.parse("val_loss < 0.1"))
+    watched.stopper(FAILED)
+    watched.stopper._thread.join(LIMIT)
+    (error,) = watched.failed
+    assert isinstance(error, DataError)
+    assert str(error).startswith(
+        "stop_when: val_loss < 0.1 can never be met, since the validation failed: ValueError: no "
+        "such shape. The run ended after epoch 3, and keeps its weights."
+    )
+    assert str(error).startswith(watched.stopper.notes[0])
+
+
+def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch: Watch) -> None:
+    watched = watch(*stop.parse("val_loss < 0.1 or samples >= 20000"))
+    watched.stopper(FAILED)
+    until(lambda: bool(watched.stopper.notes))
+    watched.run.status = replace(watched.run.status, samples=20_000)
+    assert watched.run.stopped.wait(LIMIT)
+    assert watched.failed == []
+    assert watched.run.reasons == ["samples 20,000 >= 20,000"]
+
+
+def test_a_validation_that_fails_after_the_last_epoch_is_only_noted(watch: Watch) -> None:
+    watched = watch(*stop.parse("val_loss < 0.1"))
+    watched.stopper(replace(FAILED, epoch=watched.run.status.epochs - 1))
+    watched.stopper._thread.join(LIMIT)
+    assert watched.failed == []
+    assert "can never be met" in watched.stopper.notes[0]
 
 
 def test_a_run_that_has_ended_by_itself_does_no_harm(watch: Watch) -> None:

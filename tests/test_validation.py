@@ -110,6 +110,8 @@ def test_an_evaluation_that_fails_says_so_once(
     assert isinstance(event, ValidationFailed)
     assert event.message == "ValueError: no such shape"
     assert "could not be evaluated" in caplog.text
+    (note,) = evaluation.validator.notes
+    assert note.endswith("not evaluated again in this run: ValueError: no such shape")
 
 
 def test_an_evaluation_that_does_not_end_is_a_named_error(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
 from ..events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
+from ..stop import VALIDATION
 from ..telemetry.courier import Call, Courier
 from .base import Companion, Handle
 from .validation import Evaluation
@@ -101,7 +102,8 @@ class Callbacks(Companion):
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Companion.notes`."""
-        return self._notes
+        failed = () if self._evaluation is None else self._evaluation.notes
+        return *failed, *self._notes
 
     # -- called by the run ------------------------------------------------------------
 
@@ -185,10 +187,26 @@ class Callbacks(Companion):
             return
         # What is evaluated is what the callbacks find in the model.
         with self._handle.model.present():
-            values = None if self._evaluation is None else self._evaluation(epoch)
+            values = self._evaluate(epoch)
             logs |= {f"val_{name}": value for name, value in (values or {}).items()}
             self._logs = logs
             self._call("on_epoch_end", epoch, logs)
+
+    def _evaluate(self, epoch: int) -> Mapping[str, float] | None:
+        """Return loss and metrics of the validation data, if there are any."""
+        if self._evaluation is None:
+            return None
+        failed = self._evaluation.failed
+        values = self._evaluation(epoch)
+        if self._evaluation.failed and not failed:
+            for callback in self._active:
+                monitor = str(getattr(callback, "monitor", ""))
+                if monitor.startswith(VALIDATION):
+                    self._notes += (
+                        f"{type(callback).__name__} follows {monitor!r}, which does not come any "
+                        "more: it can neither stop nor change this run.",
+                    )
+        return values
 
     def _train_end(self) -> None:
         with self._handle.model.adopting():

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, InvalidTransition, SessionClosed, WaitTimeout
-from ..events import CallbackFailed, Event, Validated
+from ..errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
+from ..events import CallbackFailed, Event, Validated, ValidationFailed
 from ..stop import VALIDATION, Condition, as_conditions, describe
 from .base import Companion, Handle, Maker
 
@@ -31,7 +31,8 @@ PATIENCE = 60.0
 class Stopper(Companion):
     """Asks conditions on a thread of its own, and stops the run when one is met.
 
-    A condition that raises is asked no more.
+    A condition that raises is asked no more. When the validation has failed, conditions on it can
+    never be met: they are left out, and if no other is left, the run ends with an error.
 
     Parameters
     ----------
@@ -45,6 +46,7 @@ class Stopper(Companion):
         self._active = list(conditions)
         self._notes: tuple[str, ...] = ()
         self._validated: deque[RunStatus] = deque()
+        self._unvalidated: ValidationFailed | None = None
         self._ending = False
         self._began = time.perf_counter()
         self._before = handle.run.status.elapsed
@@ -71,6 +73,10 @@ class Stopper(Companion):
             with self._changed:
                 self._validated.append(self._handle.run.status)
                 self._changed.notify_all()
+        elif isinstance(event, ValidationFailed):
+            with self._changed:
+                self._unvalidated = event
+                self._changed.notify_all()
 
     def finish(self, last: bool) -> None:
         """See `Companion.finish`."""
@@ -88,12 +94,41 @@ class Stopper(Companion):
     def _run(self) -> None:
         while self._active:
             with self._changed:
-                self._changed.wait_for(lambda: self._ending or self._validated, PERIOD)
+                self._changed.wait_for(self._is_told, PERIOD)
                 if self._ending:
                     return
                 status = self._validated.popleft() if self._validated else None
+                failed = None if status else self._unvalidated
+            if failed is not None and self._give_up(failed):
+                return
             if self._is_met(self._aged(status or self._handle.run.status)):
                 return
+
+    def _is_told(self) -> bool:
+        return bool(self._ending or self._validated or self._unvalidated)
+
+    def _give_up(self, event: ValidationFailed) -> bool:
+        """Leave out what waits for the validation; return whether nothing is left."""
+        self._unvalidated = None
+        hopeless = [condition for condition in self._active if on_validation(condition)]
+        self._active = [condition for condition in self._active if condition not in hopeless]
+        if not hopeless:
+            return False
+        names = " or ".join(describe(condition) for condition in hopeless)
+        why = event.message.partition("\n")[0]
+        text = f"stop_when: {names} can never be met, since the validation failed: {why}"
+        self._notes += (text,)
+        logger.warning("%s", text)
+        # The last epoch ends the run anyway.
+        if not self._active and event.epoch + 1 < self._handle.run.status.epochs:
+            self._handle.fail(
+                DataError(
+                    f"{text}. The run ended after epoch {event.epoch + 1}, and keeps its weights. "
+                    "Correct the validation data, or add a condition on the training, such as "
+                    '"minutes >= 10".'
+                )
+            )
+        return not self._active
 
     def _aged(self, status: RunStatus) -> RunStatus:
         """Let time pass although nothing happens: a run that is paused or stalled tells nothing."""
@@ -128,6 +163,11 @@ class Stopper(Companion):
             self._handle.publish(CallbackFailed(time.time(), name, "stop_when", message))
 
 
+def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
+    """Return whether a condition looks at the validation."""
+    return isinstance(condition, Condition) and condition.name.startswith(VALIDATION)
+
+
 def stopping(conditions: Any, *, validated: bool) -> Maker:
     """Return what makes a run's `Stopper`.
 
@@ -145,8 +185,7 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     """
     found = as_conditions(conditions)
     for condition in found:
-        needs = isinstance(condition, Condition) and condition.name.startswith(VALIDATION)
-        if needs and not validated:
+        if on_validation(condition) and not validated:
             raise ConfigError(
                 f"stop_when: expected validation data for {describe(condition)!r}, which looks at "
                 "them. Give validation=..., or a condition on the training."

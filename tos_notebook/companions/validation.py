@@ -94,6 +94,8 @@ class Evaluation:
     ----------
     failed : bool
         Whether it raised; it is not tried again.
+    notes : tuple of str
+        What it raised, in one sentence.
     samples : int
         Trained so far.
     evaluated : int
@@ -114,6 +116,7 @@ class Evaluation:
         self.samples = samples
         self.evaluated = -1
         self.failed = False
+        self.notes: tuple[str, ...] = ()
 
     def count(self, event: MilestoneCommitted) -> None:
         """Note how far the training is."""
@@ -133,6 +136,10 @@ class Evaluation:
             self.failed = True
             logger.warning("The validation data could not be evaluated.", exc_info=True)
             message = f"{type(error).__name__}: {error}"
+            self.notes = (
+                "The validation data could not be evaluated, and are not evaluated again in this "
+                f"run: {message.partition(chr(10))[0]}",
+            )
             self._publish(ValidationFailed(time.time(), epoch, message))
             return None
         # Nobody listens any more to what ends after `finish` has given up.
@@ -165,6 +172,11 @@ class Validator(Companion):
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
         self._thread.start()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._evaluation.notes
 
     def __call__(self, event: Event) -> None:
         """Ask for an evaluation when one is due."""
