@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ LOST = (
     "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
     "Lost task 0.3 in stage 1.0 (TID 7) (host executor 1): ExecutorLostFailure (executor 1 exited)"
 )
+
+SECONDS = 10.0
 
 Job = Callable[[Training, int], None]
 
@@ -154,3 +157,23 @@ def test_a_job_that_somebody_cancelled_does_not_restart(monkeypatch: pytest.Monk
     said = "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"
     with pytest.raises(RuntimeError, match="SPARK_JOB_CANCELLED"):
         train(monkeypatch, dies(1, RuntimeError(said)), returns(6))
+
+
+def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a JVM that hangs, which does not hear that the job is cancelled."""
+    monkeypatch.setattr(legs_module, "GIVE_UP", 0.01)
+    training, _ = counting_training(rows=3, epochs=2)
+    freed = threading.Event()
+
+    def hang(training: Training, task: int) -> None:
+        training.command(Command.STOP, "now")
+        assert freed.wait(SECONDS)
+
+    monkeypatch.setattr(legs_module, "LOOK", 0.01)
+    legs, left = scripted(monkeypatch, training, [hang], 2, None)
+    Aside(legs.train).result()
+    freed.set()
+    assert not left
+    assert "Spark has not ended the job" in legs.notes[0]

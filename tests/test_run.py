@@ -15,6 +15,7 @@ from tests.numpy_program import Counting
 from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
 from tos_notebook import legs as legs_module
 from tos_notebook import run as run_module
+from tos_notebook import watchdog as watchdog_module
 from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.keeper import Keeper
 from tos_notebook.combiners import Combiner, Downpour
@@ -743,6 +744,26 @@ def test_the_job_s_own_error_is_explained(
         run.wait(LIMIT)
     assert run.state == "failed"
     assert setting.program.written == [{"total": 0, "rows": 0}]
+
+
+def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "CLOSE", 0.01)
+    monkeypatch.setattr(watchdog_module, "END", 0.01)
+    freed = threading.Event()
+    monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))
+    run = setting.make()
+    monkeypatch.setattr(run._watchdog, "check", lambda: freed.wait(LIMIT))
+    monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
+    run._begin().wait(LIMIT)
+    assert run.state == "finished"
+    assert setting.program.written == [exact(1)]
+    freed.set()
+    run._watchdog._thread.join(LIMIT)
+    for thread in threading.enumerate():
+        if thread.name == "tos-java":
+            thread.join(LIMIT)
 
 
 def test_a_combiner_that_raises_ends_the_run_with_its_error(setting: Setting) -> None:

@@ -358,7 +358,9 @@ def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_othe
     server._listener._gate._failed(ValueError("broken"))
     assert training.machine.state == "failed"
     assert isinstance(training.error, TransportError)
-    assert "lets no more workers in: ValueError: broken. Start a new session." in str(training.error)
+    assert "lets no more workers in: ValueError: broken. Start a new session." in str(
+        training.error
+    )
     with pytest.raises(TransportError, match="Start a new session"):
         server.serve(counting_training()[0])
     server.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .cluster.calls import aside
 from .cluster.jobs import cancellation, job_error, run_job
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one
 from .control import ONWARD, Command
@@ -48,6 +50,17 @@ Asked = tuple[int, AnyPartitioner]
 
 LOST = (ClusterUnreachable, TransportError, SessionClosed, LocalProtocolError)
 """What ends a job whose workers died, lost their connection or were superseded."""
+
+LOOK = 1.0
+"""Seconds between two looks at whether the run goes on, while its job does."""
+
+GIVE_UP = 60.0
+"""Seconds for a job to end after the run was stopped or has failed."""
+
+UNENDED = (
+    f"Spark has not ended the job within {GIVE_UP:g} s of the run's end; its tasks may still run. "
+    "See whether Spark's own process (the JVM) and its master answer."
+)
 
 UNFINISHED = (
     "Spark took the job for done although partitions have not been trained to the end. See the "
@@ -211,13 +224,30 @@ class Legs:
         self.phase.enter(JOB)
         self._restarts.begin()
         make = partial(self.source.tasks, self._sc)
+        run_id = self._training.run_id
+        job = aside(
+            partial(run_job, self._sc, make, self._task, run_id, description), f"tos-job-{run_id}"
+        )
+        if not self._ends(job):
+            return ClusterUnreachable(UNENDED)
         try:
-            run_job(self._sc, make, self._task, self._training.run_id, description)
+            job.result()
         except Exception as raised:
             if cancellation(raised) is not None:
                 raise
             return raised if isinstance(raised, TosError) else job_error(raised)
         return None
+
+    def _ends(self, job: Future[None]) -> bool:
+        """Wait for a job; return whether it ended, before or soon after the run was to end."""
+        while self.onward:
+            if wait({job}, LOOK).done:
+                return True
+        if wait({job}, GIVE_UP).done:
+            return True
+        self.notes += (UNENDED,)
+        logger.warning("Run %s: %s", self._training.run_id, UNENDED)
+        return False
 
     def _restart(self, error: TosError, commits: int) -> None:
         """Wait before a job starts again.

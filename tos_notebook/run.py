@@ -17,6 +17,7 @@ from .chaos.fit import Place
 from .chaos.rules import Rule, describe
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.keeper import Keeper, Subject
+from .cluster.calls import within
 from .cluster.executors import task_attempts, where_to_look
 from .cluster.jobs import cancel, cancellation, job_error, kill_task
 from .codecs import Codec
@@ -53,6 +54,9 @@ Sinks = Sequence[Sink]
 
 EVALUATION = 600.0
 """Seconds that the end of a run waits for an evaluation of its model under way."""
+
+CLOSE = 30.0
+"""Seconds for Spark to release the data."""
 
 FLUSH = 10.0
 """Seconds for the sinks to take what was published."""
@@ -685,7 +689,9 @@ class Run(Outputs):
     def _keep(self) -> None:
         self._legs.phase.enter("an evaluation of the model, so that it can be written")
         self._training.settle()
-        self._legs.source.close()
+        self._patiently(
+            partial(within, CLOSE, self._legs.source.close, "Spark to release the data")
+        )
         self._model.keep(EVALUATION)
 
     def _end_companions(self) -> None:

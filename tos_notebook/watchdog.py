@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 INTERVAL = 1.0
 """Seconds between two looks, or a quarter of the patience if that is less."""
 
+END = 20.0
+"""Seconds for its last look to end."""
+
 JOB = "the Spark job"
 """The phase in which workers train."""
 
@@ -207,7 +210,9 @@ class Watchdog:
         """Look no more; what was published is withdrawn."""
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(END)
+            if self._thread.is_alive():
+                log.warning("The watchdog still looks %g s after the run's end; it is left.", END)
         self._withdraw(set())
 
     def check(self) -> None:

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.errors import ConfigError
+from tos_notebook.errors import ConfigError, WaitTimeout
+
+from .calls import within
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -24,6 +26,9 @@ HIGHEST_PORT = 65_535
 
 RECENT_TASKS = 1000
 """Tasks of a stage, newest first, among which a running one is looked up."""
+
+ANSWER = 5.0
+"""Seconds for Spark to say what it knows of its executors."""
 
 _LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(\s*,\s*(?P<failures>\d+))?\s*\])?")
 
@@ -111,6 +116,13 @@ def where_to_look(sc: SparkContext, executor: str | None) -> str:
     executor : str or None
         An executor's id; None for Spark as a whole.
     """
+    try:
+        return within(ANSWER, lambda: _where_to_look(sc, executor), "Spark's list of executors")
+    except WaitTimeout as error:
+        return str(error)
+
+
+def _where_to_look(sc: SparkContext, executor: str | None) -> str:
     ui = sc.uiWebUrl
     if executor is None:
         found = 1 if is_local(sc) else registered(sc)

@@ -11,11 +11,15 @@ from ..errors import ClusterUnreachable, TosError, WorkerEnvironment, WorkerErro
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from ..worker.failure import users_first
+from .calls import within
 from .executors import is_running
 from .failures import java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
+
+ANSWER = 15.0
+"""Seconds for Spark to take note of a command."""
 
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
@@ -64,10 +68,19 @@ def cancel(sc: SparkContext, group: str) -> None:
     """Cancel a group's jobs, those to come included; from any thread.
 
     Spark that has stopped, such as with its application on YARN, has none left.
+
+    Raises
+    ------
+    WaitTimeout
+        Spark does not answer.
     """
-    context = _running(sc)
-    if context is not None:
-        context.cancelJobGroupAndFutureJobs(group)
+
+    def call() -> None:
+        context = _running(sc)
+        if context is not None:
+            context.cancelJobGroupAndFutureJobs(group)
+
+    within(ANSWER, call, "Spark to cancel its job")
 
 
 def kill_task(sc: SparkContext, task: int, reason: str) -> None:
@@ -80,10 +93,19 @@ def kill_task(sc: SparkContext, task: int, reason: str) -> None:
         Spark's task attempt id; one that has ended is left alone.
     reason : str
         Shown in Spark's own user interface.
+
+    Raises
+    ------
+    WaitTimeout
+        Spark does not answer.
     """
-    context = _running(sc)
-    if context is not None:
-        context.killTaskAttempt(task, True, reason)
+
+    def call() -> None:
+        context = _running(sc)
+        if context is not None:
+            context.killTaskAttempt(task, True, reason)
+
+    within(ANSWER, call, f"Spark to kill task {task}")
 
 
 def _running(sc: SparkContext) -> Any:

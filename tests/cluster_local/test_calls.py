@@ -1,0 +1,63 @@
+"""Calls into Java have an end, whatever the JVM does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tos_notebook.cluster import executors, jobs
+from tos_notebook.cluster.calls import within
+from tos_notebook.errors import WaitTimeout
+
+
+class Hung:
+    """A Spark context whose JVM does not answer, until it is freed."""
+
+    def __init__(self) -> None:
+        self.freed = threading.Event()
+
+    @property
+    def _jsc(self) -> Any:
+        # What looks for a stopped context comes this far.
+        return self
+
+    def sc(self) -> Any:
+        self.freed.wait(10)
+        raise ConnectionError("the JVM is gone")
+
+    @property
+    def uiWebUrl(self) -> str:
+        self.sc()
+        raise AssertionError("unreachable")
+
+
+@pytest.fixture
+def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(jobs, "ANSWER", 0.01)
+    monkeypatch.setattr(executors, "ANSWER", 0.01)
+    made = Hung()
+    yield made
+    made.freed.set()
+    for thread in threading.enumerate():
+        if thread.name == "tos-java":
+            thread.join(10)
+
+
+def test_a_call_that_ends_in_time_is_as_without_a_limit() -> None:
+    assert within(10, lambda: 3, "a number") == 3
+    with pytest.raises(KeyError, match="x"):
+        within(10, lambda: {}["x"], "a key")
+
+
+def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:
+    with pytest.raises(WaitTimeout, match=r"Waited 0.01 s for Spark to cancel its job.*JVM"):
+        jobs.cancel(hung, "run-1")
+    with pytest.raises(WaitTimeout, match="for Spark to kill task 7"):
+        jobs.kill_task(hung, 7, "it stood still")
+
+
+def test_where_to_look_says_so_if_the_jvm_hangs(hung: Any) -> None:
+    assert "the JVM) does not answer" in executors.where_to_look(hung, None)
