@@ -31,7 +31,8 @@ def manifests() -> dict[str, Any]:
     """All objects, by their kind."""
     documents = (yaml.safe_load_all(path.read_text()) for path in FOLDER.glob("*.yaml"))
     objects = [each for document in documents for each in document]
-    found = {each["kind"]: each for each in objects}
+    found = {each["kind"]: each for each in objects if each["kind"] != "NetworkPolicy"}
+    found |= {each["metadata"]["name"]: each for each in objects if each not in found.values()}
     assert len(found) == len(objects)
     return found
 
@@ -48,10 +49,11 @@ def settings(manifests: dict[str, Any]) -> dict[str, str]:
 def known() -> bytes:
     """All constants of Spark's classes for settings, of its cluster managers, and of ours."""
     pattern = re.compile(
-        r"org/apache/spark/(internal/config/|deploy/k8s/Config|deploy/yarn/config/|SparkConf\$)"
+        r"org/apache/spark/(internal/config/|deploy/k8s/Config|deploy/yarn/config/|SparkConf\$|"
+        r"network/util/TransportConf)"
     )
     found = [SERVER_HOST.encode(), SERVER_PORT.encode()]
-    for name in ("core", "kubernetes", "yarn"):
+    for name in ("core", "kubernetes", "network-common", "yarn"):
         (jar,) = JARS.glob(f"spark-{name}_*.jar")
         with zipfile.ZipFile(jar) as classes:
             found += [classes.read(n) for n in classes.namelist() if pattern.match(n)]
@@ -98,6 +100,40 @@ def test_every_port_of_the_driver_is_fixed_and_exposed(
     assert len(fixed) == 3
     assert fixed == {port["port"] for port in manifests["Service"]["spec"]["ports"]}
     assert fixed < {port["containerPort"] for port in container["ports"]}
+
+
+def test_what_security_demands_of_spark_is_set(settings: dict[str, str]) -> None:
+    page = (ROOT / "SECURITY.md").read_text()
+    block = page.split("```")[1].strip().splitlines()
+    demanded = dict(line.split() for line in block)
+    assert len(demanded) == 4
+    assert settings.items() >= demanded.items()
+
+
+def test_no_pod_has_rights_that_training_does_not_need(manifests: dict[str, Any]) -> None:
+    template = yaml.safe_load(manifests["ConfigMap"]["data"]["executor.yaml"])["spec"]
+    for pod in (manifests["StatefulSet"]["spec"]["template"]["spec"], template):
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert "privileged" not in str(pod)
+
+
+def test_only_executors_reach_the_drivers_ports(manifests: dict[str, Any]) -> None:
+    (rule,) = manifests["tos-notebook"]["spec"]["ingress"]
+    ports = {each["port"] for each in manifests["Service"]["spec"]["ports"]}
+    assert {each["port"] for each in rule["ports"]} == ports
+    (source,) = rule["from"]
+    assert source["podSelector"]["matchLabels"] == {"spark-role": "executor"}
+
+
+def test_an_image_gets_no_history_and_no_environment_of_this_machine() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {".git", ".venv"} <= set(ignored)
+    assert not {"notebooks", "docs", "tos_notebook", "README.md"} & set(ignored)
 
 
 def test_executors_belong_to_the_notebooks_pod_and_have_its_image(
