@@ -187,7 +187,7 @@ def two_inputs(kind: str) -> tuple[Any, Any]:
     inputs: Any = [left, right] if kind == "list" else {"zulu": left, "alpha": right}
     model = keras.Model(inputs, summed)
     model.compile("sgd", "mse")
-    return model, ["zulu", "alpha"] if kind == "list" else ["alpha", "zulu"]
+    return model, ["zulu", "alpha"]
 
 
 @pytest.mark.parametrize("kind", ["list", "dict"])
@@ -210,7 +210,7 @@ def test_several_outputs_take_several_labels(kind: str) -> None:
     model = keras.Model(x, outs if kind == "dict" else list(outs.values()))
     model.compile("sgd", {"a": "mse", "b": "mae"} if kind == "dict" else ["mse", "mae"])
     program = capture(model)
-    assert [f.name for f in program.feeds][1:] == ["y0", "y1"]
+    assert [f.name for f in program.feeds] == ["x", "a", "b"]
     labels = {"a": rows(1, seed=1), "b": rows(2, seed=2)}
     lone = Lone(program, rows(5), *labels.values())
     found = lone.train(BATCH).values
@@ -218,6 +218,16 @@ def test_several_outputs_take_several_labels(kind: str) -> None:
     assert_same(list(lone.tensors.values()), model.get_weights(), rtol=1e-4)
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
     assert program.evaluate([rows(5), *labels.values()], BATCH)["loss"] > 0
+
+
+def test_what_the_user_has_not_named_is_called_x_and_y() -> None:
+    assert [f.name for f in capture(mlp()).feeds] == ["x", "y"]
+    model = keras.Sequential([keras.Input((5,), name="pixels"), layers.Dense(3, name="digit")])
+    model.compile("sgd", "mse")
+    program = capture(model, weights=True)
+    assert [f.name for f in program.feeds] == ["pixels", "digit", "sample_weight"]
+    parts = {part: [f.name for f in feeds] for part, feeds in program.record.items()}
+    assert parts == {"inputs": ["pixels"], "labels": ["digit"], "weight": ["sample_weight"]}
 
 
 class Subclassed(keras.Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -22,6 +22,7 @@ from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
 from .feeds import Feed
+from .naming import Named, Names, in_order
 from .rdd import RddSource, counted, is_ordered
 from .skips import ON_BAD, Skips
 
@@ -45,8 +46,9 @@ class FrameColumns(Described):
     Parameters
     ----------
     frame : DataFrame
-    names : tuple of str
-        In the order of the feeds.
+    features, label : sequence of str, or mapping of str to str
+        Names of columns, or for each name of an input or output that of its column.
+    weight : tuple of str
     shapes : mapping of str to tuple of int
         Of one row, where given.
     pad : mapping of str to int
@@ -55,10 +57,34 @@ class FrameColumns(Described):
     """
 
     frame: Any
-    names: tuple[str, ...]
+    features: Names
+    label: Names = ()
+    weight: tuple[str, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     pad: Mapping[str, int] = field(default_factory=dict)
     on_bad: str = "raise"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns: features, then labels, then the weight."""
+        return (*_values(self.features), *_values(self.label), *self.weight)
+
+    def arranged(self, ports: Sequence[Named]) -> FrameColumns:
+        """Return the same, each column at the place of the port that it is for.
+
+        Raises
+        ------
+        ShapeMismatch
+            Names do not fit; see `in_order`.
+        """
+        end = len(self.features)
+        features = in_order(self.features, ports[:end], "features")
+        label = in_order(self.label, ports[end : end + len(self.label)], "label")
+        return replace(self, features=features, label=label)
+
+    def of_inputs(self, inputs: Sequence[Named]) -> FrameColumns:
+        """Return the features alone, arranged for a model that predicts."""
+        return replace(self, label=(), weight=()).arranged(inputs)
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
         """Return the rows as a source for a program; see `Described.source`.
@@ -69,7 +95,12 @@ class FrameColumns(Described):
         ------
         DataError
             The DataFrame has no such row, or is of another Spark context.
+        ShapeMismatch
+            Names of columns do not fit the program's.
         """
+        return self.arranged(feeds)._source(sc, feeds)
+
+    def _source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         spark = self.frame.sparkSession
@@ -149,8 +180,8 @@ class FrameColumns(Described):
 
 def columns(
     frame: Any,
-    features: str | Sequence[str],
-    label: str | Sequence[str] = (),
+    features: str | Names,
+    label: str | Names = (),
     *,
     weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -166,12 +197,14 @@ def columns(
     Parameters
     ----------
     frame : DataFrame
-    features : str or sequence of str
-        Names of columns, one for each input of the program, in its order. Columns hold numbers or
-        booleans, arrays of them (nested for more dimensions) of one length, Spark's vectors
-        (sparse ones become dense), or raw bytes, which are uint8 and need a shape.
-    label : str or sequence of str
-        Likewise, of the labels; none for a program that takes none.
+    features : str, sequence of str, or mapping of str to str
+        Names of columns, one for each input of the program: in its order, or in any order if they
+        are the inputs' names. A mapping, such as ``{"left": "column"}``, has an input's name for
+        each column. Columns hold numbers or booleans, arrays of them (nested for more dimensions)
+        of one length, Spark's vectors (sparse ones become dense), or raw bytes, which are uint8
+        and need a shape.
+    label : str, sequence of str, or mapping of str to str
+        Likewise, of the outputs' labels; none for a program that takes none.
     weight : str, optional
         The column that says how much a row counts in the loss, for a model that was captured with
         ``tos.capture(model, weights=True)``.
@@ -201,7 +234,8 @@ def columns(
     >>> session.run(train, epochs=5)                                          # doctest: +SKIP
     """
     refuse_remote(frame)
-    names = (*_names(features), *_names(label), *_names(weight or ()))
+    groups = _names(features), _names(label), tuple(_names(weight or ()))
+    names = tuple(name for group in groups for name in _values(group))
     given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
     if not getattr(frame, "schema", None):
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
@@ -215,11 +249,17 @@ def columns(
     for name in lengths:
         _check_flat(name, frame.schema[name].dataType)
     on_bad = one_of("on_bad", on_bad, ON_BAD)
-    return FrameColumns(frame, names, given, lengths, on_bad)
+    return FrameColumns(frame, *groups, given, lengths, on_bad)
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+def _names(names: str | Names) -> Names:
+    if isinstance(names, Mapping):
+        return dict(names)
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _values(names: Names) -> tuple[str, ...]:
+    return tuple(names.values() if isinstance(names, Mapping) else names)
 
 
 def _check_known(frame: Any, name: str) -> None:

@@ -46,13 +46,13 @@ class TFRecords(Described):
         """
         from tos_notebook.program.records import columns_of_records
 
-        columns = columns_of_records(self.parse)
+        columns, parse = columns_of_records(self.parse, feeds)
         files = list_files(sc, self.uri)
         count = min(self.partitions or sc.defaultParallelism, len(files))
         # A union, so that which files are whose depends on their names alone.
         parts = [sc.binaryFiles(",".join(files[p::count])).coalesce(1) for p in range(count)]
         skips = counted(sc) if self.on_bad == "skip" else None
-        reader = _Reader(self.parse, labels_of(feeds, len(columns)), skips, task_cores(sc))
+        reader = _Reader(parse, labels_of(feeds, len(columns)), skips, task_cores(sc))
         blocks = sc.union(parts).mapPartitionsWithIndex(reader)
         return RddSource.from_decoded(blocks, columns, skips or Skips())
 
@@ -105,7 +105,8 @@ def tfrecords(
         A file, a directory, or a glob pattern, such as ``hdfs:///data/train-*.tfrecord``.
     parse : callable
         Makes a record of a serialised one, a scalar string tensor, in graph: returns a tensor, or a
-        tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds.
+        tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds. A
+        dictionary in it goes by the names of inputs or outputs.
     partitions : int, optional
         At most as many as there are files; by default as many as Spark has slots.
     on_bad : {"raise", "skip"}

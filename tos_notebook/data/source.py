@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from tos_notebook.cluster.remote import refuse_remote
@@ -12,6 +12,7 @@ from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
 from .described import Described, is_frame
 from .feeds import Feed
+from .naming import Named, flattened
 from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
 from .skips import Skipped
@@ -95,7 +96,7 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         The context of the training.
     data : RDD, sequence of array_like, Described, callable, or DataSource
         An RDD of tuples keeps its partitions; a source is returned as it is; a callable makes each
-        partition's `tf.data.Dataset`.
+        partition's `tf.data.Dataset`. Dictionaries of arrays go by the names of inputs and outputs.
     partitions : int
         Number of partitions for arrays and callables.
     feeds : sequence of Feed
@@ -115,7 +116,7 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     if isinstance(data, Described):
         return data.source(sc, feeds)
     if callable(data):
-        return StreamSource(data, partitions)
+        return StreamSource(data, partitions, feeds)
     if is_frame(data):
         refuse_remote(data)
         raise DataError(
@@ -126,6 +127,7 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         if data.context is not sc:
             raise DataError("The RDD belongs to another Spark context than the session's.")
         return RddSource(data)
+    data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(map(_is_array, data)):
         return ArraySource(data, partitions)
     raise DataError(
@@ -133,6 +135,27 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         "(feature, label) tuples, a tuple of numpy arrays with one array for each feed, such as "
         f"(x, y), or a function that returns a tf.data.Dataset; got {_text(data)}."
     )
+
+
+def named_arrays(data: Any, ports: Sequence[Named]) -> Any:
+    """Return arrays in the order of the ports, if there are dictionaries of arrays among them.
+
+    Parameters
+    ----------
+    data : object
+        A dictionary, a tuple or list with some, such as ``({"left": x1, "right": x2}, y)``; all
+        else is returned as it is.
+    ports : sequence of Named
+
+    Raises
+    ------
+    ShapeMismatch
+        The keys are not the ports' names.
+    """
+    parts = (data,) if isinstance(data, Mapping) else data
+    if not isinstance(parts, tuple | list) or not any(isinstance(p, Mapping) for p in parts):
+        return data
+    return tuple(flattened(parts, ports, lambda array: [array]))
 
 
 def as_rows(

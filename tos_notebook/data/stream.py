@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tos_notebook.errors import ConfigError
 
 from .blocks import Columns, ColumnSpec
+from .naming import Named
 from .partitioners import AnyPartitioner, LabelPartitioner
 from .skips import Skipped
 
@@ -49,19 +50,22 @@ class Stream:
     partition, partitions : int
     columns : tuple of ColumnSpec
         What each of its datasets must yield.
+    order : tuple of int
+        The place of each column among a record's tensors, as TensorFlow flattens them.
     """
 
     make: Make
     partition: int
     partitions: int
     columns: tuple[ColumnSpec, ...]
+    order: tuple[int, ...]
 
     def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
         """Yield the batches of an epoch; the last one may be smaller."""
         from tos_notebook.program.datasets import batches
 
         context = DatasetContext(self.partition, self.partitions, epoch, seed)
-        return batches(self.make, context, self.columns, batch_size)
+        return batches(self.make, context, self.columns, self.order, batch_size)
 
 
 class StreamSource:
@@ -74,20 +78,25 @@ class StreamSource:
         task calls it again, and skips as many batches as are committed. Called once here, in the
         driver, to see what it yields.
     partitions : int
+    feeds : sequence of Named
+        The program's, by whose names a record's dictionaries go.
 
     Raises
     ------
     DataError
         What it returns is no dataset, has no end, or yields no numbers of a known shape.
+    ShapeMismatch
+        A record's dictionary has other keys than the names of what it is fed to.
     """
 
-    def __init__(self, make: Make, partitions: int) -> None:
+    def __init__(self, make: Make, partitions: int, feeds: Sequence[Named] = ()) -> None:
         from tos_notebook.program.datasets import columns_of
 
         self._make = make
+        self._feeds = feeds
         self.partitions = partitions
         self.samples: int | None = None
-        self.columns = columns_of(make, DatasetContext(0, partitions, 0, 0))
+        self.columns, self._order = columns_of(make, DatasetContext(0, partitions, 0, 0), feeds)
 
     def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> StreamSource:
         """Return the same function for another number of partitions; see `DataSource`.
@@ -102,12 +111,12 @@ class StreamSource:
                 f"{partitioner!r}: a function that returns datasets decides itself which rows are "
                 "whose, by ctx.partition and ctx.partitions. Leave the partitioner out."
             )
-        return StreamSource(self._make, partitions)
+        return StreamSource(self._make, partitions, self._feeds)
 
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` partitions, each of one `Stream`."""
         streams = [
-            Stream(self._make, partition, self.partitions, self.columns)
+            Stream(self._make, partition, self.partitions, self.columns, self._order)
             for partition in range(self.partitions)
         ]
         return sc.parallelize(range(self.partitions), self.partitions).map(streams.__getitem__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,23 +12,27 @@ from ..cluster.executors import active_context, task_cores
 from ..data.blocks import ColumnSpec, describe
 from ..data.described import is_frame
 from ..data.feeds import check_columns
-from ..data.source import as_rows
+from ..data.naming import Names
+from ..data.source import as_rows, named_arrays
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
 from .predicts import Predicts
 from .publish import publish
 from .task import Rows, Served
 
+if TYPE_CHECKING:
+    from ..data.frames import FrameColumns
+
 
 def predict(
     model: Predicts,
     data: Any,
-    features: str | Sequence[str],
-    output: str | Sequence[str] | None,
+    features: str | Names,
+    output: str | Names | None,
     batch_size: int,
     target: Path,
 ) -> Any:
     """Predict; see `Predicts.predict`. `target` is where the archive may lie meanwhile."""
-    from ..data.frames import FrameColumns, columns
+    from ..data import frames
 
     if is_frame(data):
         if not features:
@@ -37,7 +41,7 @@ def predict(
                 f"of {', '.join(feed.name for feed in model.inputs)}. It has "
                 f"{', '.join(data.columns)}."
             )
-        data = columns(data, features)
+        data = frames.columns(data, features)
         if len(data.names) != len(model.inputs):
             raise ShapeMismatch(
                 f"features: expected a column for each of "
@@ -45,16 +49,22 @@ def predict(
             )
     elif features:
         raise ConfigError(f"features: for a DataFrame only, got {type(data).__name__}.")
-    if isinstance(data, FrameColumns):
+    if isinstance(data, frames.FrameColumns):
         from .frames import predict_frame
 
-        return predict_frame(model, data, output, batch_size, target)
+        return predict_frame(model, _arranged(data, model), output, batch_size, target)
     if output is not None:
         raise ConfigError(f"output: for a DataFrame only, got {type(data).__name__}.")
+    data = named_arrays(data, model.inputs)
     arrays = data if isinstance(data, tuple | list) else (data,)
     if all(hasattr(array, "__array__") for array in arrays):
         return _predict_here(model, [np.asarray(array) for array in arrays], batch_size, target)
     return _predict_rdd(model, data, batch_size, target)
+
+
+def _arranged(data: FrameColumns, model: Predicts) -> FrameColumns:
+    first = model.fields == tuple(range(len(data.features)))
+    return data.of_inputs(model.inputs) if first else data
 
 
 def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: Path) -> Any:

@@ -15,6 +15,7 @@ from ..cluster.executors import task_cores
 from ..data.arrow import ArrowDecoder
 from ..data.blocks import Columns
 from ..data.frames import FrameColumns
+from ..data.naming import Names, in_order
 from ..data.skips import Skipped, Skips
 from ..errors import ConfigError, WorkerEnvironment
 from ..program.signature import Port, read_signature
@@ -30,7 +31,7 @@ NAME = "prediction"
 def predict_frame(
     model: Predicts,
     data: FrameColumns,
-    output: str | Sequence[str] | None,
+    output: str | Names | None,
     batch_size: int,
     target: Path,
 ) -> Any:
@@ -58,10 +59,10 @@ def predict_frame(
     return _with_columns(frame, data.expressions(), names, task)
 
 
-def _names(ports: Sequence[Port], output: str | Sequence[str] | None) -> list[str]:
+def _names(ports: Sequence[Port], output: str | Names | None) -> list[str]:
     if output is None:
         return [NAME] if len(ports) == 1 else [f"{NAME}_{port.name}" for port in ports]
-    names = [output] if isinstance(output, str) else list(output)
+    names = list(in_order([output] if isinstance(output, str) else output, ports, "output"))
     if len(names) != len(ports) or len(set(names)) != len(names):
         raise ConfigError(
             f"output: expected {len(ports)} names, one for each of "

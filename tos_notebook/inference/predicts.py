@@ -11,6 +11,7 @@ from typing import Any
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
 from ..data.feeds import Feed
+from ..data.naming import Names
 
 BATCH_SIZE = 1000
 
@@ -49,9 +50,9 @@ class Predicts(ABC):
     def predict(
         self,
         data: Any,
-        features: str | Sequence[str] = (),
+        features: str | Names = (),
         *,
-        output: str | Sequence[str] | None = None,
+        output: str | Names | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> Any:
         """Return what the model makes of each row, computed on the executors.
@@ -62,11 +63,13 @@ class Predicts(ABC):
             A DataFrame, with `features`; what `tos_notebook.columns` returns, which also knows
             shapes, padding and what becomes of bad rows; an RDD of features, of tuples of them, or
             of records as for training, whose labels are left out; or what else can be trained on.
-            Arrays, one or a tuple with one for each input, are predicted here.
-        features : str or sequence of str
-            Columns of a DataFrame, one for each input, in its order.
-        output : str or sequence of str, optional
-            Names of the columns to add to a DataFrame, one for each output: by default
+            Arrays, one, a tuple with one for each input or a dictionary by the inputs' names, are
+            predicted here.
+        features : str, sequence of str, or mapping of str to str
+            Columns of a DataFrame, one for each input: in its order, or in any order if they are
+            the inputs' names; or by the inputs' names.
+        output : str, sequence of str, or mapping of str to str, optional
+            Names of the columns to add to a DataFrame, likewise, one for each output: by default
             ``prediction``, or ``prediction_`` with each output's name.
         batch_size : int
             Rows that are predicted at once.

@@ -56,7 +56,7 @@ class Captured:
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
         yield f"Captured {kinds.get(self.program.kind, self.program.kind)}"
         facts = {
-            "feeds": ", ".join(map(_feed, self.program.feeds)),
+            **{part: ", ".join(map(_feed, feeds)) for part, feeds in self.program.record.items()},
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
             f"{in_bytes(_size(layout))}",
             "loss": self.loss,

@@ -10,6 +10,7 @@ from pyspark.sql import types
 
 from ..data.feeds import Feed
 from ..data.frames import FrameColumns, columns
+from ..data.naming import in_order
 from ..errors import ConfigError, DataError
 from .params import PredictingParams
 
@@ -40,6 +41,8 @@ def fed(
         There are more or fewer columns than the model has inputs.
     DataError
         A column is missing, or of a type that cannot be fed; the parameter is named.
+    ShapeMismatch
+        A column has the name of another input than the one at its place.
     """
     names = stage.features
     which = "inputCols" if stage.given("inputCols") else "featuresCol"
@@ -50,16 +53,17 @@ def fed(
             "inputs a column each with inputCols; put several columns into one input with a "
             "VectorAssembler."
         )
+    ordered = in_order(names, inputs, which, "Rename the columns.")
     kinds = {field.name: field.dataType for field in getattr(frame, "schema", ())}
     shapes = {
         name: shape
-        for name, feed in zip(names, inputs, strict=True)
+        for name, feed in zip(ordered, inputs, strict=True)
         if (shape := _shape(kinds.get(name), feed))
     }
     skip = stage.getOrDefault("handleInvalid") == "skip"
     on_bad = "skip" if skip else "raise"
     try:
-        return columns(frame, names, label, weight=weight, shapes=shapes, on_bad=on_bad)
+        return columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
     except DataError as error:
         raise DataError(f"{which}={names}{_others(label, weight)}: {error}") from None
 

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from ..program.base import Program
 
 
+def _array(column: Any) -> Any:
+    """Return what users give of one feed, or of several by name, as arrays."""
+    if isinstance(column, Mapping):
+        return {name: np.asarray(value) for name, value in column.items()}
+    return np.asarray(column)
+
+
 class Outputs:
     """Figures, parameters and files of a run; its parameters are those of `Run`."""
 
@@ -108,7 +115,8 @@ class Outputs:
         Parameters
         ----------
         *data : array_like, one for each feed, shape (rows, ...); or RDD, or columns of a DataFrame
-            What is no array is evaluated on the executors, once they have a slot free.
+            A dictionary of arrays goes by the names of inputs or outputs. What is no array is
+            evaluated on the executors, once they have a slot free.
         batch_size : int
 
         Examples
@@ -117,7 +125,7 @@ class Outputs:
         >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
         """
         arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
-        given = [np.asarray(column) for column in data] if arrays else data[0]
+        given = [_array(column) for column in data] if arrays else data[0]
         return self._model.evaluate(given, batch_size)
 
     def predict(self, data: Any, features: str | Sequence[str] = (), **options: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
+from ..data.source import named_arrays
 from ..errors import UnsupportedProgram
 from ..inference.predicts import BATCH_SIZE, Predicts
 from ..params import Array, Layout
@@ -103,9 +104,10 @@ class Program(Predicts):
         Parameters
         ----------
         data : RDD, columns of a DataFrame, or sequence of ndarray, one per feed, shape (rows, ...)
-            As for training. Arrays are evaluated here. All else is evaluated on the executors,
-            where each partition adds up the variables of the model's metrics; the results are
-            those of Keras for all metrics whose variables add up, as its own do.
+            As for training; dictionaries of arrays go by name. Arrays are evaluated here. All else
+            is evaluated on the executors, where each partition adds up the variables of the model's
+            metrics; the results are those of Keras for all metrics whose variables add up, as its
+            own do.
         batch_size : int
 
         Raises
@@ -114,6 +116,7 @@ class Program(Predicts):
             The data do not fit the program, or there are no rows.
         """
         at_least_one("batch_size", batch_size)
+        data = named_arrays(data, self.feeds)
         if isinstance(data, list | tuple):
             return self._evaluate(data, batch_size)
         from ..inference.evaluate import evaluate
@@ -175,6 +178,11 @@ class Program(Predicts):
             Becomes a file for ``keras``, else a folder.
         """
         raise NotImplementedError
+
+    @property
+    def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:
+        """What a record's fields are for, in their order."""
+        return {"feeds": self.feeds}
 
     @property
     def summary(self) -> str:

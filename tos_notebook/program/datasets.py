@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ..data.blocks import NUMERIC, Columns, ColumnSpec
+from ..data.naming import Named, flattened
 from ..data.stream import DatasetContext
 from ..errors import DataError
 from .eager import eagerly
@@ -16,17 +17,40 @@ from .eager import eagerly
 Make = Callable[[DatasetContext], Any]
 
 
-def columns_of(make: Make, context: DatasetContext) -> tuple[ColumnSpec, ...]:
-    """Return what a record of a function's datasets is made of.
+Order = tuple[int, ...]
+"""The place of each column among a record's tensors, as TensorFlow flattens them."""
+
+
+def columns_of(
+    make: Make, context: DatasetContext, feeds: Sequence[Named]
+) -> tuple[tuple[ColumnSpec, ...], Order]:
+    """Return what a record of a function's datasets is made of, in the order of the feeds.
 
     Raises
     ------
     DataError
         What it returns is no dataset, has no end, or yields no numbers of a known shape.
+    ShapeMismatch
+        A dictionary of the record has other keys than the feeds' names.
     """
     with eagerly():
-        specs = tf.nest.flatten(_make(make, context).element_spec)
-    return tuple(map(column_of, specs))
+        return columns_in(_make(make, context).element_spec, feeds)
+
+
+def columns_in(spec: Any, feeds: Sequence[Named]) -> tuple[tuple[ColumnSpec, ...], Order]:
+    """Return what records of a specification are made of; raises as `columns_of` does."""
+    specs = tf.nest.flatten(spec)
+    # TensorFlow sorts a dictionary's keys.
+    places = tf.nest.pack_sequence_as(spec, list(range(len(specs))))
+    parts = places if isinstance(places, tuple) else (places,)
+    order = tuple(flattened(parts, feeds, tf.nest.flatten))
+    return tuple(column_of(specs[place]) for place in order), order
+
+
+def ordered(record: Any, order: Order) -> Columns:
+    """Return a record's, or a batch's, tensors in the order of the columns."""
+    found = tf.nest.flatten(record)
+    return tuple(found[place] for place in order)
 
 
 def column_of(spec: Any) -> ColumnSpec:
@@ -47,7 +71,11 @@ def column_of(spec: Any) -> ColumnSpec:
 
 
 def batches(
-    make: Make, context: DatasetContext, columns: tuple[ColumnSpec, ...], batch_size: int
+    make: Make,
+    context: DatasetContext,
+    columns: tuple[ColumnSpec, ...],
+    order: Order,
+    batch_size: int,
 ) -> Iterator[Columns]:
     """Yield the batches of a function's dataset; the last one may be smaller.
 
@@ -57,6 +85,8 @@ def batches(
     context : DatasetContext
     columns : tuple of ColumnSpec
         What it must yield.
+    order : tuple of int
+        Where each of them is among a record's tensors.
     batch_size : int
 
     Raises
@@ -69,6 +99,8 @@ def batches(
         tf.random.set_seed(_seed(context))
         dataset = _make(make, context)
         found = tuple(map(column_of, tf.nest.flatten(dataset.element_spec)))
+        if len(found) == len(order):
+            found = tuple(found[place] for place in order)
         if found != columns:
             raise DataError(
                 f"Partition {context.partition}, epoch {context.epoch + 1}: expected a dataset of "
@@ -82,7 +114,7 @@ def batches(
             element = next(elements, None)
         if element is None:
             return
-        yield tuple(tf.nest.flatten(element))
+        yield ordered(element, order)
 
 
 def _text(columns: tuple[ColumnSpec, ...]) -> str:

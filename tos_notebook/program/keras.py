@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -25,7 +24,7 @@ from .keras_serving import serve_keras
 from .optimizers import Counters, learning_rate_of, optimizers_of, slots_of
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
-from .structure import classes_of, functional, inputs_of, pack
+from .structure import classes_of, feeds_of, functional, inputs_of, labels_of, leaves, pack
 from .weights import class_weights
 
 
@@ -38,8 +37,10 @@ class KerasProgram(Program):
     Parameters
     ----------
     model : keras.Model
-        Built and compiled. A record's fields are its inputs, in the order of `feeds` (a dict's
-        keys are sorted), then its labels.
+        Built and compiled. A record's fields are its inputs, then its labels, one for each
+        output: by name where names are given, else in the order of `feeds`, in which the model
+        was defined. A feed has the name of its input or output; one alone that the user has not
+        named is ``x`` or ``y``.
     labels : int, optional
         How many labels a record has; one for each output by default. 0 for a model whose own
         ``train_step`` needs none.
@@ -85,15 +86,15 @@ class KerasProgram(Program):
         self.slots = _layout(self._slots) if self._slots else None
         self._inputs = inputs_of(model)
         self._outputs = getattr(functional(model), "_outputs_struct", None)
-        self._features = len(keras.tree.flatten(self._inputs))
-        count = len(keras.tree.flatten(self._outputs)) if labels is None else labels
-        names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+        inputs = feeds_of(self._inputs)
+        self._features = len(inputs)
+        count = len(leaves(self._outputs)) if labels is None else labels
+        names = labels_of(model, count)
         classes = classes_of(model) if count == 1 else None
-        inputs = keras.tree.flatten(self._inputs)
         self._preprocess = preprocess
         if preprocess is not None:
             # What comes in may be of any shape and dtype that it takes.
-            inputs = [FeedSpec(feed.name, None, None) for feed in inputs]
+            inputs = tuple(FeedSpec(feed.name, None, None) for feed in inputs)
         self._class_weights = class_weights(class_weight, count)
         self._measuring = Measuring(model, self._fed)
         self._labels = count
@@ -165,6 +166,17 @@ class KerasProgram(Program):
     def inputs(self) -> tuple[FeedSpec, ...]:
         """See `Predicts.inputs`."""
         return self.feeds[: self._features]
+
+    @property
+    def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:
+        """See `Program.record`."""
+        end = self._features + self._labels
+        parts = {
+            "inputs": self.inputs,
+            "labels": self.feeds[self._features : end],
+            "weight": self.feeds[end:],
+        }
+        return {name: feeds for name, feeds in parts.items() if feeds}
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Predicts.serve`."""

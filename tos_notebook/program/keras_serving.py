@@ -13,7 +13,7 @@ from ..data.blocks import ColumnSpec
 from ..errors import CaptureError
 from .eager import eagerly
 from .serving import serve, specs_of
-from .structure import pack
+from .structure import feeds_of, functional, pack
 
 
 def serve_keras(
@@ -45,14 +45,21 @@ def serve_keras(
         found = model.predict_step((x if preprocess is None else preprocess(x),))
         found = found if finish is None else finish(found)
         if isinstance(found, Mapping):
-            return dict(found)
+            return _as_defined(model, found)
         flat = keras.tree.flatten(found)
         return dict(zip(_names_of(model, len(flat)), flat, strict=True))
 
-    names = [feed.name for feed in keras.tree.flatten(struct)]
+    names = [feed.name for feed in feeds_of(struct)]
     with eagerly():
         specs = zip(names, specs_of(columns), strict=True)
         serve(predict, list(specs), [weight.value for weight in model.weights], target)
+
+
+def _as_defined(model: Any, found: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Return outputs in the order in which the model was defined."""
+    struct = getattr(functional(model), "_outputs_struct", None)
+    keys = struct if isinstance(struct, Mapping) and struct.keys() == found.keys() else found
+    return {key: found[key] for key in keys}
 
 
 def _names_of(model: Any, count: int) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import BLOCK_ROWS, Columns, ColumnSpec
+from ..data.naming import Named
 from ..errors import DataError
-from .datasets import column_of
+from .datasets import Order, columns_in, ordered
 from .eager import eagerly
 from .runner import configure_threads
 
@@ -27,17 +29,40 @@ Numbered = tuple[npt.NDArray[np.int64], Columns]
 """Records, and which of the file's they are."""
 
 
-def columns_of_records(parse: Parse) -> tuple[ColumnSpec, ...]:
-    """Return what a parsed record is made of.
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Parses records, and returns their tensors in the order of the feeds.
+
+    Parameters
+    ----------
+    parse : callable
+    order : tuple of int
+    """
+
+    parse: Parse
+    order: Order
+
+    def __call__(self, record: Any) -> tuple[Any, ...]:
+        """Return what a record is made of."""
+        return ordered(self.parse(record), self.order)
+
+
+def columns_of_records(
+    parse: Parse, feeds: Sequence[Named]
+) -> tuple[tuple[ColumnSpec, ...], Ordered]:
+    """Return what a parsed record is made of, and what parses it in that order.
 
     Raises
     ------
     DataError
         It is not made of numbers of a known shape.
+    ShapeMismatch
+        A dictionary that it returns has other keys than the feeds' names.
     """
     with eagerly():
         spec = tf.data.Dataset.from_tensors(tf.constant(b"")).map(parse).element_spec
-    return tuple(map(column_of, tf.nest.flatten(spec)))
+        columns, order = columns_in(spec, feeds)
+    return columns, Ordered(parse, order)
 
 
 def read_records(
