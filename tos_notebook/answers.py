@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from .combiners.base import Pushes
 from .data.blocks import Columns
 from .errors import (
     CombinerError,
@@ -100,15 +99,9 @@ class Answers(TrainingState):
             shared,
         )
 
-    def settings_of(self, version: int) -> Settings:
-        """Return a version of the settings.
-
-        Raises
-        ------
-        RemoteProtocolError
-            There is no such version.
-        """
-        return self._roster.settings_of(version)
+    def find_settings(self, version: int) -> Settings | None:
+        """Return a version of the settings; None if no current worker may still use it."""
+        return self._roster.find_settings(version)
 
     def push(
         self,
@@ -139,7 +132,9 @@ class Answers(TrainingState):
             if self._holding:
                 # Whoever copies the run lets go within `snapshots.PATIENCE`.
                 self._changed.wait_for(lambda: not self._holding)
-            kind = self._roster.settings_of(message.settings_version).combiner.pushes
+            # A superseded attempt may know such settings only as nobody else uses any more.
+            current = self._roster.is_current(member)
+            known = self._roster.settings_of(message.settings_version) if current else None
             status = self._admit(member, message)
             workers = max(1, len(self._roster.active()))
             member.epoch = message.epoch
@@ -147,7 +142,7 @@ class Answers(TrainingState):
         admitted, version = status == "committed", None
         try:
             if admitted:
-                version = self._merge(member, message, update, kind, workers, traffic)
+                version = self._merge(member, message, update, known, workers, traffic)
                 status = "skipped" if version is None else status
             if version is None:
                 version = self.store.read(update)[1]
@@ -193,7 +188,7 @@ class Answers(TrainingState):
         member: Member,
         message: Push,
         update: npt.NDArray[np.uint8],
-        kind: Pushes,
+        settings: Settings | None,
         workers: int,
         traffic: tuple[int, int],
     ) -> int | None:
@@ -204,7 +199,7 @@ class Answers(TrainingState):
             message.steps,
             message.samples,
             workers,
-            kind,
+            None if settings is None else settings.combiner.pushes,
             message.finite,
         )
         try:

@@ -270,15 +270,19 @@ class Roster:
             self._chaos = Chaos(self.settings.chaos, self.version)
             self._calm = not self.settings.chaos
 
+    def find_settings(self, version: int) -> Settings | None:
+        """Return a version of the settings; None if no member may still use it."""
+        return self._settings.get(version)
+
     def settings_of(self, version: int) -> Settings:
-        """Return the settings under which a worker prepared its push.
+        """Return the settings under which a member prepared its push.
 
         Raises
         ------
         RemoteProtocolError
             There is no such version, or no member may still use it.
         """
-        settings = self._settings.get(version)
+        settings = self.find_settings(version)
         if settings is None:
             raise RemoteProtocolError(
                 f"Push.settings_version: expected {self.version} or one that the worker was told, "

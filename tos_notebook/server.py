@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -143,8 +142,9 @@ class WorkerHandler:
             return self._receive_slots(self._training, self._mirror, message, nbytes)
         elif isinstance(message, Push | Poll):
             # A version that there is not is refused when the request is handled.
-            with suppress(RemoteProtocolError):
-                self._mirror.use(self._training.settings_of(message.settings_version).codec)
+            settings = self._training.find_settings(message.settings_version)
+            if settings is not None:
+                self._mirror.use(settings.codec)
             if isinstance(message, Push):
                 return self._mirror.receive_into(nbytes)
         if nbytes:
@@ -199,7 +199,9 @@ class WorkerHandler:
     def _push(
         self, training: Training, member: Member, mirror: Mirror, message: Push
     ) -> tuple[Answer, Buffer | None]:
-        mirror.read(training.settings_of(message.settings_version).combiner.pushes)
+        settings = training.find_settings(message.settings_version)
+        if settings is not None:
+            mirror.read(settings.combiner.pushes)
         reply = training.push(member, message, mirror.buffer, mirror.count())
         self._owing = reply.directive is Directive.WAIT and not training.keeps_own
         nothing = self._owing or reply.status == "superseded"

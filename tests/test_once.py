@@ -1,0 +1,465 @@
+"""Ledger, center, combiner state, settings and checkpoints agree, whatever comes in which order.
+
+A run without Spark and sockets: the real `Training` over a real `Store`. Its updates say which
+batches they hold, so the center shows what was merged, and how often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.checkpoint.test_keeper import origin
+from tests.combiners.support import Array
+from tests.worker.support import finish, join, numbers, push
+from tos_notebook.checkpoint.contents import from_sealed, to_parts
+from tos_notebook.checkpoint.format import decode, encode
+from tos_notebook.combiners import Combiner, Downpour, PushInfo, StatefulCombiner
+from tos_notebook.control import Command
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.errors import CheckpointError, SessionClosed
+from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.ps.store import Copied, Store
+from tos_notebook.roster import LaidOut, Leg, Member
+from tos_notebook.settings import Settings
+from tos_notebook.training import Training
+from tos_notebook.wire.messages import Directive
+
+EPOCHS, MOST, BATCHES = 3, 3, 4
+"""Epochs, partitions at most, and batches of each of them in each epoch."""
+
+LAYOUT = Layout(
+    [
+        ParameterSpec("whole", (EPOCHS, MOST, BATCHES), "int64"),
+        ParameterSpec("real", (EPOCHS, MOST, BATCHES), "float64"),
+    ]
+)
+STRIPE = 128
+"""Bytes: three stripes for each parameter."""
+
+
+# -- what can happen within a merge -------------------------------------------------------
+
+
+class Unforeseen(Exception):
+    """For what is raised where no combiner is blamed."""
+
+
+@dataclass
+class Fuse:
+    """What comes while a push is merged, and where the merge fails."""
+
+    meanwhile: Callable[[], object] | None = None
+    error: Exception | None = None
+    left: int = 0
+    """Calls of `merge` before the error."""
+
+    def burn(self) -> None:
+        """Let it happen; called by each merge of a stripe or a tensor."""
+        act, self.meanwhile = self.meanwhile, None
+        if act is not None:
+            act()
+        if self.error is not None:
+            self.left -= 1
+            if self.left < 0:
+                error, self.error = self.error, None
+                raise error
+
+
+FUSE = Fuse()
+
+
+class Opaque:
+    """What numpy cannot look into."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Unforeseen
+
+
+class Adds(Downpour):
+    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+        FUSE.burn()
+        super().merge(center, update, push)
+
+
+class Tallies(StatefulCombiner):
+    """Adds changes, and keeps their sum since it began, and whose state that is."""
+
+    striped = True
+
+    def reset(self, like: Array) -> None:
+        self.total, self.owner = np.zeros_like(like), type(self).__name__
+
+    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+        FUSE.burn()
+        self.total += update
+        center += update
+        update[...] = center
+
+
+class Counts(Tallies):
+    """Another rule, whose state has the same names."""
+
+
+class Whole(Tallies):
+    """One that merges into copies."""
+
+    striped = False
+
+    def propose(self, name: str, center: Array, update: Array, push: PushInfo) -> Any:
+        try:
+            return super().propose(name, center, update, push)
+        except Unforeseen:
+            return Opaque(), update
+
+
+class WholeToo(Whole):
+    """Another one of those."""
+
+
+RULES: dict[str, type[Combiner]] = {c.__name__: c for c in (Adds, Tallies, Counts, Whole, WholeToo)}
+
+
+class Interrupted(Store):
+    """A store between whose steps something else may come."""
+
+    before_copy: Callable[[], object] | None = None
+    after_swap: Callable[[], object] | None = None
+
+    def snapshot(self, *args: Any) -> Copied:
+        act, self.before_copy = self.before_copy, None
+        if act is not None:
+            act()
+        return super().snapshot(*args)
+
+    def swap(self, *args: Any) -> None:
+        super().swap(*args)
+        act, self.after_swap = self.after_swap, None
+        if act is not None:
+            act()
+
+
+# -- the run ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class Attempt:
+    """A worker as it sees itself."""
+
+    member: Member
+    task: int
+    epoch: int
+    steps: int
+    sequence: int
+    version: int
+    """Of the settings."""
+    last: tuple[Any, Array] | None = None
+    """A push whose reply got lost: it comes again before anything else."""
+
+    def __repr__(self) -> str:
+        again = ", again" if self.last else ""
+        return f"<task {self.task} at {self.epoch, self.member.partition, self.steps}{again}>"
+
+
+@dataclass
+class Saved:
+    """A checkpoint, and what the machine knows of that moment."""
+
+    file: bytes
+    partitions: list[int]
+    base: Array
+    pushes: int
+    rates: set[float | None] = field(default_factory=set)
+
+
+def batches(epoch: int, partition: int, steps: range) -> Array:
+    """Return the update of some batches: 1 for each of them."""
+    change = np.zeros((EPOCHS, MOST, BATCHES))
+    change[epoch, partition, steps] = 1
+    return LAYOUT.pack([change.astype(np.int64), change])
+
+
+class Cluster(RuleBasedStateMachine):
+    """Workers push, die and return; users steer; checkpoints are written and resumed from."""
+
+    training: Training
+    store: Interrupted
+    leg: Leg
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: list[Attempt] = []
+        self.next_task = self.pushes = 0
+        # Of each epoch so far.
+        self.partitions = [2] * EPOCHS
+        self.asked: int | None = None
+        self.base = LAYOUT.allocate()
+        FUSE.meanwhile = FUSE.error = None
+
+    @initialize(kind=st.sampled_from(sorted(RULES)))
+    def start(self, kind: str) -> None:
+        self.make(RULES[kind](), None)
+        self.begin(0, None)
+        self.save(None, "Adds")
+
+    def make(self, combiner: Combiner, rate: float | None) -> None:
+        self.store = Interrupted(LAYOUT, LAYOUT.allocate(), combiner, STRIPE, patience=0.1)
+        self.training = Training(
+            "run", self.store, Settings(combiner, 1, learning_rate=rate), lambda event: None,
+            lambda task: (f"executor-{task}", "?"), lambda: None,
+        )  # fmt: skip
+
+    def begin(self, epoch: int, layout: LaidOut | None) -> None:
+        """Let a Spark job begin, over as many partitions as are due."""
+        source = ArraySource((numbers(MOST * BATCHES),), self.partitions[epoch])
+        self.leg = self.training.begin_leg(source, epoch, EPOCHS - 1, layout)
+        self.attempts.clear()
+        for partition in range(self.partitions[epoch]):
+            self.enter(partition)
+
+    def enter(self, partition: int, task: int | None = None) -> None:
+        """Let Spark start a task, or let one come back by another connection."""
+        if task is None:
+            task, self.next_task = self.next_task, self.next_task + 1
+        member, joined = self.training.join(join(partition, task), False)
+        if joined.directive in (Directive.GO, Directive.WAIT):
+            place = joined.epoch, joined.steps, joined.sequence, joined.settings_version
+            self.attempts.append(Attempt(member, task, *place))
+
+    # -- workers ----------------------------------------------------------------------
+
+    @precondition(lambda self: any(a.steps < BATCHES or a.last for a in self.attempts))
+    @rule(
+        data=st.data(),
+        steps=st.integers(1, BATCHES),
+        lost=st.booleans(),
+        meanwhile=st.sampled_from(["", "", "another attempt", "the same task"]),
+        error=st.sampled_from([None, None, None, MemoryError("full"), Unforeseen()]),
+        stripe=st.integers(0, 5),
+    )
+    def push(
+        self, data: Any, steps: int, lost: bool, meanwhile: str, error: Any, stripe: int
+    ) -> None:
+        able = [a for a in self.attempts if a.steps < BATCHES or a.last]
+        attempt = data.draw(st.sampled_from(able))
+        message, update = attempt.last or self.next_push(attempt, steps)
+        if meanwhile:
+            task = attempt.task if meanwhile == "the same task" else None
+            FUSE.meanwhile = lambda: self.enter_if_possible(attempt.member.partition, task)
+        FUSE.error, FUSE.left = error, stripe
+        before = self.store.version
+        try:
+            reply = self.training.push(attempt.member, message, update.copy())
+        except Unforeseen:
+            self.die(attempt)
+            return
+        finally:
+            FUSE.meanwhile = FUSE.error = None
+        if not self.training.machine.active:
+            self.end()
+            return
+        self.pushes += self.store.version - before
+        attempt.version = reply.settings_version
+        attempt.last = (message, update) if lost else None
+        if reply.directive is Directive.STOP:
+            self.attempts.remove(attempt)
+        elif not lost:
+            attempt.steps += message.steps
+            attempt.sequence += 1
+
+    def next_push(self, attempt: Attempt, steps: int) -> tuple[Any, Array]:
+        steps = min(steps, BATCHES - attempt.steps)
+        trained = range(attempt.steps, attempt.steps + steps)
+        message = push(
+            attempt.sequence,
+            epoch=attempt.epoch,
+            steps=steps,
+            samples=steps,
+            base_version=self.store.version,
+            settings_version=attempt.version,
+        )
+        return message, batches(attempt.epoch, attempt.member.partition, trained)
+
+    def enter_if_possible(self, partition: int, task: int | None) -> None:
+        try:
+            self.enter(partition, task)
+        except SessionClosed:
+            assert task is not None, "only an attempt that is superseded is refused"
+
+    @precondition(lambda self: any(a.steps == BATCHES and not a.last for a in self.attempts))
+    @rule(data=st.data())
+    def finish(self, data: Any) -> None:
+        able = [a for a in self.attempts if a.steps == BATCHES and not a.last]
+        attempt = data.draw(st.sampled_from(able))
+        try:
+            proceed = self.training.finish(attempt.member, finish(attempt.epoch, BATCHES, BATCHES))
+        except SessionClosed:
+            self.attempts.remove(attempt)
+            return
+        if proceed.directive is not Directive.GO:
+            self.attempts.remove(attempt)
+            return
+        attempt.epoch, attempt.steps, attempt.sequence = attempt.epoch + 1, 0, 0
+        attempt.version = proceed.settings_version
+
+    @precondition(lambda self: self.attempts)
+    @rule(data=st.data())
+    def kill(self, data: Any) -> None:
+        self.die(data.draw(st.sampled_from(self.attempts)))
+
+    def die(self, attempt: Attempt) -> None:
+        self.training.lost(attempt.member, "killed")
+        self.attempts.remove(attempt)
+
+    @rule(data=st.data())
+    def another_attempt(self, data: Any) -> None:
+        """As Spark does after a loss, or on the side: then the earlier one lives on."""
+        count = self.partitions[self.leg.first_epoch]
+        self.enter(data.draw(st.integers(0, count - 1)))
+
+    # -- users ------------------------------------------------------------------------
+
+    @rule(kind=st.sampled_from(sorted(RULES)), saves=st.booleans())
+    def swap(self, kind: str, saves: bool) -> None:
+        if saves:
+            self.store.after_swap = lambda: self.save(None, kind)
+        self.base = self.store.read()[0]
+        combiner = RULES[kind]()
+        self.training.change_settings(Command.SWAP_COMBINER, kind, combiner=combiner)
+
+    @rule(rate=st.floats(0.1, 1))
+    def set(self, rate: float) -> None:
+        self.training.change_settings(Command.SET, "", learning_rate=rate)
+
+    @rule(partitions=st.integers(1, MOST))
+    def repartition(self, partitions: int) -> None:
+        self.asked = partitions
+        self.training.end_leg_early("")
+
+    @precondition(lambda self: self.training.has_trained(self.leg) and not self.over())
+    @rule()
+    def next_leg(self) -> None:
+        self.lay_out(self.leg.last_epoch + 1, self.leg.layout)
+
+    def lay_out(self, epoch: int, layout: LaidOut | None) -> None:
+        if self.asked is not None:
+            self.partitions[epoch:] = [self.asked] * (EPOCHS - epoch)
+            layout = LaidOut(self.asked, RandomPartitioner(self.asked, 0), epoch)
+            self.asked = None
+        self.begin(epoch, layout)
+
+    def over(self) -> bool:
+        return self.leg.last_epoch == EPOCHS - 1
+
+    # -- checkpoints ------------------------------------------------------------------
+
+    @rule(
+        meanwhile=st.sampled_from([None, "swap", "swap", "set", "join"]),
+        kind=st.sampled_from(sorted(RULES)),
+    )
+    def save(self, meanwhile: str | None, kind: str) -> None:
+        """Write a checkpoint; something else comes before the store is copied."""
+        self.store.before_copy = {
+            "swap": lambda: self.swap(kind, False),
+            "set": lambda: self.set(0.5),
+            "join": lambda: self.enter(0),
+        }.get(meanwhile or "")
+        rates = {self.training.settings.learning_rate}
+        snapshot = self.training.snapshot()
+        assert snapshot is not None
+        value, arrays = to_parts(origin(), snapshot, None, ())
+        file = encode({}, value, arrays)
+        rates.add(self.training.settings.learning_rate)
+        self.saved = Saved(file, self.partitions[:], self.base, self.pushes, rates)
+
+    def end(self) -> None:
+        """Write the last checkpoint of a run that failed, if one can be, and resume."""
+        with suppress(CheckpointError):
+            self.save(None, "")
+        self.resume()
+
+    @rule()
+    def resume(self) -> None:
+        """Let another process go on from the newest checkpoint."""
+        saved = self.saved
+        self.pushes, self.base, self.partitions = saved.pushes, saved.base, saved.partitions[:]
+        self.asked = None
+        checkpoint = from_sealed(decode(saved.file, "file"), "file")
+        found = checkpoint.settings_with(RULES[checkpoint.combiner]())
+        assert found.learning_rate in saved.rates
+        self.make(found.combiner, found.learning_rate)
+        self.training.restore(checkpoint.progress)
+        reached = checkpoint.progress.reached
+        if reached.epoch < EPOCHS:
+            self.begin(reached.epoch, reached.layout)
+
+    # -- what always holds --------------------------------------------------------------
+
+    @invariant()
+    def every_batch_of_the_ledger_is_in_the_center_once(self) -> None:
+        expected = np.zeros((EPOCHS, MOST, BATCHES))
+        ledger, begun = self.training._ledger, self.leg.first_epoch
+        for epoch, partitions in enumerate(self.partitions):
+            for partition in range(partitions):
+                # A checkpoint leaves out what is done before its first open epoch.
+                done = BATCHES if epoch < begun else ledger.committed(epoch, partition).steps
+                expected[epoch, partition, :done] = 1
+        center, version = self.store.read()
+        for tensor in LAYOUT.tensors(center).values():
+            np.testing.assert_array_equal(tensor, expected)
+        assert version == self.store.version == self.pushes
+
+    @invariant()
+    def the_rule_is_that_of_the_settings_with_its_own_state(self) -> None:
+        combiner, bound = self.training.settings.combiner, self.store._bound
+        assert self.store.combiner is combiner
+        rules: list[Any] = [*bound.stripes, *bound.tensors.values()]
+        assert {type(each) for each in rules} == {type(combiner)}
+        if isinstance(combiner, Tallies):
+            assert {each.owner for each in rules} == {type(combiner).__name__}
+            merged = sum(each.total.sum() for each in rules)
+            tensors = zip(*(LAYOUT.tensors(b).values() for b in self.both()), strict=True)
+            assert merged == sum((now - then).sum() for now, then in tensors)
+
+    def both(self) -> tuple[Array, Array]:
+        return self.store.read()[0], self.base
+
+    def teardown(self) -> None:
+        """Train to the end: nothing may be missing then, and nothing be there twice."""
+        if not hasattr(self, "training"):
+            return
+        FUSE.meanwhile = FUSE.error = None
+        while True:
+            for partition in range(self.partitions[self.leg.first_epoch]):
+                self.attempts.clear()
+                self.enter(partition)
+                while self.attempts:
+                    self.work(self.attempts[0])
+            if self.over():
+                break
+            self.next_leg()
+        self.every_batch_of_the_ledger_is_in_the_center_once()
+        assert all(self.training._ledger.epoch_done(EPOCHS - 1, p) for p in self.partitions[-1:])
+
+    def work(self, attempt: Attempt) -> None:
+        for _ in range(attempt.steps, BATCHES):
+            message, update = self.next_push(attempt, 1)
+            attempt.version = self.training.push(attempt.member, message, update).settings_version
+            attempt.steps, attempt.sequence = attempt.steps + 1, attempt.sequence + 1
+            self.pushes += 1
+        done = finish(attempt.epoch, BATCHES, BATCHES)
+        if self.training.finish(attempt.member, done).directive is not Directive.GO:
+            self.attempts.remove(attempt)
+        attempt.epoch, attempt.steps, attempt.sequence = attempt.epoch + 1, 0, 0
+
+
+Cluster.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestOnce = Cluster.TestCase
