@@ -33,10 +33,10 @@ def column(
     lengths: tuple[int, ...] | None = None,
     classes: int | None = None,
     name: str = "x",
+    narrow: str | None = None,
 ) -> ArrowColumn:
-    return ArrowColumn(
-        ColumnSpec(dtype, shape, name), shape if lengths is None else lengths, classes
-    )
+    lengths = shape if lengths is None else lengths
+    return ArrowColumn(ColumnSpec(dtype, shape, name), lengths, classes, narrow)
 
 
 def decoded(
@@ -94,6 +94,7 @@ BAD = [
     ),
     (pa.array([0, 9, 10]), column("int64", classes=10), "label 10 of 10 classes"),
     (pa.array([0, 9, -1]), column("int64", classes=10), "label -1 of 10 classes"),
+    (pa.array([0, 9, 2**32 + 3]), column("int64", narrow="int32"), "4294967299"),
 ]
 
 

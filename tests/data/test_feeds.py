@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.feeds import check_classes, check_columns
+from tos_notebook.data.feeds import check_columns, check_values, checked
 from tos_notebook.errors import DataError, ShapeMismatch
 from tos_notebook.program.spec import FeedSpec
 
@@ -72,12 +72,43 @@ def test_a_label_of_no_class_is_named_with_its_row(labels: list[float]) -> None:
     feeds = FeedSpec("x", None, None), FeedSpec("y", None, None, 10)
     expected = r"Partition 3, row 2, feed 'y': expected whole labels from 0 to"
     with pytest.raises(DataError, match=expected):
-        check_classes(rows, feeds, 3)
+        check_values(rows, feeds, "Partition 3, row")
 
 
 def test_labels_of_known_and_of_unknown_classes_pass() -> None:
     rows = (np.zeros((2, 2)), np.array([0, 9]))
-    check_classes(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)), 0)
-    check_classes(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None)), 0)
-    check_classes((np.zeros((0, 2)), np.zeros(0)), (FeedSpec("y", None, None, 1),) * 2, 0)
-    check_classes((), (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)), 0)
+    check_values(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)))
+    check_values(rows, (FeedSpec("x", None, None), FeedSpec("y", None, None)))
+    check_values((np.zeros((0, 2)), np.zeros(0)), (FeedSpec("y", None, None, 1),) * 2)
+    check_values((), (FeedSpec("x", None, None), FeedSpec("y", None, None, 10)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected", "numbers", "fits"),
+    [
+        ("int64", "int32", [0, 2**31 - 1, -(2**31)], True),
+        ("int64", "int32", [0, 2**31, 3], False),
+        ("int64", "int32", [0, -(2**31) - 1, 3], False),
+        ("uint64", "int64", [0, 2**63, 3], False),
+        ("uint16", "uint8", [0, 256, 3], False),
+        ("int32", "int64", [0, 2**31 - 1, 3], True),
+        ("int64", "float32", [0, 2**40, 3], True),
+    ],
+)
+def test_an_integer_that_would_become_another_one_is_named_with_its_row(
+    dtype: str, expected: str, numbers: list[int], fits: bool
+) -> None:
+    column = np.array(numbers, dtype)[:, None].repeat(2, axis=1)
+    feeds = (FeedSpec("ids", expected, (2,)),)
+    if fits:
+        check_values((column,), feeds)
+        return
+    ends = f"expected integers from .* \\({expected}\\), got {numbers[1]}"
+    with pytest.raises(DataError, match=f"^Row 8, feed 'ids': {ends}"):
+        check_values((column,), feeds, first=7)
+
+
+def test_rows_of_a_partition_are_numbered_across_its_blocks() -> None:
+    blocks = [(np.arange(3),), (np.array([3, 2**40]),)]
+    with pytest.raises(DataError, match="Partition 2, row 4, feed 'ids'"):
+        list(checked(iter(blocks), (FeedSpec("ids", "int32", ()),), 2))

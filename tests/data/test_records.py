@@ -87,9 +87,9 @@ def test_a_record_that_lacks_a_feature_is_named_with_its_file(
 class Classes:
     """A feed of labels."""
 
-    def __init__(self, name: str, classes: int | None) -> None:
-        self.name, self.classes = name, classes
-        self.dtype = self.shape = None
+    def __init__(self, name: str, classes: int | None, dtype: str | None = None) -> None:
+        self.name, self.classes, self.dtype = name, classes, dtype
+        self.shape = None
 
 
 def test_bad_records_are_named_with_file_number_and_feed(
@@ -98,10 +98,14 @@ def test_bad_records_are_named_with_file_number_and_feed(
     for numbers, bad, classes, message in (
         (range(3), {1: [0.0, np.nan]}, 5, r"record 1, feed 'image': expected finite .*, got nan"),
         (range(6), {}, 5, r"record 5, feed 'label': expected whole labels from 0 to 4, got 5"),
+        (range(300), {}, None, r"record 128, feed 'label': expected integers .*int8\), got 128"),
         (range(1500), {1100: [1.0]}, 1500, r"record 1100: cannot be parsed: .*x"),
     ):
         write(tmp_path / "a.tfrecord", numbers, bad)
-        feeds = [Classes("image", None), Classes("label", classes)]
+        feeds = [
+            Classes("image", None),
+            Classes("label", classes, "int8" if classes is None else None),
+        ]
         source = as_source(spark_context, tfrecords(str(tmp_path), parse), 1, feeds)
         with pytest.raises(Exception, match=rf"DataError: file:.*a\.tfrecord, {message}"):
             source.tasks(spark_context).count()

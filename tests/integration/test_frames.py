@@ -12,7 +12,9 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
 from tests.watching import Watch
 from tos_notebook import errors
+from tos_notebook.data.source import as_source
 from tos_notebook.events import RowsSkipped
+from tos_notebook.program.spec import FeedSpec
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -96,11 +98,40 @@ def test_a_label_that_is_no_class_is_named_with_its_row(
     x, y = digits[0][:40], digits[1][:40].copy()
     y[33] = 10
     data: Any = (x, y)
+    expected: Any = (errors.DataError, r"^Row 33, feed .*got 10")
     if kind == "frame":
         rows = list(zip(x.tolist(), y.tolist(), strict=True))
         data = tos.columns(frame_of(spark, rows, "x array<float>, y int"), "x", "y")
-    with pytest.raises(errors.WorkerError, match=r"(?i)partition 1, row 13.*got .*10"):
+        expected = (errors.WorkerError, r"partition 1, row 13.*got .*10")
+    with pytest.raises(expected[0], match=expected[1]):
         train(classifier()).run(data)
+
+
+IDS = [3] * 19 + [2**32 + 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda spark: (np.array(IDS),), "^Row 19, feed 'row'"),
+        (
+            lambda spark: spark.sparkContext.parallelize([(n,) for n in IDS], 2),
+            "Partition 1, row 9, feed 'row'",
+        ),
+        (
+            lambda spark: tos.columns(frame_of(spark, [(n,) for n in IDS], "n long"), "n"),
+            "Column 'n', partition 1, row 9",
+        ),
+    ],
+    ids=["arrays", "rdd", "frame"],
+)
+def test_an_integer_that_does_not_fit_is_named_and_becomes_no_other_one(
+    spark: Any, make: Any, message: str
+) -> None:
+    feeds = (FeedSpec("row", "int32", ()),)
+    sc = spark.sparkContext
+    with pytest.raises(Exception, match=f"{message}: expected .*integers from .* got 4294967299"):
+        as_source(sc, make(spark), 2, feeds).tasks(sc).count()
 
 
 def test_a_column_of_another_shape_is_named_before_anything_starts(

@@ -15,7 +15,7 @@ from tos_notebook.errors import DataError
 from tos_notebook.params import is_finite
 
 from .blocks import Array, Columns, ColumnSpec
-from .feeds import outside
+from .feeds import beyond, integers, outside
 from .order import in_content_order
 from .skips import Skipped, Skips
 
@@ -35,11 +35,17 @@ class ArrowColumn:
         Of its lists, from the outermost; one number for the bytes of a binary column.
     classes : int or None
         How many classes its labels are of.
+    narrow : str or None
+        The dtype of integers that the program makes of them, where not all of them fit.
     """
 
     spec: ColumnSpec
     lengths: tuple[int, ...]
     classes: int | None = None
+    narrow: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.spec) + (f" with {integers(self.narrow)}" if self.narrow else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +149,11 @@ class ArrowDecoder:
         for row in sorted(bad):
             column, reason = bad[row]
             if self.skips is None:
-                spec = next(c.spec for c in self.columns if c.spec.name == column)
+                expected = next(c for c in self.columns if c.spec.name == column)
                 raise DataError(
                     f"Column {column!r}, partition {partition}, row {first + row}: expected "
-                    f'{spec}, got {reason}. Clean the data, or leave such rows out: on_bad="skip".'
+                    f"{expected}, got {reason}. Clean the data, or leave such rows out: "
+                    'on_bad="skip".'
                 )
             known = skipped.get(column) or Skipped(partition, column, 0, first + row, reason)
             rows = known.rows + 1
@@ -172,7 +179,7 @@ def _rows(array: Any, column: ArrowColumn) -> Array | None:
     rows: Array = flat.reshape(-1, *column.spec.shape)
     if not is_finite(flat) or (column.classes and outside(rows, column.classes).any()):
         return None
-    return rows
+    return None if column.narrow and beyond(flat, column.narrow).any() else rows
 
 
 def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
@@ -191,6 +198,8 @@ def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
     flat = _cast(array.fill_null(zero).to_numpy(zero_copy_only=False), column)
     if flat.dtype.kind == "f":
         _note(found, rows, ~np.isfinite(flat), lambda index: str(flat[index]))
+    if column.narrow:
+        _note(found, rows, beyond(flat, column.narrow), lambda index: str(flat[index]))
     if column.classes:
         text = f"of {column.classes} classes"
         _note(found, rows, outside(flat, column.classes), lambda i: f"label {flat[i]} {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,31 +81,88 @@ def _place(column: ColumnSpec, field: int) -> str:
     return f"column {column.name!r}" if column.name else f"field {field} of the records"
 
 
-def check_classes(columns: Columns, feeds: Sequence[Feed], partition: int) -> None:
-    """Check that labels are of the classes that the program knows.
+def check_values(
+    columns: Columns, feeds: Sequence[Feed], where: str = "Row", first: int = 0
+) -> None:
+    """Check that the program can take rows for what they are.
 
     Parameters
     ----------
     columns : tuple of ndarray
-        A partition's rows; empty for none.
+        Empty for no rows.
     feeds : sequence of Feed
-    partition : int
-        For the message.
+    where : str
+        What the number of a row is of, for the message, such as ``"Partition 3, row"``.
+    first : int
+        The number of the first row.
 
     Raises
     ------
     DataError
-        A label is none of them; the first such row is named.
+        A label is of none of the classes, or an integer does not fit into the feed's dtype, where
+        it would become another number. The first such row is named.
     """
     for column, feed in zip(columns, feeds, strict=False):
-        if feed.classes is None or not (wrong := outside(column, feed.classes)).any():
-            continue
-        row = int(wrong.argmax())
-        raise DataError(
-            f"Partition {partition}, row {row}, feed {feed.name!r}: expected whole labels from 0 "
-            f"to {feed.classes - 1}, got {column[row]}. Clean the data, or give the model an "
-            "output for each class."
-        )
+        dtype = narrowed(column.dtype, feed.dtype)
+        if dtype is not None and (wrong := beyond(column, dtype)).any():
+            row, *at = np.argwhere(wrong)[0]
+            raise DataError(
+                f"{where} {first + row}, feed {feed.name!r}: expected {integers(dtype)}, got "
+                f"{column[(row, *at)]}. Use smaller numbers, such as an index of the values, or "
+                "give the input a wider dtype."
+            )
+        if feed.classes is not None and (wrong := outside(column, feed.classes)).any():
+            row = int(wrong.argmax())
+            raise DataError(
+                f"{where} {first + row}, feed {feed.name!r}: expected whole labels from 0 "
+                f"to {feed.classes - 1}, got {column[row]}. Clean the data, or give the model an "
+                "output for each class."
+            )
+
+
+def checked(blocks: Iterable[Columns], feeds: Sequence[Feed], partition: int) -> Iterator[Columns]:
+    """Pass a partition's blocks on; raise as `check_values` at the first row that is bad."""
+    first = 0
+    for block in blocks:
+        check_values(block, feeds, f"Partition {partition}, row", first)
+        first += len(block[0])
+        yield block
+
+
+def narrowed(found: npt.DTypeLike, expected: str | None) -> str | None:
+    """Return the dtype of integers that a program makes of wider ones; None for all else."""
+    if expected is None:
+        return None
+    both = np.dtype(found), np.dtype(expected)
+    if any(dtype.kind not in "iu" for dtype in both) or np.can_cast(*both, "safe"):
+        return None
+    return expected
+
+
+def beyond(values: Array, dtype: str) -> npt.NDArray[np.bool_]:
+    """Return which of some integers do not fit into a dtype of integers.
+
+    Parameters
+    ----------
+    values : ndarray
+    dtype : str
+
+    Returns
+    -------
+    ndarray, of the shape of `values`, bool
+    """
+    ends = np.iinfo(dtype)
+    # Nearly always all fit; the least and the greatest tell at no cost of memory.
+    if not values.size or (values.min() >= ends.min and values.max() <= ends.max):
+        return np.zeros(values.shape, bool)
+    wrong: npt.NDArray[np.bool_] = (values < ends.min) | (values > ends.max)
+    return wrong
+
+
+def integers(dtype: str) -> str:
+    """Return in words what fits into a dtype of integers."""
+    ends = np.iinfo(dtype)
+    return f"integers from {ends.min} to {ends.max} ({dtype})"
 
 
 def non_finite(columns: Columns, feeds: Sequence[Feed]) -> tuple[str, dict[int, str]] | None:

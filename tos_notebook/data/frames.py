@@ -21,7 +21,7 @@ from tos_notebook.errors import DataError
 from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
-from .feeds import Feed
+from .feeds import Feed, narrowed
 from .naming import Named, Names, in_order
 from .rdd import RddSource, counted, is_ordered
 from .skips import ON_BAD, Skips
@@ -174,8 +174,10 @@ class FrameColumns(Described):
         if feed is not None and (dtype, feed.dtype) == ("float64", "float32"):
             # What the program would do with them anyway, at half the memory.
             dtype = "float32"
-        classes = None if feed is None else feed.classes
-        return ArrowColumn(ColumnSpec(dtype, shape, name), lengths, classes)
+        spec = ColumnSpec(dtype, shape, name)
+        if feed is None:
+            return ArrowColumn(spec, lengths)
+        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype))
 
 
 def columns(
@@ -216,8 +218,9 @@ def columns(
         filled up with zeros behind, longer ones are bad.
     on_bad : {"raise", "skip"}
         What becomes of a row with a null, NaN, infinity, an array of another length than the first
-        row's, or a label that is none of the model's classes: the run ends and names it, or the row
-        is left out and counted, in `RunStatus.rows_skipped` and events `RowsSkipped`.
+        row's, an integer that does not fit into the input's dtype, or a label that is none of the
+        model's classes: the run ends and names it, or the row is left out and counted, in
+        `RunStatus.rows_skipped` and events `RowsSkipped`.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any
@@ -23,6 +23,7 @@ from .blocks import (
     describe,
     stack_records,
 )
+from .feeds import Feed, checked
 from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
 from .order import in_content_order
 from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
@@ -63,6 +64,9 @@ class RddSource:
     Parameters
     ----------
     rdd : RDD of tuple
+    feeds : sequence of Feed, optional
+        The program's, one for each field. Rows that it cannot take raise a `DataError` where they
+        are read.
 
     Raises
     ------
@@ -72,8 +76,8 @@ class RddSource:
         Its first record is no tuple of numbers.
     """
 
-    def __init__(self, rdd: RDD[Any]) -> None:
-        self._start(_base_of(rdd, stack_records))
+    def __init__(self, rdd: RDD[Any], feeds: Sequence[Feed] = ()) -> None:
+        self._start(_base_of(rdd, stack_records, feeds))
 
     @classmethod
     def from_blocks(cls, rdd: RDD[Columns]) -> RddSource:
@@ -199,18 +203,23 @@ class _Base:
             self._persisted = False
 
 
-def _base_of(rdd: RDD[Any], decode: Decoder) -> _Base:
+def _base_of(rdd: RDD[Any], decode: Decoder, feeds: Sequence[Feed] = ()) -> _Base:
     first = rdd.take(1) if rdd.getNumPartitions() else []
     if not first:
         raise DataError("The RDD is empty: expected at least one record to train on.")
     columns = describe(next(decode(first)))
-    decoder = _decoder(decode, columns, is_ordered(rdd))
+    # Others are refused before any job.
+    feeds = feeds if len(feeds) == len(columns) else ()
+    decoder = _decoder(decode, columns, is_ordered(rdd), feeds)
     return _Base(rdd.mapPartitionsWithIndex(decoder), columns, Skips())
 
 
-def _decoder(decode: Decoder, columns: tuple[ColumnSpec, ...], ordered: bool) -> Callable[..., Any]:
+def _decoder(
+    decode: Decoder, columns: tuple[ColumnSpec, ...], ordered: bool, feeds: Sequence[Feed]
+) -> Callable[..., Any]:
     def run(partition: int, items: Iterable[Any]) -> Iterator[Columns]:
         blocks = decode(items, expected=columns, where=f"partition {partition}")
+        blocks = checked(blocks, feeds, partition)
         return blocks if ordered else in_content_order(blocks)
 
     return run

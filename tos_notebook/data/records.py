@@ -52,7 +52,7 @@ class TFRecords(Described):
         # A union, so that which files are whose depends on their names alone.
         parts = [sc.binaryFiles(",".join(files[p::count])).coalesce(1) for p in range(count)]
         skips = counted(sc) if self.on_bad == "skip" else None
-        reader = _Reader(parse, labels_of(feeds, len(columns)), skips, task_cores(sc))
+        reader = _Reader(parse, labels_of(feeds, columns), skips, task_cores(sc))
         blocks = sc.union(parts).mapPartitionsWithIndex(reader)
         return RddSource.from_decoded(blocks, columns, skips or Skips())
 

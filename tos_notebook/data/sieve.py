@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.errors import DataError
 
-from .blocks import Array, Columns
-from .feeds import Feed, outside
+from .blocks import Array, Columns, ColumnSpec
+from .feeds import Feed, beyond, integers, narrowed, outside
 from .skips import Skipped, Skips
 
-Label = tuple[str, int | None]
-"""Name of a feed, and of how many classes its labels are; None for what is no label, or unknown."""
+
+class Label(NamedTuple):
+    """What is known of a field.
+
+    `classes`: of how many its labels are; None for what is no label, or unknown. `narrow`: the
+    dtype of integers that the program makes of them, where not all of them fit; None otherwise.
+    """
+
+    name: str
+    classes: int | None = None
+    narrow: str | None = None
+
 
 RECORD = "record"
 """In place of a column's name, where the whole record is bad."""
 
 
-def labels_of(feeds: Sequence[Feed], fields: int) -> tuple[Label, ...]:
+def labels_of(feeds: Sequence[Feed], columns: Sequence[ColumnSpec]) -> tuple[Label, ...]:
     """Return what a `Sieve` needs to know of each of the fields of a record."""
-    known = [(feed.name, feed.classes) for feed in feeds]
-    return tuple(known[:fields] + [(f"field {n}", None) for n in range(len(known), fields)])
+    known = [
+        Label(feed.name, feed.classes, narrowed(column.dtype, feed.dtype))
+        for feed, column in zip(feeds, columns, strict=False)
+    ]
+    return (*known, *(Label(f"field {n}") for n in range(len(known), len(columns))))
 
 
 class Sieve:
@@ -61,9 +75,9 @@ class Sieve:
             A record is bad, and none may be left out.
         """
         good = np.ones(len(numbers), bool)
-        for (name, classes), column in zip(self._labels, block, strict=True):
-            for row in np.flatnonzero(good & _wrong(column, classes)):
-                self.refuse(uri, int(numbers[row]), name, _reason(column[row], classes))
+        for label, column in zip(self._labels, block, strict=True):
+            for row in np.flatnonzero(good & _wrong(column, label)):
+                self.refuse(uri, int(numbers[row]), label.name, _reason(column[row], label))
                 good[row] = False
         return block if good.all() else tuple(column[good] for column in block)
 
@@ -93,17 +107,21 @@ class Sieve:
             self._skips.add(self._found)
 
 
-def _wrong(column: Array, classes: int | None) -> npt.NDArray[np.bool_]:
+def _wrong(column: Array, label: Label) -> npt.NDArray[np.bool_]:
     wrong = np.zeros(len(column), bool)
     if column.dtype.kind == "f":
         wrong |= ~np.isfinite(column).reshape(len(column), -1).all(axis=1)
-    if classes is not None:
-        wrong |= outside(column, classes)
+    if label.narrow is not None:
+        wrong |= beyond(column, label.narrow).reshape(len(column), -1).any(axis=1)
+    if label.classes is not None:
+        wrong |= outside(column, label.classes)
     return wrong
 
 
-def _reason(value: Array, classes: int | None) -> str:
+def _reason(value: Array, label: Label) -> str:
     flat = np.ravel(value)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         return f"expected finite numbers, got {flat[~np.isfinite(flat)][0]}"
-    return f"expected whole labels from 0 to {(classes or 0) - 1}, got {value}"
+    if label.narrow is not None and (wrong := beyond(flat, label.narrow)).any():
+        return f"expected {integers(label.narrow)}, got {flat[wrong][0]}"
+    return f"expected whole labels from 0 to {(label.classes or 0) - 1}, got {value}"

@@ -11,7 +11,7 @@ from tos_notebook.errors import DataError
 from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
 from .described import Described, is_frame
-from .feeds import Feed
+from .feeds import Feed, check_values
 from .naming import Named, flattened
 from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
@@ -105,7 +105,8 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     Raises
     ------
     DataError
-        Data of another kind, an RDD of another Spark context, or no rows.
+        Data of another kind, an RDD of another Spark context, or no rows; an array's label that is
+        none of the classes, or an integer that does not fit.
     ConnectError
         Data of a Spark Connect session.
     ShapeMismatch
@@ -126,10 +127,13 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
     if is_rdd(data):
         if data.context is not sc:
             raise DataError("The RDD belongs to another Spark context than the session's.")
-        return RddSource(data)
+        return RddSource(data, feeds)
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(map(_is_array, data)):
-        return ArraySource(data, partitions)
+        source = ArraySource(data, partitions)
+        if len(source.columns) == len(feeds):
+            check_values(source.arrays, feeds, "Row")
+        return source
     raise DataError(
         "Expected training data as columns of a DataFrame, tos.columns(df, ...), an RDD of "
         "(feature, label) tuples, a tuple of numpy arrays with one array for each feed, such as "

@@ -11,7 +11,7 @@ import numpy as np
 from ..cluster.executors import active_context, task_cores
 from ..data.blocks import ColumnSpec, describe
 from ..data.described import is_frame
-from ..data.feeds import check_columns
+from ..data.feeds import check_columns, check_values
 from ..data.naming import Names
 from ..data.source import as_rows, named_arrays
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
@@ -76,6 +76,7 @@ def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: P
             f"{', '.join(str(array.shape) for array in arrays)}."
         )
     fed = checked(model, describe(tuple(arrays)))
+    check_values(tuple(arrays[field] for field, _ in fed), model.inputs)
     model.serve([spec for _, spec in fed], target)
     found = Forward(target)([arrays[field] for field, _ in fed], batch_size)
     return found[0] if len(found) == 1 else found

@@ -20,7 +20,7 @@ import numpy as np
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..data.blocks import Columns, concatenate
-from ..data.feeds import check_classes, non_finite
+from ..data.feeds import check_values, non_finite
 from ..data.stream import Stream
 from ..errors import (
     ConfigError,
@@ -365,7 +365,7 @@ class Worker:
             if came and isinstance(came[0], Stream):
                 return Streamed(came[0], plan.seed, plan.batch_size)
             columns = concatenate(came)
-        check_classes(columns, self._runner.spec.feeds, partition)
+        check_values(columns, self._runner.spec.feeds, f"Partition {partition}, row")
         return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
