@@ -41,6 +41,8 @@ NAMES = (
     "course",
     "browser",
     "panel",
+    "load",
+    "fresh",
 )
 
 

@@ -1,7 +1,7 @@
 """Exchanges with the real server against a bare TCP echo of the same bytes.
 
-Two client processes join and push over TCP, as workers on other hosts do; the server keeps
-ledger, settings and telemetry, checks the update and merges it.
+Two client processes join and push over TCP, as workers on other hosts do. The server keeps ledger,
+settings and telemetry, merges the update and sends the center. The echo sends back what it got.
 
     python -m benchmarks.exchange [--quick]
 """

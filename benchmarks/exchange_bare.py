@@ -1,8 +1,8 @@
 """An exchange (push, combine, pull) over our transport against a bare TCP echo of its bytes.
 
-Two client processes, one server process with a thread per connection. On both sides of the
-comparison the server adds the update to the center under one lock and copies the center to
-the connection's reply buffer under the same lock, as any correct server must.
+Two client processes, one server process with a thread per connection, which sends back the bytes
+that it got. So the bare side is what sockets can do: it merges nothing, copies nothing and checks
+nothing.
 
     python -m benchmarks.exchange_bare [--bytes N] [--seconds S] [--rounds R]
 """
@@ -54,20 +54,6 @@ class Side(Protocol):
         ...
 
 
-class Center:
-    """The parameters, merged under one lock."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.values = np.zeros(nbytes // 4, np.float32)
-        self.lock = threading.Lock()
-
-    def combine(self, update: Bytes, reply: Bytes) -> None:
-        """Add `update`, and copy the result to `reply`."""
-        with self.lock:
-            self.values += update.view(np.float32)
-            reply.view(np.float32)[:] = self.values
-
-
 def buffers(nbytes: int) -> tuple[Bytes, Bytes]:
     """Return two zeroed buffers."""
     first, second = aligned_empty(nbytes), aligned_empty(nbytes)
@@ -80,26 +66,22 @@ class Bare:
 
     @contextmanager
     def serve(self, nbytes: int) -> Any:
-        center = Center(nbytes)
         listener = socket.create_server(("127.0.0.1", 0))
         with closing(listener):
-            threading.Thread(
-                target=self._accept, args=(listener, center, nbytes), daemon=True
-            ).start()
+            threading.Thread(target=self._accept, args=(listener, nbytes), daemon=True).start()
             yield listener.getsockname()[1]
 
-    def _accept(self, listener: socket.socket, center: Center, nbytes: int) -> None:
+    def _accept(self, listener: socket.socket, nbytes: int) -> None:
         for _ in range(CLIENTS):
             sock, _address = listener.accept()
-            threading.Thread(target=self._echo, args=(sock, center, nbytes), daemon=True).start()
+            threading.Thread(target=self._echo, args=(sock, nbytes), daemon=True).start()
 
-    def _echo(self, sock: socket.socket, center: Center, nbytes: int) -> None:
+    def _echo(self, sock: socket.socket, nbytes: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        update, reply = buffers(nbytes)
+        update, _ = buffers(nbytes)
         with closing(sock):
             while _receive(sock, update):
-                center.combine(update, reply)
-                sock.sendall(reply)
+                sock.sendall(update)
 
     @contextmanager
     def connect(self, nbytes: int, port: int) -> Any:
@@ -129,8 +111,7 @@ class Transport:
 
     @contextmanager
     def serve(self, nbytes: int) -> Any:
-        center = Center(nbytes)
-        listener = TcpListener(lambda peer: EchoHandler(center, nbytes), _SECRET)
+        listener = TcpListener(lambda peer: EchoHandler(nbytes), _SECRET)
         with closing(listener):
             listener.start()
             yield listener.address.port
@@ -151,11 +132,10 @@ class Transport:
 
 
 class EchoHandler:
-    """Combines and replies."""
+    """Replies with what came."""
 
-    def __init__(self, center: Center, nbytes: int) -> None:
-        self._center = center
-        self._update, self._reply = buffers(nbytes)
+    def __init__(self, nbytes: int) -> None:
+        self._update, _ = buffers(nbytes)
         self._view = memoryview(self._update)
         self.brief = nbytes <= BRIEF_BYTES
         self._version = 0
@@ -168,9 +148,8 @@ class EchoHandler:
 
     def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
         """Do what the bare echo does."""
-        self._center.combine(self._update, self._reply)
         self._version += 1
-        return Reply(self._version, 1, "committed", Directive.GO, None), self._reply
+        return Reply(self._version, 1, "committed", Directive.GO, None), self._update
 
     def closed(self, error: Exception | None) -> None:
         """Nothing to give back."""

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import platform
 import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tos_notebook.errors import TosError
 from tos_notebook.stderr import quiet_stderr
+
+COMPARISONS = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
 
 PACKAGES = ("pyspark", "tensorflow", "keras", "numpy")
 
@@ -31,7 +41,7 @@ class Row:
     unit : str
         ``x`` for a ratio of two rates.
     goal : str
-        What it should be, such as ``>= 0.95``; empty for what has no goal.
+        What it should be, such as ``>= 0.95`` or ``== 0``; empty for what has no goal.
     parts : dict of str
         What the value is made of, and where the rest goes.
     """
@@ -42,8 +52,16 @@ class Row:
     goal: str = ""
     parts: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def met(self) -> bool | None:
+        """Whether the value is what it should be; None without a goal."""
+        if not self.goal:
+            return None
+        sign, bound = self.goal.split()
+        return bool(COMPARISONS[sign](self.value, float(bound)))
+
     def __str__(self) -> str:
-        goal = f"  (goal {self.goal})" if self.goal else ""
+        goal = f"  (goal {self.goal}: {'met' if self.met else 'missed'})" if self.goal else ""
         lines = [f"{self.what:<58} {self.value:9.3f} {self.unit:<6}{goal}"]
         lines += [f"    {name:<34} {text}" for name, text in self.parts.items()]
         return "\n".join(lines)
@@ -72,10 +90,14 @@ def milliseconds(seconds: float) -> str:
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """Print machine and rows."""
-    print(f"\n{machine()}\n")
+    """Print date, machine and rows, and how many goals were missed."""
+    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine()}\n")
+    verdicts = []
     for row in rows:
         print(row)
+        verdicts.append(row.met)
+    if missed := verdicts.count(False):
+        print(f"\n{missed} of {missed + verdicts.count(True)} goals missed")
 
 
 def program(
