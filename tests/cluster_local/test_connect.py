@@ -23,6 +23,22 @@ def test_an_active_context_is_adopted(spark_context: Any) -> None:
     assert connect(spark, warm_up=False) is spark
 
 
+def test_a_spark_that_the_user_made_is_not_stopped_when_its_executors_do_not_come(
+    spark_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def nobody(sc: Any, timeout: float) -> None:
+        waited.append(timeout)
+        raise ClusterUnreachable("no executor came")
+
+    monkeypatch.setattr(module.environment, "warm_up", nobody)
+    with pytest.raises(ClusterUnreachable, match="no executor came"):
+        connect(spark_context, timeout=900)
+    assert waited == [900.0]
+    assert spark_context.parallelize([1], 1).collect() == [1]
+
+
 def test_another_master_says_which_is_active(spark_context: Any) -> None:
     with pytest.raises(ConnectError, match=r"Expected local\[3\].*local\[2,4\].*spark.stop\(\)"):
         connect("local[3]", warm_up=False)
@@ -145,13 +161,16 @@ def test_the_workers_python_is_ours_only_for_embedded_masters(
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    module._set_python("spark://host:7077")
+    module._set_python("spark://host:7077", {})
     assert "PYSPARK_PYTHON" not in os.environ
-    module._set_python("local[2]")
+    module._set_python("local[2]", {})
     assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    module._set_python("local[2]")
+    module._set_python("local[2]", {})
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+    # PySpark itself reads the environment only.
+    module._set_python("spark://host:7077", {"spark.pyspark.python": "/opt/other"})
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/other"
 
 
 def test_a_local_spark_has_one_executor_the_driver(spark_context: Any) -> None:

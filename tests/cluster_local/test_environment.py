@@ -145,4 +145,14 @@ def test_a_python_that_cannot_work_is_named_with_the_way_out(text: str, message:
     named = environment._job_error(sc, RuntimeError(text))
     assert isinstance(named, WorkerEnvironment)
     assert str(named).startswith("The workers' Python, python3.9, " + message)
-    assert "Set PYSPARK_PYTHON" in str(named)
+    assert "call spark.stop(), set PYSPARK_PYTHON" in str(named)
+
+
+def test_a_limit_that_is_too_small_for_tensorflow_is_named() -> None:
+    torn = {"tensorflow": "ImportError: libtf.so: failed to map segment from shared object"}
+    with pytest.raises(WorkerEnvironment) as caught:
+        check_reports([report("a", torn)], WANTED, "1g")
+    assert "spark.executor.pyspark.memory is 1g, which is too small" in str(caught.value)
+    assert "Install the driver's versions" not in str(caught.value)
+    with pytest.raises(WorkerEnvironment, match="Install the driver's versions"):
+        check_reports([report("a", torn)], WANTED)

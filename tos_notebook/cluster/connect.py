@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.errors import ClusterUnreachable, ConnectError
+from tos_notebook.config import positive
+from tos_notebook.errors import ClusterUnreachable, ConfigError, ConnectError
 
 from . import environment, jvm
 from .environment import ship_package, warm_up
@@ -76,6 +77,7 @@ def connect(
     config: Mapping[str, str] | None = None,
     warm_up: bool = True,
     ship: bool = False,
+    timeout: float = environment.WARM_UP_TIMEOUT,
 ) -> SparkSession:
     """Connect to Spark: adopt a running one, or start one.
 
@@ -98,6 +100,9 @@ def connect(
     ship : bool
         Send this package to all workers, so that they run the driver's code whatever they have
         installed. Of a Spark that runs, Python workers that have imported theirs go on with it.
+    timeout : float
+        Seconds to wait for executors to have free cores and to warm up. Every 15 s a line on
+        standard error says what is waited for.
 
     Raises
     ------
@@ -109,6 +114,8 @@ def connect(
         they find it.
     WorkerEnvironment
         The workers' Python lacks packages.
+    ConfigError
+        `timeout` is out of range, or ``spark.task.cpus`` is more than any executor has cores.
     ConnectError
         Another master or other settings are active, the context is stopped or a Spark
         Connect session, or Spark does not start.
@@ -121,8 +128,8 @@ def connect(
         environment.ship_package(sc)
     if warm_up:
         try:
-            environment.warm_up(sc)
-        except ConnectError:
+            environment.warm_up(sc, positive("timeout", timeout))
+        except (ConnectError, ConfigError):
             # Else the next connect(), with the advice taken, would adopt what is broken.
             if adopted is None:
                 sc.stop()
@@ -198,7 +205,7 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
     configured = _spark_defaults()
     master = master or _default_master(settings, configured)
     _check_address(master)
-    _set_python(master)
+    _set_python(master, settings)
     ours = DEFAULTS | jvm.settings() | (_local() if re.match(r"local(\[|$)", master) else {})
     values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
     return _launch(master, app_name, values)
@@ -296,7 +303,10 @@ def _default_master(settings: Mapping[str, str], configured: Mapping[str, str]) 
     return next((master for master in candidates if master), "local[*]")
 
 
-def _set_python(master: str) -> None:
+def _set_python(master: str, settings: Mapping[str, str]) -> None:
+    # PySpark itself reads the environment only.
+    if "spark.pyspark.python" in settings:
+        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     # The python3 on the PATH is seldom the notebook's; on other machines it may well be.
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable

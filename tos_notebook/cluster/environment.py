@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tos_notebook._version import __version__
 from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 
-from .executors import contact_host, contact_port, is_local, slots, task_cores
+from .executors import contact_host, contact_port, is_local, memory_limit, slots, task_cores
 from .failures import java_errors, java_text, reason
+from .patience import check_cores, patiently
 from .probe import make_probe
 from .reach import Beacon
 
@@ -33,6 +32,15 @@ ADVICE = (
     "Install the driver's versions there, ship a packed environment (spark.archives), or set "
     "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship=True (--ship), "
     "other pure Python with --py-files."
+)
+
+OUT_OF_MEMORY = ("failed to map segment", "MemoryError", "Cannot allocate memory", "bad_alloc")
+"""What an import raises that has too little memory."""
+
+TOO_SMALL = (
+    "spark.executor.pyspark.memory is {}, which is too small to import TensorFlow: it limits the "
+    "address space of each Python worker. Raise it to 4g or more, or leave it out and give "
+    "spark.executor.memoryOverhead, and start Spark again (spark.stop(), then connect)."
 )
 
 WARM_UP_TIMEOUT = 180.0
@@ -72,6 +80,8 @@ def warm_up(
         the driver. One message for each host.
     ClusterUnreachable
         No executor ran the tasks in time, or executors do not reach this process.
+    ConfigError
+        No executor has the cores of one task, ``spark.task.cpus``.
     ConnectError
         The job failed for another reason.
     """
@@ -80,7 +90,7 @@ def warm_up(
         if any(PACKAGE in report["missing"] for report in found):
             ship_package(sc)
             found = _probe_all(sc, timeout, beacon)
-    check_reports(found, {PACKAGE: __version__, **driver_packages()})
+    check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory_limit(sc))
     return found
 
 
@@ -126,7 +136,9 @@ def installed_version(name: str) -> str:
     return ""
 
 
-def check_reports(reports: Sequence[dict[str, Any]], wanted: dict[str, str]) -> None:
+def check_reports(
+    reports: Sequence[dict[str, Any]], wanted: dict[str, str], memory: str | None = None
+) -> None:
     """Check what workers reported against the driver's packages.
 
     Parameters
@@ -136,6 +148,8 @@ def check_reports(reports: Sequence[dict[str, Any]], wanted: dict[str, str]) -> 
         ``unreached``, which says how the driver was not reached.
     wanted : dict of str
         The driver's versions by package; an empty version is not compared.
+    memory : str, optional
+        The limit on the memory of the workers' Python, if there is one.
 
     Raises
     ------
@@ -153,10 +167,17 @@ def check_reports(reports: Sequence[dict[str, Any]], wanted: dict[str, str]) -> 
         for host in lacking
         if lacking[host] or lost[host]
     ]
+    if memory is not None and any(map(_ran_out, reports)):
+        raise WorkerEnvironment("\n".join([*lines, TOO_SMALL.format(memory)]))
     if any(lacking.values()):
         raise WorkerEnvironment("\n".join([*lines, ADVICE]))
     if lines:
         raise ClusterUnreachable("\n".join(lines))
+
+
+def _ran_out(report: dict[str, Any]) -> bool:
+    """Return whether an import of a worker ran out of memory."""
+    return any(sign in error for error in report["missing"].values() for sign in OUT_OF_MEMORY)
 
 
 def _differences(report: dict[str, Any], wanted: dict[str, str]) -> Iterator[str]:
@@ -184,49 +205,31 @@ def _release(text: str) -> str:
 def _probe_all(sc: SparkContext, timeout: float, beacon: Beacon | None) -> list[dict[str, Any]]:
     count = slots(sc)
     probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc), beacon)
-    with _job_group(sc, timeout) as expired:
+    check_cores(sc)
+    with patiently(sc, timeout) as patience:
         try:
             return sc.parallelize(range(count), count).mapPartitions(probe).collect()
         except java_errors() as error:
-            if expired.is_set():
+            if patience.hopeless is not None:
+                raise patience.hopeless from None
+            if patience.expired:
                 raise ClusterUnreachable(
                     f"{sc.master} accepted the application, but its executors did not finish "
                     f"warming up in {timeout:g} s. See whether the cluster has free cores and "
-                    "memory, and whether executors can reach the driver (spark.driver.host)."
+                    "memory, and whether executors can reach the driver (spark.driver.host). To "
+                    "wait longer for a busy cluster, give connect() a timeout in seconds."
                 ) from None
             raise _job_error(sc, error) from None
-
-
-@contextmanager
-def _job_group(sc: SparkContext, timeout: float) -> Iterator[threading.Event]:
-    """Run this thread's jobs in a group that is cancelled when the time is up."""
-    group = f"tos-warm-up-{os.urandom(4).hex()}"
-    keys = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-    before = {key: sc.getLocalProperty(key) for key in keys}
-    expired = threading.Event()
-
-    def expire() -> None:
-        expired.set()
-        # Not cancelJobGroup, which does nothing if the job has not been submitted yet.
-        sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
-
-    timer = threading.Timer(timeout, expire)
-    sc.setJobGroup(group, "Warming up the workers", interruptOnCancel=True)
-    timer.start()
-    try:
-        yield expired
-    finally:
-        timer.cancel()
-        timer.join()
-        for key, value in before.items():
-            sc.setLocalProperty(key, value)
 
 
 def _job_error(sc: SparkContext, error: BaseException) -> ConnectError:
     """Name what kept the workers' Python from running the probe."""
     text = java_text(error)
     python = f"The workers' Python, {sc.pythonExec},"
-    advice = "Set PYSPARK_PYTHON to the driver's Python, or to the same version of it."
+    advice = (
+        "Spark has chosen it when it started: call spark.stop(), set PYSPARK_PYTHON to the "
+        "driver's Python, or to the same version of it, and connect again."
+    )
     if "PYTHON_VERSION_MISMATCH" in text:
         return WorkerEnvironment(f"{python} has another version than the driver's. {advice}")
     if "Cannot run program" in text:

@@ -55,6 +55,25 @@ def task_cores(sc: SparkContext) -> int:
     return int(_setting(sc, "spark.task.cpus", "1"))
 
 
+def memory_limit(sc: SparkContext) -> str | None:
+    """Return the limit on the memory of an executor's Python, ``spark.executor.pyspark.memory``."""
+    return _setting(sc, "spark.executor.pyspark.memory", "") or None
+
+
+def executor_cores(sc: SparkContext) -> list[int]:
+    """Return the cores of each executor that has registered; in ``local[...]`` of the only one."""
+    local = _LOCAL.fullmatch(sc.master)
+    if local is None:
+        return [executor.totalCores() for executor in _executors(sc) if executor.id() != DRIVER]
+    return [_local_cores(sc, local["slots"])]
+
+
+def _local_cores(sc: SparkContext, given: str | None) -> int:
+    if given != "*":
+        return int(given or "1")
+    return int(sc._jvm.java.lang.Runtime.getRuntime().availableProcessors())
+
+
 def task_attempts(sc: SparkContext) -> int:
     """Return how often Spark runs a task before it gives up the job."""
     local = _LOCAL.fullmatch(sc.master)
@@ -73,10 +92,7 @@ def slots(sc: SparkContext) -> int:
     if local is None:
         registered = sum(e.maxTasks() for e in _executors(sc) if e.id() != DRIVER)
         return max(1, registered or sc.defaultParallelism)
-    count = local["slots"] or "1"
-    if count == "*":
-        count = sc._jvm.java.lang.Runtime.getRuntime().availableProcessors()
-    return max(1, int(count) // task_cores(sc))
+    return max(1, _local_cores(sc, local["slots"]) // task_cores(sc))
 
 
 def registered(sc: SparkContext) -> int:

@@ -19,10 +19,13 @@ class WarmUp:
     Parameters
     ----------
     sc : SparkContext
+    timeout : float
+        Seconds.
     """
 
-    def __init__(self, sc: Any) -> None:
+    def __init__(self, sc: Any, timeout: float) -> None:
         self.sc = sc
+        self._timeout = timeout
         self.failed = False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="tos-warm-up", daemon=True)
@@ -32,7 +35,7 @@ class WarmUp:
         from ..cluster import environment
 
         try:
-            environment.warm_up(self.sc)
+            environment.warm_up(self.sc, self._timeout)
         except Exception as error:
             # A Spark that was stopped meanwhile has nothing to warm up.
             self._error = error if is_running(self.sc) else None
@@ -99,7 +102,7 @@ class Connection:
         self._sc = sc
         # In place: it is IPython's own dictionary.
         namespace.update(spark=spark, sc=sc)
-        say(first, *_facts(sc), self._warm(options.warm_up))
+        say(first, *_facts(sc), self._warm(options.timeout if options.warm_up else None))
         return spark
 
     def ensure(self, namespace: dict[str, Any]) -> Any:
@@ -114,12 +117,12 @@ class Connection:
         if self.warm_up is not None:
             self.warm_up.raise_once()
 
-    def _warm(self, wanted: bool) -> str:
-        if not wanted:
+    def _warm(self, timeout: float | None) -> str:
+        if timeout is None:
             return "The executors import TensorFlow when the first run starts."
         before = self.warm_up
         if before is None or before.sc is not self._sc or before.failed:
-            self.warm_up = WarmUp(self._sc)
+            self.warm_up = WarmUp(self._sc, timeout)
             return "The executors warm up in the background: they import TensorFlow."
         return "The executors still warm up." if before.active else "The executors are warm."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..cluster.environment import WARM_UP_TIMEOUT
 from ..every import PLACES
 from ..worker.slots import POLICIES
 from .options import Parser, identifier, number, pair, whole
@@ -156,6 +157,8 @@ def _connect() -> Parser:
         "another version there is an error"
     )
     parser.add("--ship", action="store_true", help=text)
+    text = "seconds to wait for executors to have free cores and to import TensorFlow"
+    parser.add("--timeout", metavar="SECONDS", type=number, default=WARM_UP_TIMEOUT, help=text)
     text = "do not import TensorFlow on the executors now"
     return parser.add("--no-warm-up", dest="warm_up", action="store_false", help=text)
 
