@@ -106,7 +106,7 @@ class Memo(SocketChannel):
     """A channel whose peer has said all that it ever will; what it is told is kept."""
 
     def __init__(self) -> None:
-        super().__init__(None, "peer", 1.0, patient=False)  # type: ignore[arg-type]
+        super().__init__(None, "peer", 1.0, patience=0.0)  # type: ignore[arg-type]
         self.begin()
 
     def begin(self, *bursts: bytes) -> None:

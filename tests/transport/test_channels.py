@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
-from tos_notebook.transport import sockets
+from tos_notebook.ps import store
+from tos_notebook.transport import dial, sockets
 from tos_notebook.transport.auth import client_handshake
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocChannel
@@ -38,7 +39,7 @@ class ShortSender:
 @pytest.mark.parametrize("first", range(len(HEAD) + len(PAYLOAD) + 1))
 def test_what_the_kernel_did_not_take_is_sent_after(first: int) -> None:
     sock: Any = ShortSender(first)
-    TcpChannel(sock, "peer", 1.0, patient=False).send(HEAD, memoryview(PAYLOAD))
+    TcpChannel(sock, "peer", 1.0, patience=0.0).send(HEAD, memoryview(PAYLOAD))
     assert sock.taken == HEAD + PAYLOAD
 
 
@@ -68,7 +69,7 @@ def test_a_handshake_has_one_deadline_however_its_bytes_drip(
 ) -> None:
     peer: Any = Dripping()
     monkeypatch.setattr(sockets, "monotonic", peer.monotonic)
-    channel = TcpChannel(peer, "peer", 1.0, patient=False)
+    channel = TcpChannel(peer, "peer", 1.0, patience=0.0)
     with pytest.raises(ConnectTimeout, match="in time"):
         channel.shake_hands(client_handshake(b"0123456789abcdef"), 5.0)
     assert peer.now == 5.0
@@ -133,3 +134,28 @@ def test_a_payload_whose_sender_gave_up_meanwhile_is_not_taken_for_whole() -> No
     worker.shutdown()
     with pytest.raises(ConnectionClosed):
         server.receive_payload(memoryview(bytearray(3)))
+
+
+class Silent(TcpChannel):
+    """A channel from which nothing comes."""
+
+    def __init__(self, patience: float) -> None:
+        super().__init__(Dripping(), "peer", 60.0, patience)  # type: ignore[arg-type]
+        self.waits = 0
+
+    def _receive(self, target: memoryview, whole: bool = False) -> int:
+        self.waits += 1
+        raise self._late("send")
+
+
+@pytest.mark.parametrize(("patience", "waits"), [(0.0, 1), (60.0, 1), (600.0, 10)])
+def test_an_answer_is_waited_for_so_long(patience: float, waits: int) -> None:
+    channel = Silent(patience)
+    with pytest.raises(ConnectTimeout):
+        channel.receive_head()
+    assert channel.waits == waits
+
+
+def test_a_worker_waits_for_longer_than_its_push_waits_for_its_turn() -> None:
+    """Else slow pushes in a row made all workers leave, and come again with the next."""
+    assert dial.ANSWER > store.PATIENCE

@@ -76,7 +76,7 @@ class Served:
     def knock(self) -> None:
         """Prove the secret, as a worker does."""
         with closing(socket.create_connection(self.listening.getsockname(), LIMIT)) as sock:
-            channel = TcpChannel(sock, "gate", LIMIT, patient=False)
+            channel = TcpChannel(sock, "gate", LIMIT, patience=0.0)
             channel.shake_hands(client_handshake(SECRET), monotonic() + LIMIT)
 
     def close(self) -> None:

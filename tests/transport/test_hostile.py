@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import resource
@@ -160,7 +161,7 @@ class Dripping:
 def test_a_frame_that_drips_is_given_up_however_steadily(monkeypatch: pytest.MonkeyPatch) -> None:
     peer: Any = Dripping()
     monkeypatch.setattr(sockets, "monotonic", lambda: peer.now)
-    channel = TcpChannel(peer, "peer", 60.0, patient=True)
+    channel = TcpChannel(peer, "peer", 60.0, patience=math.inf)
     with pytest.raises(ConnectTimeout, match="bytes are still missing"):
         channel.receive_payload(memoryview(bytearray(1_000_000)))
     # The timeout, and what the bytes may take.

@@ -235,7 +235,7 @@ class Records:
 def test_what_fits_into_one_record_is_one(head: bytes, nbytes: int) -> None:
     sock: Any = Records()
     payload = bytes(range(256)) * (nbytes // 256 + 1)
-    TlsChannel(sock, "peer", 1.0, patient=False).send(head, memoryview(payload)[:nbytes])
+    TlsChannel(sock, "peer", 1.0, patience=0.0).send(head, memoryview(payload)[:nbytes])
     assert b"".join(sock.calls) == head + payload[:nbytes]
     if len(head) + nbytes <= RECORD:
         assert len(sock.calls) == 1
@@ -248,7 +248,7 @@ def test_a_channel_that_another_thread_shuts_down_never_falls_back_to_plain_text
     sock = socket.create_connection(relay.address, LIMIT)
     fingerprint = server.listener.fingerprint or b""
     secured = wrap_client(sock, "server", fingerprint, monotonic() + LIMIT)
-    channel = TlsChannel(secured, "server", LIMIT, patient=False)
+    channel = TlsChannel(secured, "server", LIMIT, patience=0.0)
     channel.shutdown()
     for _ in range(3):
         with suppress(ConnectionClosed):

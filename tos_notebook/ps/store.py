@@ -41,6 +41,9 @@ from ..params import Array, Layout
 
 Buffer = npt.NDArray[np.uint8]
 
+PATIENCE = 300.0
+"""Seconds that a push waits for its turn."""
+
 STRIPE_BYTES = 1 << 20
 """What stays in a core's cache. With shorter stripes, the work around each costs more than a
 better use of the cache saves."""
@@ -138,7 +141,7 @@ class Store:
         initial: Buffer,
         combiner: Combiner,
         stripe_bytes: int = STRIPE_BYTES,
-        patience: float = 300.0,
+        patience: float = PATIENCE,
     ) -> None:
         self.layout = layout
         self.stripe_bytes = stripe_bytes
@@ -509,7 +512,8 @@ def _take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> Non
     if not lock.acquire(blocking=False) and not lock.acquire(timeout=patience):
         raise WaitTimeout(
             f"The parameters were not free within {patience:g} s: combiner {name()} is still "
-            "merging another push. See whether it hangs."
+            "merging other pushes. See whether it hangs, or is too slow for so many workers: let "
+            "them exchange less often."
         )
 
 

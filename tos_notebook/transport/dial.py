@@ -18,6 +18,11 @@ _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 to it in time."""
 
 
+ANSWER = 600.0
+"""Seconds that a worker waits for an answer. The server gives up a push that waits for its turn
+after `ps.store.PATIENCE`, which is less: no worker leaves, and comes again, while others merge."""
+
+
 def connect_tcp(
     host: str,
     port: int,
@@ -26,6 +31,7 @@ def connect_tcp(
     timeout: float = 10.0,
     request_timeout: float = 60.0,
     max_payload: int = MAX_PAYLOAD,
+    answer_timeout: float = 0.0,
 ) -> ChannelConnection:
     """Connect to a listener and prove the secret to it.
 
@@ -44,6 +50,9 @@ def connect_tcp(
         Seconds without a byte after which a request has failed.
     max_payload : int
         Bytes that an answer may bring when no buffer is given for it.
+    answer_timeout : float
+        Seconds to wait until an answer begins, if more than `request_timeout`. A server whose host
+        is gone is noticed much sooner.
 
     Raises
     ------
@@ -56,10 +65,11 @@ def connect_tcp(
     ProtocolError
         Whoever listens there is none of ours, or of another version.
     """
+    times = timeout, request_timeout, answer_timeout
     late = False
     for pause in _PAUSES:
         try:
-            channel = _open(host, port, secret, fingerprint, timeout, request_timeout)
+            channel = _open(host, port, secret, fingerprint, *times)
             break
         except ConnectTimeout:
             if late:
@@ -68,7 +78,7 @@ def connect_tcp(
         except ConnectionClosed:
             sleep(pause)
     else:
-        channel = _open(host, port, secret, fingerprint, timeout, request_timeout)
+        channel = _open(host, port, secret, fingerprint, *times)
     return ChannelConnection(channel, max_payload)
 
 
@@ -79,6 +89,7 @@ def _open(
     fingerprint: bytes | None,
     timeout: float,
     request_timeout: float,
+    answer_timeout: float,
 ) -> SocketChannel[Any]:
     """Return a channel to a server that has proved the secret, too."""
     sock, peer = _dial(host, port, timeout), f"{host}:{port}"
@@ -87,10 +98,10 @@ def _open(
         channel: SocketChannel[Any]
         if fingerprint is None:
             _refuse_to_be_heard(sock, peer)
-            channel = TcpChannel(sock, peer, request_timeout, patient=False)
+            channel = TcpChannel(sock, peer, request_timeout, answer_timeout)
         else:
             secured = wrap_client(sock, peer, fingerprint, deadline)
-            channel = TlsChannel(secured, peer, request_timeout, patient=False)
+            channel = TlsChannel(secured, peer, request_timeout, answer_timeout)
         channel.shake_hands(client_handshake(secret, fingerprint or b""), deadline)
         channel.configure()
     except BaseException as error:

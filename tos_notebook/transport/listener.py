@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from collections.abc import Callable
@@ -123,9 +124,9 @@ class TcpListener:
     def _admit(self, sock: Connected, peer: str) -> None:
         channel: SocketChannel[Any]
         if isinstance(sock, SecuredSocket):
-            channel = TlsChannel(sock, peer, self._timeout, patient=True)
+            channel = TlsChannel(sock, peer, self._timeout, patience=math.inf)
         else:
-            channel = TcpChannel(sock, peer, self._timeout, patient=True)
+            channel = TcpChannel(sock, peer, self._timeout, patience=math.inf)
         channel.configure()
         self._threads.spawn(channel)
 

@@ -59,15 +59,16 @@ class SocketChannel(ABC, Generic[Wire]):
         The other end's name.
     timeout : float
         Seconds without a byte after which a transfer has failed.
-    patient : bool
-        Whether to wait for the begin of a frame for as long as the peer lives.
+    patience : float
+        Seconds to wait for the begin of a frame, if more than `timeout`, as long as the peer's
+        host lives.
     """
 
-    def __init__(self, sock: Wire, peer: str, timeout: float, patient: bool) -> None:
+    def __init__(self, sock: Wire, peer: str, timeout: float, patience: float) -> None:
         self.peer = peer
         self._sock = sock
         self._timeout = timeout
-        self._patient = patient
+        self._patience = patience
         self._chunk = memoryview(bytearray(_CHUNK))
         self._rest = self._chunk[:0]
         # Of the next frame, if somebody has looked: bytes in the chunk, and what they begin with.
@@ -200,11 +201,13 @@ class SocketChannel(ABC, Generic[Wire]):
         if self._had:
             got, self._had = self._had, 0
             return got
+        waited = 0.0
         while True:
             try:
                 return self._receive(self._chunk)
             except ConnectTimeout:
-                if not self._patient:
+                waited += self._timeout
+                if waited >= self._patience:
                     raise
 
     def _fill(self, target: memoryview, got: int, nbytes: int) -> int:

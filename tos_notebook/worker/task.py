@@ -64,10 +64,11 @@ class Task:
         yield partition
 
     def _connect(self) -> Connection:
-        from ..transport.dial import connect_tcp
+        from ..transport.dial import ANSWER, connect_tcp
 
+        address = self.host, self.port
         try:
-            return connect_tcp(self.host, self.port, self.secret, self.fingerprint)
+            return connect_tcp(*address, self.secret, self.fingerprint, answer_timeout=ANSWER)
         except TransportError as error:
             raise ClusterUnreachable(
                 f"Executor host {socket.gethostname()} cannot reach the parameter server: {error}"
