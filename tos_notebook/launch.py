@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import weakref
 from collections.abc import Callable
@@ -22,7 +23,6 @@ from .cluster.jobs import cancel
 from .cluster.storage import Storage, digest_of, executor_folder
 from .data.arrays import ArraySource
 from .data.source import DataSource
-from .errors import ConfigError
 from .every import Every
 from .legs import RunPlan
 from .ps.slots import SlotMean
@@ -49,6 +49,11 @@ _runs: list[weakref.ref[Run]] = []
 
 watchers: list[Callable[[Run], object]] = []
 """Each is told of every run before it begins, and may add a sink."""
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has, and that sorts by time: UTC, to the second."""
+    return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def runs() -> list[Run]:
@@ -147,11 +152,7 @@ class Launcher:
             created=time.time(),
         )
         folder = Folder(self.storage.inside(wanted.run_id))
-        if folder.storage.list():
-            raise ConfigError(
-                f"{folder.storage.uri} holds another run's files: start again in a second, or "
-                "choose another directory."
-            )
+        folder.begin()
         folder.storage.write(PROGRAM, archive)
         data = [partial(write_data, arrays=first.arrays)] if isinstance(first, ArraySource) else []
         return Keeper(folder, origin, every, keep, first=data)

@@ -79,6 +79,7 @@ class SavedRun:
     size: int
     uri: str
     _folder: Folder = field(repr=False, compare=False)
+    _created: float = field(repr=False, compare=False)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
 
 def _saved(storages: Iterable[Storage]) -> list[SavedRun]:
     found = [run for run in map(_saved_run, storages) if run is not None]
-    return sorted(found, key=lambda run: run.run)
+    return sorted(found, key=lambda run: (run._created, run.run))
 
 
 def _saved_run(storage: Storage) -> SavedRun | None:
@@ -188,7 +189,7 @@ def _saved_run(storage: Storage) -> SavedRun | None:
         when = datetime.fromtimestamp(summary["when"]).astimezone()
         run, state = summary["run"], _state(summary["run"], summary["state"])
         return SavedRun(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
-                        _folder=folder)  # fmt: skip
+                        _folder=folder, _created=summary["created"])  # fmt: skip
     return None
 
 
@@ -291,7 +292,7 @@ def resume(
 
     Examples
     --------
-    >>> run = tos.resume("hdfs:///runs/run-20261122-010203-1")                # doctest: +SKIP
+    >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
     spark = connect(spark, warm_up=False)
     storage = Storage(spark.sparkContext, uri)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
@@ -27,7 +26,7 @@ from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from .every import Every, as_every
-from .launch import Launcher, Wanted
+from .launch import Launcher, Wanted, new_run_id
 from .legs import RunPlan
 from .program.capture import capture
 from .roster import LaidOut
@@ -333,7 +332,7 @@ class TrainingSession:
             number = next(_run_numbers)
             wanted = Wanted(
                 number,
-                f"run-{time.strftime('%Y%m%d-%H%M%S')}-{number}",
+                new_run_id(),
                 RunPlan(epochs, repartition_every, int(seed), count, patience, stall_timeout),
                 Settings(
                     self._combiner,

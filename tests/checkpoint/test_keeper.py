@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +60,9 @@ from tos_notebook.events import (
     WorkerJoined,
 )
 from tos_notebook.every import Every, as_every
+from tos_notebook.launch import new_run_id
 from tos_notebook.ps.store import Copied
+from tos_notebook.saved import COLUMNS, _saved
 from tos_notebook.status import CheckpointStatus
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training import Training
@@ -82,6 +86,15 @@ class Disk:
         (self.folder / name).write_bytes(data.read_bytes())
         return name
 
+    def write_new(self, name: str, data: bytes) -> bool:
+        self.before_write()
+        try:
+            with (self.folder / name).open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
+
     def read(self, name: str) -> bytes:
         try:
             return (self.folder / name).read_bytes()
@@ -91,6 +104,12 @@ class Disk:
     def delete(self, name: str) -> bool:
         (self.folder / name).unlink()
         return True
+
+    def head(self, name: str, nbytes: int) -> bytes:
+        return self.read(name)[:nbytes]
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.iterdir())
 
     def list(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
@@ -342,7 +361,9 @@ def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept:
     assert (first.number, second.number) == (2, 3)
     before = kept.disk.list()
     kept.push(1)
-    with pytest.raises(CheckpointError, match=r"Process \d+ on \S+ resumed the run at .* stop it"):
+    with pytest.raises(
+        CheckpointError, match=r"Process \d+ on \S+, at .*, resumed the run.* stop it"
+    ):
         kept.keeper.write(kept.subject)
     with pytest.raises(CheckpointError, match="saves nothing"):
         folder.require(first.name)
@@ -355,6 +376,72 @@ def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept:
     third = folder.claim()
     kept.disk.delete(third.name)
     folder.require(second.name)
+
+
+def test_of_runs_that_begin_in_one_folder_at_once_one_begins(tmp_path: Path) -> None:
+    disk, together = Disk(tmp_path), threading.Barrier(2)
+    # Both have looked, and seen an empty folder.
+    disk.before_write = lambda: together.wait(LIMIT)
+
+    def begin() -> str:
+        try:
+            Folder(disk).begin()
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    found = [Aside(begin), Aside(begin)]
+    first, second = sorted(aside.result() for aside in found)
+    assert first == ""
+    assert "holds another run's files: start again" in second
+
+
+def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    """Whatever their ids say: another time zone's, or random digits of one second."""
+    disks = []
+    for created, run_id in ((2.0, "run-a"), (1.0, "run-c"), (3.0, "run-b")):
+        folder = tmp_path / run_id
+        folder.mkdir()
+        kept = Kept(folder)
+        kept.keeper._origin = origin(created=created, run_id=run_id)
+        kept.subject = replace(kept.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
+        kept.push(0)
+        assert kept.keeper.write(kept.subject) is not None
+        disks.append(kept.disk)
+    assert [run.run for run in _saved(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
+
+
+def test_ids_of_runs_are_unique_and_in_universal_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        time, "gmtime", lambda: time.struct_time((2026, 11, 23, 18, 15, 0, 0, 0, 0))
+    )
+    ids = {new_run_id() for _ in range(50)}
+    assert len(ids) == 50
+    assert all(re.fullmatch(r"run-20261123-181500-[0-9a-f]{6}", one) for one in ids)
+
+
+def test_resumes_at_the_same_moment_have_numbers_of_their_own(kept: Kept) -> None:
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    together = threading.Barrier(2)
+    calls = iter(range(99))
+    # Both have seen the same owner, and want the same number.
+    kept.disk.before_write = lambda: together.wait(LIMIT) if next(calls) < 2 else None
+    folder = Folder(kept.disk)
+    claims = sorted(aside.result() for aside in [Aside(folder.claim), Aside(folder.claim)])
+    kept.disk.before_write = lambda: None
+    assert [claim.name for claim in claims] == ["owner-00000001.tos", "owner-00000002.tos"]
+    assert claims[0].number < claims[1].number
+    folder.require(claims[1].name)
+    with pytest.raises(CheckpointError, match="saves nothing"):
+        folder.require(claims[0].name)
+
+
+def test_an_owner_whose_file_is_not_whole_yet_is_an_owner(kept: Kept) -> None:
+    kept.disk.write_new("owner-00000001.tos", b"")
+    kept.push(0)
+    with pytest.raises(CheckpointError, match="Another process resumed the run"):
+        kept.keeper.write(kept.subject)
 
 
 def test_nothing_new_is_not_written_again(kept: Kept) -> None:

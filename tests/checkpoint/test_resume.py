@@ -151,10 +151,10 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
         resume(data, combiner=Halve(), program=_other())
     # Whoever still trains it is left in charge by a resume that fails.
     place = Path(uri.removeprefix("file:"))
-    assert not list(place.glob("owner-*"))
+    assert [path.name for path in place.glob("owner-*")] == ["owner-00000000.tos"]
     again = Halve()
     run = resume(data, combiner=again).wait(LIMIT)
-    assert len(list(place.glob("owner-*"))) == 1
+    assert len(list(place.glob("owner-*"))) == 2
     assert again.calls == run.status.milestones
     with pytest.raises(ConfigError, match="holds runs: expected the folder of one, such as"):
         tos.resume(str(tmp_path), spark=spark_context)

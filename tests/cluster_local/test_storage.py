@@ -58,6 +58,20 @@ def test_files_are_listed_found_and_deleted(storage: Storage) -> None:
     assert storage.list() == ["b"]
 
 
+def test_a_new_file_is_written_by_one_of_those_who_try(storage: Storage) -> None:
+    assert storage.write_new("owner", b"first")
+    assert not storage.write_new("owner", b"second")
+    assert storage.read("owner") == b"first"
+    assert storage.list() == ["owner"]
+
+
+def test_a_new_file_is_created_exclusively_on_other_file_systems_too(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Storage, "_on_this_machine", False)
+    test_a_new_file_is_written_by_one_of_those_who_try(storage)
+
+
 def test_a_file_that_is_not_there_is_named(storage: Storage) -> None:
     with pytest.raises(CheckpointError, match=r"Cannot read 'a.bin' in file:.*files: .*") as caught:
         storage.read("a.bin")

@@ -8,12 +8,11 @@ import re
 import socket
 import tempfile
 import time
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, ConfigError
 from ..params import Array
 from . import format as files
 from .format import Sealed
@@ -24,7 +23,7 @@ PROGRAM = "program.zip"
 DATA = "data.tos"
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
-_OWNER = re.compile(r"owner-(\d{8})-[0-9a-f]{8}\.tos")
+_OWNER = re.compile(r"owner-(\d{8})\.tos")
 
 
 class Storage(Protocol):
@@ -36,6 +35,9 @@ class Storage(Protocol):
 
     def write(self, name: str, data: Path) -> str:
         """Write a local file's content."""
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one, in a single step; return whether it was written."""
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
@@ -65,6 +67,11 @@ def history(number: int) -> str:
     return f"history-{number:08d}.tos"
 
 
+def owner(claims: int) -> str:
+    """Return the name of the file that says who started the run, or resumed it so often."""
+    return f"owner-{claims:08d}.tos"
+
+
 def number_of(name: str) -> int | None:
     """Return a checkpoint's number from its file's name; None if it is another file's."""
     match = _CHECKPOINT.fullmatch(name)
@@ -79,8 +86,13 @@ class Claim(NamedTuple):
     """The largest of a checkpoint that others may still write."""
 
 
-UNCLAIMED = Claim("", 0)
-"""What the process has that starts a run: it is alone as long as nobody claims the folder."""
+FIRST = Claim(owner(0), 0)
+"""What the process has that starts a run."""
+
+
+def _who() -> bytes:
+    who = {"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()}
+    return files.encode(who)
 
 
 class Folder:
@@ -99,30 +111,51 @@ class Folder:
         found = map(number_of, self.storage.list())
         return sorted(number for number in found if number is not None)
 
-    def claim(self) -> Claim:
-        """Let nobody write here any more who has not claimed it later.
+    def begin(self) -> None:
+        """Take the folder for a run that starts.
 
-        The process that a run is resumed from may not have died, and still train.
+        Raises
+        ------
+        ConfigError
+            It holds another run, which may have begun at this moment.
         """
-        before = self._owner()
-        claims = 1 if before is None else 1 + int(before.split("-")[1])
-        name = f"owner-{claims:08d}-{uuid.uuid4().hex[:8]}.tos"
-        who = {"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()}
-        self.write(name, who)
+        if self.storage.list() or not self.storage.write_new(FIRST.name, _who()):
+            raise ConfigError(
+                f"{self.storage.uri} holds another run's files: start again, or choose another "
+                "directory."
+            )
+
+    def claim(self) -> Claim:
+        """Let no process write here that has not claimed the folder later.
+
+        The process that a run is resumed from may not have died, and still train. Of two that
+        claim it at once, each has a number of its own, and the later one the folder.
+        """
+        last = _OWNER.fullmatch(self._owner() or "")
+        claims = 1 + (int(last[1]) if last else 0)
+        while not self.storage.write_new(owner(claims), _who()):
+            claims += 1
         # Each of those before may be writing one more at this moment.
-        return Claim(name, max(self.numbers(), default=0) + claims)
+        return Claim(owner(claims), max(self.numbers(), default=0) + claims)
 
     def require(self, claim: str) -> None:
         """Raise CheckpointError if another process has claimed the folder later, by name."""
         owner = self._owner()
         if owner is None or owner <= claim:
             return
-        who = self.read(owner).summary
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["when"]))
         raise CheckpointError(
-            f"Process {who['pid']} on {who['host']} resumed the run at {when}, and saves it in "
-            f"{self.storage.uri} from then on. This one trains on, but saves nothing: stop it."
+            f"{self._describe(owner)} resumed the run, and saves it in {self.storage.uri} from "
+            "then on. This one trains on, but saves nothing: stop it."
         )
+
+    def _describe(self, owner: str) -> str:
+        try:
+            who = self.read(owner).summary
+        except CheckpointError:
+            # It has begun to write it at this moment.
+            return "Another process"
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["when"]))
+        return f"Process {who['pid']} on {who['host']}, at {when},"
 
     def _owner(self) -> str | None:
         return max(filter(_OWNER.fullmatch, self.storage.list()), default=None)

@@ -17,7 +17,7 @@ from ..snapshots import Snapshot
 from ..status import CheckpointStatus
 from . import folder as names
 from .contents import Asked, Origin, to_parts
-from .folder import UNCLAIMED, Claim, Folder
+from .folder import FIRST, Claim, Folder
 from .record import Record, columns
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Keeper:
     keep : int
         How many to keep.
     claim : Claim
-        On the folder, of a run that was resumed; whoever starts a run needs none.
+        On the folder; by default that of the process that starts the run.
     history : tuple of str
         Names of the files of its events so far.
     first : sequence of callable
@@ -81,7 +81,7 @@ class Keeper:
         origin: Origin,
         every: Every,
         keep: int,
-        claim: Claim = UNCLAIMED,
+        claim: Claim = FIRST,
         history: tuple[str, ...] = (),
         first: Sequence[Callable[[Folder], object]] = (),
     ) -> None:
@@ -199,6 +199,7 @@ class Keeper:
             "state": snapshot.state,
             "milestones": version,
             "when": time.time(),
+            "created": self._origin.created,
         }
         nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
         self._saved = contents

@@ -133,6 +133,42 @@ class Storage:
         with self.failing("create", name):
             return self._fs.create(self._file(name), False)
 
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Write a small file unless there is one; of several who try at once, one succeeds.
+
+        Parameters
+        ----------
+        name : str
+        data : bytes
+
+        Returns
+        -------
+        bool
+            Whether it was written.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
+        target = self._file(name)
+        with self.failing("create", name):
+            self._fs.mkdirs(self._root)
+            if self._on_this_machine:
+                return _create(self._path_of(target), data)
+            try:
+                file = self._fs.create(target, False)
+            except java_errors():
+                # Each file system has its own error for this.
+                if self._fs.exists(target):
+                    return False
+                raise
+            try:
+                file.write(data)
+            finally:
+                file.close()
+            return True
+
     def head(self, name: str, nbytes: int) -> bytes:
         """Return a file's first bytes; all of them if there are fewer.
 
@@ -225,6 +261,14 @@ class Storage:
     def _child(self, name: str) -> Any:
         return self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(self._root, name))
 
+    @property
+    def _on_this_machine(self) -> bool:
+        return bool(self._fs.getUri().getScheme() == "file")
+
+    @staticmethod
+    def _path_of(target: Any) -> Path:
+        return Path(target.toUri().getPath())
+
     def _local(self, path: Path) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
 
@@ -250,6 +294,16 @@ class Storage:
             raise CheckpointError(
                 f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
             ) from None
+
+
+def _create(path: Path, data: bytes) -> bool:
+    # Java looks and then writes; this is one step.
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    return True
 
 
 def digest_of(data: bytes | memoryview | Path) -> str:

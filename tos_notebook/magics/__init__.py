@@ -180,8 +180,8 @@ class TosMagics(Magics):
         ::
 
             %tos_resume
-            %tos_resume hdfs:///runs/run-20261122-010203-1
-            %tos_resume hdfs:///runs/run-20261122-010203-1 --data train --model model -o run
+            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c
+            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run
         """
         options = PARSERS["tos_resume"].parse(line)
         if options.uri is not None:
