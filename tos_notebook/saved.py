@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import launch
+from . import launch, temporary
 from .checkpoint import record
 from .checkpoint.contents import Checkpoint, from_sealed
 from .checkpoint.data import check_same, read_data
@@ -401,7 +400,7 @@ def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
             f"{folder.storage.uri}/{PROGRAM} is damaged: expected the program that the run was "
             "started with. Put a copy of it there."
         )
-    with tempfile.TemporaryDirectory(prefix="tos-resume-") as directory:
+    with temporary.directory("tos-resume-") as directory:
         archive = Path(directory, PROGRAM)
         archive.write_bytes(content)
         own = None if model is None else capture(model)

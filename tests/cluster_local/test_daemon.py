@@ -42,6 +42,33 @@ print(name, os.path.exists(name))
 """
 
 
+KILLED = """
+import os, signal, tempfile
+from tos_notebook.cluster.daemon import own_temporary_folder
+own_temporary_folder()
+print(tempfile.gettempdir(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_folder_of_a_daemon_that_was_killed_goes_with_the_next_one(tmp_path: Path) -> None:
+    def daemon(code: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        ).stdout.strip()
+
+    left = Path(daemon(KILLED))
+    assert left.parent == tmp_path
+    assert left.exists()
+    daemon(FORKING)
+    assert not left.exists()
+
+
 def test_they_go_with_the_daemon_and_not_with_one_worker() -> None:
     command = [sys.executable, "-c", FORKING]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -6,12 +6,12 @@ import logging
 import os
 import re
 import socket
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from .. import temporary
 from ..errors import CheckpointError, ConfigError
 from ..params import Array
 from . import format as files
@@ -164,7 +164,7 @@ class Folder:
         self, name: str, summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()
     ) -> int:
         """Write a sealed file; return its size in bytes."""
-        with tempfile.TemporaryDirectory(prefix="tos-checkpoint-") as directory:
+        with temporary.directory("tos-checkpoint-") as directory:
             local = Path(directory, name)
             files.write(local, summary, value, arrays)
             size = local.stat().st_size

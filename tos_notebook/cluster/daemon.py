@@ -7,7 +7,8 @@ of the time and of the memory, and a worker that takes a dead one's place has it
 import is shared; TensorFlow starts no thread before its first operation, which is a worker's.
 
 Nor do workers clean up behind them: a signal ends them. So their temporary files, such as the code
-that TensorFlow writes of functions, lie in a folder that goes when the daemon does.
+that TensorFlow writes of functions, lie in a folder that goes when the daemon does. If that is
+killed, too, the next daemon or driver on the machine removes the folder.
 
 The workers share their cores with the parameter server, and all wait for it. So their threads are
 scheduled as batches: one that wakes does not interrupt who runs, which often is the server.
@@ -15,25 +16,19 @@ scheduled as batches: one that wakes does not interrupt who runs, which often is
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import runpy
-import shutil
 import tempfile
 from contextlib import suppress
+
+from .. import temporary
 
 
 def own_temporary_folder() -> None:
     """Let this process and those that it forks write temporary files where it removes them."""
-    folder, owner = tempfile.mkdtemp(prefix="tos-workers-"), os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    tempfile.tempdir = folder
+    temporary.sweep()
+    tempfile.tempdir = str(temporary.owned("tos-workers-"))
 
 
 if __name__ == "__main__":

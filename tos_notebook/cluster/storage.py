@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
+from tos_notebook import temporary
 from tos_notebook.errors import CheckpointError, ConfigError
 
 from .failures import java_errors, reason
@@ -80,7 +79,7 @@ class Storage:
         """
         target = self._file(name)
         temporary = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
-        with self.failing("write", name), tempfile.TemporaryDirectory() as directory:
+        with self.failing("write", name), temporary.directory("tos-file-") as directory:
             local = data if isinstance(data, Path) else Path(directory, "data")
             if not isinstance(data, Path):
                 local.write_bytes(data)
@@ -104,7 +103,7 @@ class Storage:
         CheckpointError
             There is no such file, or the file system refused.
         """
-        with tempfile.TemporaryDirectory() as directory:
+        with temporary.directory("tos-file-") as directory:
             local = Path(directory, "data")
             self.copy_out(name, local)
             return local.read_bytes()
@@ -355,8 +354,7 @@ def temporary_directory(sc: SparkContext) -> str:
     """
     application = sc.applicationId
     if application not in _temporary:
-        folder = tempfile.mkdtemp(prefix=f"tos-{application}-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        folder = tempfile.mkdtemp(prefix=f"{application}-", dir=temporary.folder())
         _temporary[application] = folder
     return _temporary[application]
 

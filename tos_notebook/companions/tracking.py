@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .. import temporary
 from ..config import one_of
 from ..errors import ConfigError, WaitTimeout
 from ..events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunStarted, Validated
@@ -133,7 +133,7 @@ class Tracker(Companion):
         self._log.tags(
             {"tos.outcome": outcome} | ({} if reason is None else {"tos.reason": reason})
         )
-        with tempfile.TemporaryDirectory(prefix="tos-mlflow-") as name:
+        with temporary.directory("tos-mlflow-") as name:
             folder = Path(name)
             run.model_card(folder / "model_card.md")
             if self._wanted.model is not None:

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
 
+from .. import temporary
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
 from ..config import at_least_one
@@ -48,7 +48,7 @@ class Measured:
 
         claim_gpus()
         configure_threads(self.cores)
-        with TemporaryDirectory(prefix="tos-measure-") as folder:
+        with temporary.directory("tos-measure-") as folder:
             path = Path(folder, "measure.zip")
             path.write_bytes(self.archive.value)
             measure = Measure(path)
@@ -79,7 +79,7 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
         raise ConnectError("There is no Spark to evaluate on: call tos.connect() first.")
     source = as_rows(sc, data, sc.defaultParallelism, model.feeds, use="evaluate")
     check_columns(source.columns, model.feeds)
-    with TemporaryDirectory(prefix="tos-evaluate-") as folder:
+    with temporary.directory("tos-evaluate-") as folder:
         archive = Path(folder, "measure.zip")
         model.pack_measure(source.columns, archive)
         shared = sc.broadcast(archive.read_bytes())

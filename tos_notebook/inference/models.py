@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from .. import temporary
 from ..cluster.executors import active_context
 from ..cluster.storage import Storage, is_local, local_path
 from ..data.blocks import ColumnSpec
@@ -114,7 +115,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
     if not isinstance(source, str | Path):
         return _at_hand(source)
     place = str(source).rstrip("/")
-    with TemporaryDirectory(prefix="tos-load-") as folder:
+    with temporary.directory("tos-load-") as folder:
         found = _fetched(place, Path(folder))
         if not found.exists():
             raise CaptureError(f"There is no model at {place}.")
@@ -126,7 +127,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
             return KerasModel(read_keras(found))
         from ..program.serving import adopt
 
-        kept: TemporaryDirectory[str] = TemporaryDirectory(prefix="tos-model-")
+        kept: TemporaryDirectory[str] = temporary.directory("tos-model-")
         return SavedModel(kept, adopt(found, signature, _archive(kept.name)))
 
 

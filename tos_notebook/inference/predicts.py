@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from .. import temporary
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
 from ..data.feeds import Feed
@@ -100,5 +100,5 @@ class Predicts(ABC):
         at_least_one("batch_size", batch_size)
         from .dispatch import predict
 
-        with TemporaryDirectory(prefix="tos-predict-") as folder:
+        with temporary.directory("tos-predict-") as folder:
             return predict(self, data, features, output, batch_size, Path(folder, "model.zip"))

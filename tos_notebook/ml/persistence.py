@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.ml.util import (
@@ -16,6 +15,7 @@ from pyspark.ml.util import (
     MLWriter,
 )
 
+from .. import temporary
 from ..cluster.storage import Storage
 
 FILE = "model.keras"
@@ -59,7 +59,7 @@ class Writer(MLWriter):
 
         stage = self._stage
         values = {p.name: value for p, value in stage._paramMap.items() if p.name != MODEL}
-        with TemporaryDirectory(prefix="tos-ml-") as folder:
+        with temporary.directory("tos-ml-") as folder:
             made = Path(folder, FILE)
             keras_file(stage.present(), made)
             DefaultParamsWriter.saveMetadata(stage, path, self.sparkSession, paramMap=values)
@@ -94,7 +94,7 @@ class Reader(MLReader):
         spark = self.sparkSession
         name = f"{self._kind.__module__}.{self._kind.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, spark, name)
-        with TemporaryDirectory(prefix="tos-ml-") as folder:
+        with temporary.directory("tos-ml-") as folder:
             file = Path(folder, FILE)
             _storage(spark, path).copy_out(FILE, file)
             stage = self._kind(model=read_compiled(file))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from .. import temporary
 from ..errors import CaptureError, ConfigError
 from ..params import Array
 
@@ -40,7 +40,7 @@ class ModelSource:
         self._first: list[Array] | None = None
         if is_model(model):
             self._name = str(model.name)
-            self._folder = TemporaryDirectory(prefix="tos-ml-")
+            self._folder = temporary.directory("tos-ml-")
             self._write(model)
         elif callable(model):
             self._make = model

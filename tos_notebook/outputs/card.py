@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import platform
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import temporary
 from .._version import __version__
 from ..chaos.rules import describe
 from ..cluster.environment import installed_version
@@ -31,7 +31,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 def write_card(sc: Any, run: Run, source: DataSource, target: str | os.PathLike[str]) -> str:
     """Write the card of a run; see `tos_notebook.Run.model_card`."""
-    with tempfile.TemporaryDirectory(prefix="tos-card-") as folder:
+    with temporary.directory("tos-card-") as folder:
         made = Path(folder, "card.md")
         made.write_text(card(run, source), encoding="utf-8")
         return deliver(sc, made, os.fspath(target))

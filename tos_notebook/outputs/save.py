@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import temporary
 from ..cluster.storage import Storage, is_local, local_path
 from ..config import one_of
 from ..errors import ConfigError
@@ -36,7 +37,7 @@ def save(
     """Write parameters or model; see `tos_notebook.Run.save`."""
     place = os.fspath(target)
     chosen = _format(place, format)
-    with tempfile.TemporaryDirectory(prefix="tos-save-") as folder:
+    with temporary.directory("tos-save-") as folder:
         made = Path(folder, "numpy.npz" if chosen == "numpy" else _name(place))
         if chosen == "numpy":
             np.savez(made, **parameters)  # type: ignore[arg-type]

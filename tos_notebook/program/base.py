@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import temporary
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
 from ..data.source import named_arrays
@@ -46,7 +46,7 @@ class Program(Predicts):
 
     def __init__(self) -> None:
         self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
-        self._folder = TemporaryDirectory(prefix="tos-program-")
+        self._folder = temporary.directory("tos-program-")
 
     def export(self, columns: Sequence[ColumnType]) -> Path:
         """Return the portable program for data of these columns; traced once for each.

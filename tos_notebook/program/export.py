@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from .. import temporary
 from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
 from .frames import FRAMES_FILE, graphs, operations
@@ -302,7 +302,7 @@ def guarded_save(
     UnsupportedProgram
         It needs a resource that is not a variable, such as a lookup table.
     """
-    with tempfile.TemporaryDirectory(prefix="tos-export-") as folder:
+    with temporary.directory("tos-export-") as folder:
         _save(module, folder, signatures or {})
         zip_folder(Path(folder), notes, target)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from .. import temporary
 from ..data.blocks import BLOCK_ROWS, Columns, ColumnSpec
 from ..data.naming import Named
 from ..errors import DataError
@@ -88,7 +88,7 @@ def read_records(
         The file is damaged.
     """
     configure_threads(cores)
-    with tempfile.TemporaryDirectory(prefix="tos-records-") as folder:
+    with temporary.directory("tos-records-") as folder:
         # TensorFlow's reader checks the records' sums, but takes files only, and not those of
         # every file system that Spark can read.
         file = Path(folder, "records")

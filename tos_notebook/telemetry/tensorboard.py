@@ -6,7 +6,6 @@ The records, their checksums and what is in them are the `tensorboard` package's
 from __future__ import annotations
 
 import importlib.util
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .. import temporary
 from ..errors import ConfigError
 from ..events import Histogram
 
@@ -153,7 +153,7 @@ def read_scalars(files: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
     from tensorboard.util.tensor_util import make_ndarray
 
     rows = []
-    with tempfile.TemporaryDirectory(prefix="tos-events-") as folder:
+    with temporary.directory("tos-events-") as folder:
         for name, content in files:
             path = Path(folder, name)
             path.write_bytes(content)
