@@ -284,7 +284,8 @@ class TrainingSession:
             ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
             it ends. `tos_notebook.resume` goes on from there. Never by default.
         keep : int
-            Checkpoints to keep; with more than one, a damaged one does no harm.
+            Checkpoints to keep; with more than one, a damaged one does no harm. Those of the last
+            minute are kept, too.
 
         Raises
         ------

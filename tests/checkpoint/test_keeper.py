@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import threading
@@ -131,7 +132,14 @@ class Kept:
     def __init__(self, folder: Path, every: str = "2 milestones", keep: int = 2) -> None:
         self.disk = Disk(folder)
         self.training, self.events = counting_training(partitions=1, rows=50)
-        self.keeper = Keeper(Folder(self.disk), origin(), as_every("checkpoint_every", every), keep)
+        self.now = 0.0
+        self.keeper = Keeper(
+            Folder(self.disk),
+            origin(),
+            as_every("checkpoint_every", every),
+            keep,
+            clock=lambda: self.now,
+        )
         self.training._publish = self._publish
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
@@ -335,10 +343,12 @@ def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
 def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
     kept.keeper.begin(kept.subject)
     for sequence in range(0, 10, 2):
+        kept.now += 61.0
         kept.push(sequence)
         kept.push(sequence + 1)
         until(lambda n=sequence: len(kept.seen(CheckpointWritten)) > n // 2)  # type: ignore[misc]
     kept.push(10)
+    kept.now += 61.0
     kept.keeper.finish()
     assert [e.version for e in kept.seen(CheckpointWritten)] == [2, 4, 6, 8, 10, 11]
     assert kept.files("checkpoint") == ["checkpoint-00000005.tos", "checkpoint-00000006.tos"]
@@ -442,6 +452,43 @@ def test_an_owner_whose_file_is_not_whole_yet_is_an_owner(kept: Kept) -> None:
     kept.push(0)
     with pytest.raises(CheckpointError, match="Another process resumed the run"):
         kept.keeper.write(kept.subject)
+
+
+def test_nothing_younger_than_a_minute_is_deleted(kept: Kept) -> None:
+    for sequence in range(5):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+        kept.now += 20.0
+    # At 80 s: those of 0 and 20 s are old enough, and two are kept in any case.
+    assert kept.files("checkpoint") == [f"checkpoint-{n:08d}.tos" for n in (3, 4, 5)]
+
+
+def test_those_of_before_a_resume_are_as_old_as_the_resume(kept: Kept) -> None:
+    for number in (1, 2):
+        (kept.disk.folder / f"checkpoint-{number:08d}.tos").touch()
+    kept.keeper._number, kept.keeper._keep = 2, 1
+    for sequence, now, left in ((0, 59.0, 3), (1, 60.0, 2)):
+        kept.now = now
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+        assert len(kept.files("checkpoint")) == left
+
+
+def test_a_full_disk_costs_one_checkpoint_and_no_event(kept: Kept) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept.keeper._subject = kept.subject
+    kept.push(0)
+    kept.disk.before_write = full
+    kept.keeper._try()
+    assert "No space left on device" in str(kept.seen(CheckpointFailed)[0])
+    kept.push(1)
+    kept.disk.before_write = lambda: None
+    kept.keeper._try()
+    last = from_sealed(kept.keeper.folder.last().sealed, "last")
+    told = [e for name in last.history for e in events(kept.keeper.folder.read(name), name)]
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
 
 
 def test_nothing_new_is_not_written_again(kept: Kept) -> None:

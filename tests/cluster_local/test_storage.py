@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,66 @@ def test_a_file_is_replaced_and_nothing_is_left_beside_it(storage: Storage) -> N
     assert storage.read("a.bin") == b"new"
     left = sorted(path.name for path in Path(storage.uri.removeprefix("file:")).iterdir())
     assert [name for name in left if not name.endswith(".crc")] == ["a.bin"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_folder_after(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path(storage.uri.removeprefix("file:"))
+    seen: list[tuple[bool, bool]] = []
+
+    def recorded(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        seen.append((is_folder, (place / "a.bin").exists()))
+        fsync(descriptor)
+
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", recorded)
+    storage.write("a.bin", b"data")
+    # The file and its checksums, then the folder.
+    assert seen == [(False, False), (False, False), (True, True)]
+
+
+class Recording:
+    """A file system, or a stream of one, that syncs as HDFS does and notes what is done."""
+
+    def __init__(self, real: Any, calls: list[str], can_sync: bool) -> None:
+        self._real, self._calls, self._can_sync = real, calls, can_sync
+
+    def create(self, *arguments: Any) -> Any:
+        self._calls.append("create")
+        return Recording(self._real.create(*arguments), self._calls, self._can_sync)
+
+    def hasCapability(self, name: str) -> bool:
+        assert name == "hsync"
+        return self._can_sync
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            self._calls.append(name)
+            return None if name == "hsync" else getattr(self._real, name)(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("can_sync", [True, False])
+def test_a_file_is_synced_before_it_is_closed_and_renamed_where_that_can_be_done(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, can_sync: bool
+) -> None:
+    """On HDFS, that is; an object store has it when it is closed."""
+    calls: list[str] = []
+    monkeypatch.setattr(storage, "_fs", Recording(storage._fs, calls, can_sync))
+    monkeypatch.setattr(Storage, "_on_this_machine", False)
+
+    def copied(given: Any, file: Recording, conf: Any, close: bool) -> None:
+        file._real.write(given.readAllBytes())
+
+    monkeypatch.setattr(storage, "_transfer", copied)
+    storage.write("a.bin", b"data")
+    synced = ["hsync"] * can_sync
+    in_order = [c for c in calls if c in ("create", "hsync", "close", "rename")]
+    assert in_order == ["create", *synced, "close", "rename"]
+    assert storage.read("a.bin") == b"data"
 
 
 def test_a_failed_replacement_leaves_the_old_file_and_no_temporary_one(

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -202,7 +202,8 @@ class Folder:
             + (f": {' '.join(problems)}" if problems else ".")
         )
 
-    def prune(self, keep: int) -> None:
-        """Delete all checkpoints but the last `keep`."""
+    def prune(self, keep: int, spare: Callable[[int], bool]) -> None:
+        """Delete all checkpoints but the last `keep`, and those to `spare`."""
         for number in self.numbers()[:-keep]:
-            self.storage.delete(checkpoint(number))
+            if not spare(number):
+                self.storage.delete(checkpoint(number))

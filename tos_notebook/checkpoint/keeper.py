@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 FLUSH = 10.0
 """Seconds for the events of what is in a checkpoint to arrive."""
 
+YOUNG = 60.0
+"""Seconds for which a checkpoint is not deleted: a disk may not have had the newer ones yet."""
+
 END = 60.0
 """Seconds that the end of a run waits for a checkpoint under way."""
 
@@ -73,6 +76,8 @@ class Keeper:
         Names of the files of its events so far.
     first : sequence of callable
         Each writes to the folder what has to be there before any checkpoint.
+    clock : callable
+        Returns the time in seconds.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class Keeper:
         claim: Claim = FIRST,
         history: tuple[str, ...] = (),
         first: Sequence[Callable[[Folder], object]] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.every = every
@@ -92,6 +98,10 @@ class Keeper:
         self._claim, self._number = claim
         self._history = history
         self._first = list(first)
+        self._clock = clock
+        self._began = clock()
+        self._written: dict[int, float] = {}
+        """When each checkpoint was written, by its number."""
         self._record = Record()
         self._milestones = 0
         self._saved: object = None
@@ -204,9 +214,14 @@ class Keeper:
         nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
         self._saved = contents
         self.status = CheckpointStatus(number, summary["when"])
-        self.folder.prune(self._keep)
+        self._written[number] = self._clock()
+        self.folder.prune(self._keep, self._is_young)
         took = time.perf_counter() - began
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
+
+    def _is_young(self, number: int) -> bool:
+        # Those of before a resume were there when this began.
+        return self._clock() - self._written.get(number, self._began) < YOUNG
 
     def _write_history(self, number: int, version: int) -> int:
         """Write the events since the last checkpoint; return the bytes that took."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ class Storage:
         self._jvm = sc._jvm
         self._conf = sc._jsc.hadoopConfiguration()
         self._published: dict[str, str] = {}
+        self._transfer = self._jvm.org.apache.hadoop.io.IOUtils.copyBytes
         try:
             self._root = _path(sc, uri)
             self._fs = self._root.getFileSystem(self._conf)
@@ -65,6 +67,9 @@ class Storage:
         data : bytes-like, or Path of a local file or folder
             A folder that it replaces is deleted first.
 
+        What is written is on the disk before it has its name: a machine that loses its power has
+        the old file or the new one. Object stores do so by themselves.
+
         Returns
         -------
         str
@@ -78,19 +83,20 @@ class Storage:
             The file system refused.
         """
         target = self._file(name)
-        temporary = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        unfinished = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
         with self.failing("write", name), temporary.directory("tos-file-") as directory:
             local = data if isinstance(data, Path) else Path(directory, "data")
             if not isinstance(data, Path):
                 local.write_bytes(data)
             self._fs.mkdirs(self._root)
             try:
-                self._fs.copyFromLocalFile(False, True, self._local(local), temporary)
+                self._copy(local, unfinished)
                 if local.is_dir():
                     self._fs.delete(target, True)
-                self._replace(temporary, target)
+                self._replace(unfinished, target)
+                self._sync(self._root)
             finally:
-                self._fs.delete(temporary, True)
+                self._fs.delete(unfinished, True)
         return str(target.toString())
 
     def read(self, name: str) -> bytes:
@@ -164,6 +170,8 @@ class Storage:
                 raise
             try:
                 file.write(data)
+                if file.hasCapability("hsync"):
+                    file.hsync()
             finally:
                 file.close()
             return True
@@ -260,6 +268,40 @@ class Storage:
     def _child(self, name: str) -> Any:
         return self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(self._root, name))
 
+    def _copy(self, source: Path, target: Any) -> None:
+        """Copy a local file or folder, and have it on the disk."""
+        if source.is_dir():
+            self._fs.mkdirs(target)
+            for inside in source.iterdir():
+                self._copy(inside, self._jvm.org.apache.hadoop.fs.Path(target, inside.name))
+        else:
+            self._copy_file(source, target)
+        self._sync(target)
+
+    def _copy_file(self, source: Path, target: Any) -> None:
+        given = self._jvm.java.io.FileInputStream(str(source))
+        try:
+            file = self._fs.create(target, True)
+            try:
+                self._transfer(given, file, self._conf, False)
+                if file.hasCapability("hsync"):
+                    file.hsync()
+            finally:
+                file.close()
+        finally:
+            given.close()
+
+    def _sync(self, target: Any) -> None:
+        """Have a file or folder of this machine on the disk; others are synced as they are written.
+
+        Java's local file system says that it cannot.
+        """
+        if self._on_this_machine:
+            path = self._path_of(target)
+            sums = path.with_name(f".{path.name}.crc")
+            for one in filter(Path.exists, (path, sums)):
+                _sync(one)
+
     @property
     def _on_this_machine(self) -> bool:
         return bool(self._fs.getUri().getScheme() == "file")
@@ -302,7 +344,17 @@ def _create(path: Path, data: bytes) -> bool:
             file.write(data)
     except FileExistsError:
         return False
+    _sync(path)
+    _sync(path.parent)
     return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def digest_of(data: bytes | memoryview | Path) -> str:
