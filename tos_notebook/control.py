@@ -36,6 +36,27 @@ class Command(StrEnum):
     CHAOS = "chaos"
 
 
+class When(StrEnum):
+    """When a command takes effect."""
+
+    NOW = "now"
+    MILESTONE = "milestone"
+    """At each worker's next one."""
+    EPOCH = "epoch"
+    """At the end of the present one."""
+
+
+WHEN: Mapping[str, When] = {
+    Command.PAUSE: When.MILESTONE,
+    Command.RESUME: When.NOW,
+    Command.STOP: When.MILESTONE,
+    Command.REPARTITION: When.EPOCH,
+    Command.SWAP_COMBINER: When.MILESTONE,
+    Command.SET: When.MILESTONE,
+    Command.CHAOS: When.MILESTONE,
+}
+
+
 class RunEvent(StrEnum):
     """What a run reports of itself."""
 

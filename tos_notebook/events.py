@@ -264,10 +264,15 @@ class JobRestarted(Event):
 
 @dataclass(slots=True)
 class CommandAccepted(Event):
-    """A command was found legal; ``detail`` says when it takes effect."""
+    """A command was found legal; `tos_notebook.control.WHEN` says when it takes effect.
+
+    ``detail`` says in words what was asked for; ``changes`` has the settings of ``set`` by name,
+    as text.
+    """
 
     command: str
     detail: str
+    changes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -177,7 +177,7 @@ class Legs:
         # Set first: the epoch may end as soon as the workers know.
         self._asked = (partitions, chosen)
         try:
-            self._training.end_leg_early(f"{partitions} partitions, at the end of the epoch")
+            self._training.end_leg_early(f"{partitions} partitions")
         except InvalidTransition:
             self._asked = before
             raise

@@ -460,11 +460,11 @@ class Run(Outputs):
 
     def pause(self) -> None:
         """Let every worker wait at its next milestone."""
-        self._training.command(Command.PAUSE, "at each worker's next milestone")
+        self._training.command(Command.PAUSE)
 
     def resume(self) -> None:
         """Go on after a pause."""
-        self._training.command(Command.RESUME, "at once")
+        self._training.command(Command.RESUME)
 
     def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Run:
         """Stop now and keep the weights; return when the run has ended.
@@ -485,8 +485,7 @@ class Run(Outputs):
         WaitTimeout
             Spark did not end the job in time.
         """
-        why = f"{reason}; " if reason else ""
-        self._training.command(Command.STOP, f"{why}at each worker's next milestone")
+        self._training.command(Command.STOP, reason or "")
         self._reason = reason
         if self._bus.delivers or any(c.delivers for c in self._companions):
             # The end of the run waits for its sinks.

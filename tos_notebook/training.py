@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -50,8 +51,10 @@ class Training(Snapshots):
             self._roster.clear()
             return self._leg
 
-    def command(self, command: Command, detail: str) -> None:
-        """Apply a command to the state machine.
+    def command(
+        self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
+    ) -> None:
+        """Apply a command to the state machine; `detail` and `changes` are the event's.
 
         Raises
         ------
@@ -61,7 +64,7 @@ class Training(Snapshots):
         with self._changed:
             before = self.machine.state
             self.machine.command(command)
-            self._publish(CommandAccepted(time.time(), command, detail))
+            self._publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self._report_state(before)
             if command not in PASSIVE:
                 self._roster.watch_pause(command is Command.PAUSE)
@@ -139,7 +142,8 @@ class Training(Snapshots):
         """
         with self._steering:
             replace(self._roster.settings, **changes)
-            self.command(command, f"{detail}, from the next milestone on")
+            named = {name: str(value) for name, value in changes.items()}
+            self.command(command, detail, named if command is Command.SET else None)
 
             def change() -> None:
                 with self._changed:

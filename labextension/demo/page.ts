@@ -93,13 +93,14 @@ const stream = new FakeModel(
 );
 
 function obey({ id, command, arguments: values }: Sent): void {
-  const detail = Object.entries(values)
-    .map(([name, value]) => `${name}=${String(value)}`)
-    .join(", ");
+  const changes = Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, String(value)]),
+  );
   const ok = values.combiner !== "mean_weight";
-  const text = ok ? "at each worker's next milestone" : "the program has no such thing.";
+  const text = ok ? "" : "the program has no such thing.";
+  const when = "milestone";
   if (ok) {
-    kernel.commands.push({ time: kernel.time, command, detail, stage: "asked" });
+    kernel.commands.push({ time: kernel.time, command, changes, detail: "", stage: "asked", when });
     if (command === "pause") kernel.state = "paused";
     if (command === "resume") kernel.state = "running";
     if (command === "stop") kernel.state = "stopped";
@@ -107,7 +108,7 @@ function obey({ id, command, arguments: values }: Sent): void {
       kernel.commands.push({ ...kernel.commands.slice(-1)[0], stage: "in force" });
     }, 1500);
   }
-  control.emit({ type: "answer", id, ok, text });
+  control.emit({ type: "answer", id, ok, text, when });
 }
 
 /** Frames per second over the next seconds, counted the way the screen sees them. */

@@ -58,7 +58,8 @@ class WidgetChannel implements Channel {
 
   private readonly onAnswer = (content: { type?: string; id?: number } & Partial<Answer>): void => {
     if (content.type !== "answer" || content.id === undefined) return;
-    this.listener?.answer(content.id, { ok: content.ok === true, text: content.text ?? "" });
+    const { ok, text, when } = content;
+    this.listener?.answer(content.id, { ok: ok === true, text: text ?? "", when });
   };
 }
 

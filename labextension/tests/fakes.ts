@@ -5,7 +5,7 @@ import { vi } from "vitest";
 import { pack } from "../demo/kernel";
 import type { Channel, Listener } from "../src/view/channel";
 import type { WidgetModel } from "../src/widget";
-import type { Parts, Worker } from "../src/view/model";
+import type { CommandEntry, Parts, Worker } from "../src/view/model";
 
 type Callback = (...arguments_: never[]) => void;
 
@@ -75,6 +75,14 @@ export function worker(index: number, changes: Partial<Worker> = {}): Worker {
     ...{ key: `${index}/${index}`, executor: String(index), host: "h", partition: index, epoch: 0 },
     ...{ milestones: 1, samples: 100, samples_per_second: 50, staleness: 1, staleness_mean: 1 },
     ...{ staleness_max: 2, age: 0.1, bytes: 10, state: "training", lost: 0, note: "" },
+    ...changes,
+  };
+}
+
+/** A command, in force unless said otherwise. */
+export function entered(changes: Partial<CommandEntry> = {}): CommandEntry {
+  return {
+    ...{ time: 1, command: "set", changes: {}, detail: "", stage: "in force", when: "milestone" },
     ...changes,
   };
 }

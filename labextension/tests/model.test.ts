@@ -9,7 +9,7 @@ import {
   RunModel,
   Table,
 } from "../src/view/model";
-import { buffers, parts, worker } from "./fakes";
+import { buffers, entered, parts, worker } from "./fakes";
 
 function started(losses = [2, 1]): RunModel {
   const model = new RunModel();
@@ -147,7 +147,7 @@ describe("deltas", () => {
 
 describe("commands", () => {
   it("replace their earlier stage", () => {
-    const asked = { time: 1, command: "pause", detail: "", stage: "asked" as const };
+    const asked = entered({ stage: "asked" });
     const inForce = { ...asked, stage: "in force" as const };
     expect(mergeCommands([asked], [inForce])).toEqual([inForce]);
     expect(mergeCommands([asked], [{ ...inForce, time: 2 }])).toHaveLength(2);

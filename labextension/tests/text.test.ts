@@ -4,7 +4,7 @@ import { bytes, count, duration, number, short } from "../src/view/format";
 import { lines } from "../src/view/log";
 import { stragglerText } from "../src/view/table";
 import { isDark } from "../src/view/theme";
-import { worker } from "./fakes";
+import { entered, worker } from "./fakes";
 
 afterEach(() => {
   document.body.removeAttribute("data-jp-theme-light");
@@ -42,7 +42,7 @@ it("stragglers are named in words, three at most", () => {
 
 it("commands stand in the log in the order of time", () => {
   const log = [{ time: 5, level: "warning" as const, text: "late" }];
-  const commands = [{ time: 2, command: "pause", detail: "", stage: "in force" as const }];
+  const commands = [entered({ time: 2, command: "pause" })];
   expect(lines({ log, commands }).map(({ text }) => text)).toEqual(["pause: in force", "late"]);
 });
 

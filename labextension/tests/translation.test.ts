@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pack } from "../demo/kernel";
 import { describe as explain } from "../src/view/lanes";
 import { layOut } from "../src/view/lanes-layout";
-import { type CommandEntry, type Parts, RunModel } from "../src/view/model";
+import { type Parts, RunModel } from "../src/view/model";
 import { note, SLOW, unavailable } from "../src/view/requests";
 import { RunView, SILENCE } from "../src/view/run-view";
 import { setTranslation, t, tn, type Translation } from "../src/view/text";
-import { browser, buffers, FakeChannel, parts, worker } from "./fakes";
+import { browser, buffers, entered, FakeChannel, parts, worker } from "./fakes";
 
 const legends: unknown[] = [];
 
@@ -47,34 +47,26 @@ describe("texts", () => {
   });
 
   it("of notes and explanations are translated", () => {
-    const entry = { time: 1, command: "pause", detail: "7", stage: "asked" as const };
+    const entry = entered({ command: "pause", detail: "7", stage: "asked" });
     const stages = ["asked", "in force", "refused"] as const;
     const entries = stages.flatMap((stage) => [
       { ...entry, stage },
       { ...entry, stage, detail: "" },
     ]);
-    const requests = [null, { ok: true, text: "7" }, { ok: false, text: "7" }].map((answer) => ({
+    const whens = ["now", "milestone", "epoch"] as const;
+    const asked = whens.map((when) => ({ ok: true, text: "", when }));
+    const requests = [null, ...asked, { ok: false, text: "7" }].map((answer) => ({
       ...{ sent: 0, before: 1, answer },
     }));
     const all = [
-      ...entries.map((one) => note("pause", null, [one], 0)),
-      ...requests.map((request) => note("pause", request, [], SLOW + 1)),
+      ...entries.map((one) => note("toggle", null, [one], 0)),
+      ...requests.map((request) => note("toggle", request, [], SLOW + 1)),
       ...["running", "paused", "stopping", "failed", "stopped"].flatMap((state) =>
-        (["pause", "resume", "learning-rate"] as const).map((name) =>
-          unavailable(name, state, false),
-        ),
+        (["toggle", "learning-rate"] as const).map((name) => unavailable(name, state, false)),
       ),
     ];
     expect(all.join("")).toContain("ж");
     expect(all.filter(untranslated)).toEqual([]);
-  });
-
-  it("from the kernel on when a command applies are not said twice", () => {
-    const detail = "8, at the end of the epoch";
-    const entry: CommandEntry = { time: 1, command: "repartition", detail, stage: "asked" };
-    expect(note("repartition", null, [entry], 0)).toBe(
-      "жжжжж (8); жжжжжжж жж жжж жжж жж жжж жжжжж",
-    );
   });
 
   it("that explain a lane are translated", () => {
@@ -134,8 +126,8 @@ function full(state: string): Parts {
     lanes: { length: 1 },
     marks: [{ time: 1, worker: 0, kind: "lost", text: "7" }],
     commands: [
-      { time: 1, command: "7", detail: "7", stage: "in force" },
-      { time: 2, command: "7", detail: "", stage: "refused" },
+      entered({ command: "7", detail: "7" }),
+      entered({ time: 2, command: "7", stage: "refused" }),
     ],
     log: (["info", "warning", "error"] as const).map((level) => ({ time: 1, level, text: "7" })),
     series: [

@@ -116,8 +116,8 @@ describe("a view", () => {
     expect(models.control.sent.at(-1)).toEqual({
       ...{ type: "command", id: 1, command: "pause", arguments: {} },
     });
-    models.control.emit({ type: "answer", id: 1, ok: true, text: "soon" });
-    expect(text(".tos-buttons .tos-note")).toBe("asked; applies soon");
+    models.control.emit({ type: "answer", id: 1, ok: true, when: "now" });
+    expect(text(".tos-notes .tos-note")).toBe("asked; applies at once");
   });
 
   it("shows the user's own lines first when a worker failed", () => {
@@ -178,6 +178,34 @@ describe("a view", () => {
     expect(el.textContent).toContain("is gone");
     expect(warn).toHaveBeenCalledOnce();
     clean();
+  });
+});
+
+describe("keys", () => {
+  const heard = (target: Element, modifiers: KeyboardEventInit = {}): boolean => {
+    let came = false;
+    const listen = (): void => {
+      came = true;
+    };
+    document.body.addEventListener("keydown", listen);
+    target.dispatchEvent(new KeyboardEvent("keydown", { key: "d", bubbles: true, ...modifiers }));
+    document.body.removeEventListener("keydown", listen);
+    return came;
+  };
+
+  it("that are typed in any part of it do not reach the notebook", () => {
+    snapshot([1]);
+    page.frame();
+    const parts = root.querySelectorAll("button, input, select, summary, [tabindex]");
+    expect(parts.length).toBeGreaterThan(20);
+    for (const part of parts) expect(heard(part)).toBe(false);
+  });
+
+  it("with Ctrl, Meta or Alt do: they are never typed", () => {
+    const button = root.querySelector("button") ?? root;
+    expect(heard(button, { ctrlKey: true })).toBe(true);
+    expect(heard(button, { metaKey: true })).toBe(true);
+    expect(heard(button, { altKey: true })).toBe(true);
   });
 });
 

@@ -277,6 +277,15 @@ class View:
     def part(self, name: str) -> Any:
         return self.root.locator(f'[data-tos="{name}"]').first
 
+    def press(self, name: str) -> None:
+        """Press pause or resume, once the button takes a click for that."""
+        self.root.locator(f'[data-tos="{name}"]:not([data-fresh])').click()
+
+    def stop(self) -> None:
+        """Press stop, and say yes once the button takes a click for that."""
+        self.part("stop").click()
+        self.root.locator('[data-tos="stop"][data-armed="now"]').click()
+
     @property
     def milestones(self) -> int:
         return int(self.root.get_attribute("data-milestones"))

@@ -56,7 +56,7 @@ def test_a_person_watches_steers_reloads_and_stops(
     assert view.root.get_by_role("img").count() >= 2
     assert view.root.get_by_role("table", name="Workers").get_by_role("row").count() == 3
     # Each worker ends its milestone first.
-    view.part("pause").locator("xpath=..").get_by_text("in force").wait_for()
+    view.root.get_by_text("in force (pause)").first.wait_for()
     standing = view.milestones
     # An answer from the kernel lies between the two looks at the count.
     view.part("sync-interval").locator("input").fill("20")
@@ -65,7 +65,7 @@ def test_a_person_watches_steers_reloads_and_stops(
     assert view.milestones == standing
     picture("paused")
 
-    view.part("resume").click()
+    view.press("resume")
     view.becomes("running")
     view.reaches(standing + 20)
 
@@ -86,6 +86,6 @@ def test_a_person_watches_steers_reloads_and_stops(
     assert view.part("pause").is_enabled()
     picture("reloaded")
 
-    view.part("stop").click()
+    view.stop()
     view.becomes("stopped")
     picture("stopped")

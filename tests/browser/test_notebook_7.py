@@ -30,7 +30,7 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.part("loss-chart").locator("canvas").first.wait_for()
     view.root.get_by_role("button", name="Pause").click()
     view.becomes("paused")
-    view.part("resume").click()
+    view.press("resume")
     view.becomes("running")
     view.moves()
 
@@ -40,7 +40,7 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.reaches(seen)
     view.moves()
 
-    view.part("stop").click()
+    view.stop()
     page.locator(".jp-Cell").nth(1).get_by_role("img", name="loss over samples").wait_for()
     save(page)
     outputs = nbformat.read(lab.folder / "seven.ipynb", as_version=4).cells[1].outputs

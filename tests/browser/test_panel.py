@@ -169,7 +169,7 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     assert not (lab.folder / "after").exists()
     picture("reloaded-in-mid-run")
 
-    own.part("stop").click()
+    own.stop()
     tab.becomes("stopped")
     expect(panel.runs).to_have_attribute("data-state", "stopped")
     cell.get_by_role("img", name="loss over samples").wait_for()

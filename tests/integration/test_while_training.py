@@ -116,7 +116,7 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     run = session.run((x, y), epochs=4, learning_rate=decay, checkpoint_every="1h", sinks=[watch])
     assert run.status.steps == run.history["steps"].sum() > 50
     assert run.settings["learning_rate"] == 0.2
-    assert [e.detail.split(",")[0] for e in watch.of(CommandAccepted)] == ["learning_rate=0.2"]
+    assert [e.changes for e in watch.of(CommandAccepted)] == [{"learning_rate": "0.2"}]
     again = tos.resume(
         run.uri, spark=session._sc, program=classifier(), epochs=5,
         learning_rate=lambda step: 1 / (1 + step // run.status.steps),

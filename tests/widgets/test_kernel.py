@@ -100,7 +100,7 @@ def test_a_command_is_acted_on_while_a_cell_runs(
         "type": "answer",
         "id": 7,
         "ok": True,
-        "text": "at each worker's next milestone",
+        "when": "milestone",
     }
     kernel.idle(busy)
     assert not kernel.of(busy, "error")

@@ -12,8 +12,6 @@ from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
 
-MILESTONE = "at each worker's next milestone"
-
 
 class Desk:
     """A run and who steers it."""
@@ -29,7 +27,7 @@ class Desk:
             {"type": "command", "id": 3, "command": command, "arguments": arguments}
         )
         assert (answer["type"], answer["id"]) == ("answer", 3)
-        return answer["ok"], answer["text"]
+        return answer["ok"], answer["when" if answer["ok"] else "text"]
 
     @property
     def refused(self) -> list[tuple[str, str]]:
@@ -43,36 +41,36 @@ def desk() -> Desk:
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "told", "text"),
+    ("command", "arguments", "told", "when"),
     [
-        ("pause", {}, ("pause",), MILESTONE),
-        ("pause", None, ("pause",), MILESTONE),
-        ("resume", {}, ("resume",), "at once"),
-        ("stop", {}, ("stop",), MILESTONE),
-        ("repartition", {"partitions": 4}, ("repartition", 4), "at the end of the epoch"),
-        ("swap combiner", {"combiner": "easgd"}, ("swap combiner", "easgd"), MILESTONE),
-        ("set", {"learning_rate": 0.1}, ("set", {"learning_rate": 0.1}), MILESTONE),
-        ("set", {"sync": "bsp"}, ("set", {"sync": "bsp"}), MILESTONE),
+        ("pause", {}, ("pause",), "milestone"),
+        ("pause", None, ("pause",), "milestone"),
+        ("resume", {}, ("resume",), "now"),
+        ("stop", {}, ("stop",), "milestone"),
+        ("repartition", {"partitions": 4}, ("repartition", 4), "epoch"),
+        ("swap combiner", {"combiner": "easgd"}, ("swap combiner", "easgd"), "milestone"),
+        ("set", {"learning_rate": 0.1}, ("set", {"learning_rate": 0.1}), "milestone"),
+        ("set", {"sync": "bsp"}, ("set", {"sync": "bsp"}), "milestone"),
         (
             "chaos",
             {"what": "slow", "amount": 5, "worker": 1, "for_seconds": 60},
             ("chaos", Slow(5, worker=1, for_seconds=60)),
-            MILESTONE,
+            "milestone",
         ),
-        ("chaos", {"what": "kill", "executor": "0"}, ("chaos", Kill(executor="0")), MILESTONE),
-        ("chaos", {"what": "off"}, ("chaos",), MILESTONE),
+        ("chaos", {"what": "kill", "executor": "0"}, ("chaos", Kill(executor="0")), "milestone"),
+        ("chaos", {"what": "off"}, ("chaos",), "milestone"),
         (
             "set",
             {"learning_rate": 0.1, "sync_interval": 20},
             ("set", {"learning_rate": 0.1, "sync_interval": 20}),
-            MILESTONE,
+            "milestone",
         ),
     ],
 )
 def test_a_command_reaches_the_run_and_is_answered(
-    desk: Desk, command: str, arguments: Any, told: tuple[Any, ...], text: str
+    desk: Desk, command: str, arguments: Any, told: tuple[Any, ...], when: str
 ) -> None:
-    assert desk.ask(command, arguments) == (True, text)
+    assert desk.ask(command, arguments) == (True, when)
     assert desk.run.told == [told]
 
 
@@ -139,7 +137,7 @@ def test_a_stop_is_answered_before_it_is_done(desk: Desk) -> None:
 
     desk.run.stopping = stop
     desk.model.refused = note  # type: ignore[method-assign]
-    assert desk.ask("stop") == (True, MILESTONE)
+    assert desk.ask("stop") == (True, "milestone")
     assert desk.refused == []
     gate.set()
     assert failed.wait(10)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chaos.words import as_rules
-from ..control import Command
+from ..control import WHEN, Command, When
 from ..errors import ConfigError, TosError
 from ..run import Run
 from .facts import RunFacts
@@ -24,15 +24,12 @@ stop, a swap while a slow combiner works) are under way by then."""
 
 GONE = "The run is over and nobody holds it any more; start another run."
 
-_MILESTONE = "at each worker's next milestone"
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A command: the run's method, when it takes effect, and which arguments it has."""
+    """A command: the run's method, and which arguments it has."""
 
     method: str
-    effect: str
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
@@ -45,15 +42,13 @@ class Action:
 
 
 ACTIONS: Mapping[str, Action] = {
-    Command.PAUSE: Action("pause", _MILESTONE),
-    Command.RESUME: Action("resume", "at once"),
-    Command.STOP: Action("stop", _MILESTONE),
-    Command.REPARTITION: Action("repartition", "at the end of the epoch", ("partitions",)),
-    Command.SWAP_COMBINER: Action("swap_combiner", _MILESTONE, ("combiner",)),
-    Command.CHAOS: Action(
-        "chaos", _MILESTONE, ("what",), ("amount", "worker", "executor", "for_seconds")
-    ),
-    Command.SET: Action("set", _MILESTONE, (), ("learning_rate", "sync_interval", "sync", "codec")),
+    Command.PAUSE: Action("pause"),
+    Command.RESUME: Action("resume"),
+    Command.STOP: Action("stop"),
+    Command.REPARTITION: Action("repartition", ("partitions",)),
+    Command.SWAP_COMBINER: Action("swap_combiner", ("combiner",)),
+    Command.CHAOS: Action("chaos", ("what",), ("amount", "worker", "executor", "for_seconds")),
+    Command.SET: Action("set", (), ("learning_rate", "sync_interval", "sync", "codec")),
 }
 
 
@@ -75,14 +70,15 @@ class Steering:
 
     def __call__(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a command asks, without waiting for its effect; return the answer."""
+        answer = {"type": "answer", "id": content.get("id")}
         try:
-            ok, text = True, self._act(content.get("command"), content.get("arguments"))
+            when = self._act(content.get("command"), content.get("arguments"))
         except TosError as error:
-            ok, text = False, str(error)
-            self._model.refused(time.time(), str(content.get("command")), text)
-        return {"type": "answer", "id": content.get("id"), "ok": ok, "text": text}
+            self._model.refused(time.time(), str(content.get("command")), str(error))
+            return answer | {"ok": False, "text": str(error)}
+        return answer | {"ok": True, "when": str(when)}
 
-    def _act(self, name: Any, arguments: Any) -> str:
+    def _act(self, name: Any, arguments: Any) -> When:
         action = ACTIONS.get(name) if isinstance(name, str) else None
         if action is None:
             raise ConfigError(f"Expected one of {', '.join(ACTIONS)}; got {name!r}.")
@@ -91,7 +87,7 @@ class Steering:
         if run is None:
             raise TosError(GONE)
         self._start(name, lambda: action(run, given))
-        return action.effect
+        return WHEN[name]
 
     def _start(self, name: str, call: Callable[[], object]) -> None:
         """Call on a thread of its own; raise what it raises soon, log what it raises later."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from ..control import WHEN, When
 from ..events import (
     CallbackFailed,
     CheckpointFailed,
@@ -24,6 +27,8 @@ from .numbers import seconds
 from .workers import Row
 
 Entry = dict[str, Any]
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 TEXT = 500
 """Characters of one entry's text that are kept."""
@@ -56,7 +61,7 @@ class Diary:
         """Note a command that was found legal."""
         if event.command == "resume":
             self.settle("pause", "refused", "resumed before every worker waited")
-        self._command(time, str(event.command), event.detail, "asked")
+        self._command(time, event.command, event.detail, "asked", event.changes)
         if event.command == "chaos":
             level = "info" if event.detail.startswith("off") else "warning"
             self.say(time, level, f"chaos on purpose: {event.detail}")
@@ -64,7 +69,7 @@ class Diary:
     def applied(self, time: float, event: CommandApplied) -> None:
         """Note that a command took effect."""
         if not self.settle(event.command, "in force", event.detail):
-            self._command(time, str(event.command), event.detail, "in force")
+            self._command(time, event.command, event.detail, "in force")
 
     def lapsed(self, time: float, event: CommandLapsed) -> None:
         """Note that the run ended before a command could take effect."""
@@ -91,11 +96,20 @@ class Diary:
                 self.settle(entry["command"], "refused", "the run ended before")
         self.settle("stop", "in force")
 
-    def _command(self, time: float, command: str, detail: str, stage: str) -> None:
+    def _command(
+        self, time: float, command: str, detail: str, stage: str, changes: Mapping[str, str] = NONE
+    ) -> None:
         known = self.commands.since()
         # Time and command name an entry.
         time = max(seconds(time), seconds(known[-1]["time"] + 0.001) if known else 0.0)
-        entry = {"time": time, "command": command, "detail": detail[:TEXT], "stage": stage}
+        entry = {
+            "time": time,
+            "command": str(command),
+            "changes": {name: value[:TEXT] for name, value in changes.items()},
+            "detail": detail[:TEXT],
+            "stage": stage,
+            "when": str(WHEN.get(command, When.MILESTONE)),
+        }
         self.commands.add(entry)
 
     # -- workers ----------------------------------------------------------------------

@@ -152,7 +152,7 @@ function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Op
   const pauseLabel = (): string =>
     paused() ? trans.__("Resume Training") : trans.__("Pause Training");
   return {
-    [COMMANDS.pauseResume]: command(["pause", "resume"], pauseLabel, (now) =>
+    [COMMANDS.pauseResume]: command(["toggle"], pauseLabel, (now) =>
       send(now, trans, paused() ? "resume" : "pause"),
     ),
     [COMMANDS.stop]: command(["stop"], trans.__("Stop and Keep Weights"), (now) =>

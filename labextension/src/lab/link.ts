@@ -6,7 +6,7 @@ import { UUID } from "@lumino/coreutils";
 import { type ISignal, Signal } from "@lumino/signaling";
 
 import type { StreamMessage } from "../view/model";
-import type { Answer } from "../view/requests";
+import type { Answer, When } from "../view/requests";
 import { CommChannel } from "./comm-channel";
 import { Comms, type Content, GONE } from "./comms";
 import { ENDS, Guest } from "./guest";
@@ -160,7 +160,8 @@ export class KernelLink implements Kernel {
 
   async command(run: string, command: string, arguments_: Content = {}): Promise<Answer> {
     const answer = await this.ask({ type: "command", run, command, arguments: arguments_ });
-    return { ok: answer.ok === true, text: typeof answer.text === "string" ? answer.text : "" };
+    const text = typeof answer.text === "string" ? answer.text : "";
+    return { ok: answer.ok === true, text, when: answer.when as When | undefined };
   }
 
   async picture(run: string): Promise<Bundle | null> {

@@ -82,7 +82,7 @@ export class Row {
     label(this.stop, "■", trans.__("Stop run %1 and keep its weights", run));
     for (const button of [this.pause, this.stop]) {
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
-      const reason = unavailable(button === this.stop ? "stop" : this.toggle, state, true);
+      const reason = unavailable(button === this.stop ? "stop" : "toggle", state, true);
       setAttribute(button, "aria-disabled", String(reason !== ""));
     }
   }

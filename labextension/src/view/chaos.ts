@@ -47,10 +47,6 @@ export class Chaos {
       h("p", { class: "tos-caption" }, limits()),
       form,
     );
-    // JupyterLab reads single keys as commands of the notebook.
-    form.addEventListener("keydown", (event) => {
-      event.stopPropagation();
-    });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const amount = Number(this.factor.value);

@@ -1,5 +1,6 @@
 /** Buttons and fields that steer the run, each with a note on what became of it. */
 
+import { Stop, Toggle } from "./buttons";
 import { Chaos } from "./chaos";
 import { h, setAttribute, setText, uniqueId } from "./dom";
 import { number } from "./format";
@@ -35,6 +36,10 @@ export class Controls {
   private readonly why = h("p", { class: "tos-caption", hidden: true });
   private readonly controls: Control[];
   private readonly chaos: Chaos;
+  private readonly toggle: Toggle;
+  private readonly stop: Stop;
+  /** Whether the stop button asks for its second click. */
+  private asking = false;
   private model: RunModel | null = null;
   private frozen = false;
 
@@ -42,17 +47,30 @@ export class Controls {
     private readonly send: Send,
     private readonly now: () => number,
   ) {
-    const buttons = [
-      this.button("pause", `‖ ${t("Pause")}`, "pause"),
-      this.button("resume", `▶ ${t("Resume")}`, "resume"),
-      this.button("stop", `■ ${t("Stop and keep")}`, "stop"),
-    ];
+    const [toggling, stopping] = [uniqueId("toggle"), uniqueId("stop")];
+    this.toggle = new Toggle(toggling, () => {
+      this.submit(toggle, this.toggle.command, {});
+    });
+    this.stop = new Stop(
+      stopping,
+      () => {
+        this.submit(stop, "stop", {});
+      },
+      (asking) => {
+        this.asking = asking;
+        this.drawNotes();
+      },
+    );
+    const toggle = plain("toggle", this.toggle.button, toggling);
+    const stop = plain("stop", this.stop.button, stopping);
     const forms = this.forms();
     const chaos = this.chaosControl();
     this.chaos = chaos.form;
-    this.controls = [...buttons, ...forms, chaos.control];
+    this.controls = [toggle, stop, ...forms, chaos.control];
     this.fieldset.append(
-      h("div", { class: "tos-buttons" }, ...buttons.map(({ element }) => element)),
+      h("div", { class: "tos-buttons" }, toggle.button, stop.button),
+      // Below the buttons, which whatever it says leaves where they are.
+      h("p", { class: "tos-notes", role: "status" }, toggle.note, stop.note),
       h("div", { class: "tos-forms" }, ...forms.map(({ element }) => element)),
       this.chaos.element,
     );
@@ -71,7 +89,12 @@ export class Controls {
     this.drawNotes();
   }
 
-  /** Nobody would hear a command now. */
+  destroy(): void {
+    this.toggle.destroy();
+    this.stop.destroy();
+  }
+
+  /** No kernel would hear a command now. */
   freeze(frozen: boolean): void {
     this.frozen = frozen;
     if (this.model) this.draw(this.model);
@@ -85,6 +108,7 @@ export class Controls {
     this.fieldset.disabled = ended || this.frozen;
     this.why.hidden = !ended;
     if (ended) setText(this.why, ENDS[run.state]());
+    this.toggle.draw(run.state);
     for (const control of this.controls) {
       const reason = unavailable(control.name, run.state, run.has_learning_rate);
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
@@ -93,6 +117,7 @@ export class Controls {
       const needsRate = control.name === "learning-rate" && !run.has_learning_rate;
       if (control.input) control.input.disabled = needsRate;
     }
+    this.stop.draw(run.number, !this.fieldset.disabled && run.state !== "stopping");
     this.chaos.draw(model, unavailable("chaos", run.state, run.has_learning_rate));
     this.fill("repartition", String(run.partitions));
     this.fill("sync-interval", run.sync_interval === null ? "" : String(run.sync_interval));
@@ -109,26 +134,13 @@ export class Controls {
     const commands = this.model?.commands ?? [];
     const run = this.model?.run;
     for (const control of this.controls) {
-      const text = note(control.name, control.request, commands, this.now());
+      const asks = control.name === "stop" && this.asking;
+      const text = asks
+        ? t("Click again to stop the run. It keeps its weights, and cannot go on.")
+        : note(control.name, control.request, commands, this.now());
       const rateless = control.name === "learning-rate" && run && !run.has_learning_rate;
       setText(control.note, text === "" && rateless ? t("is no variable of the program") : text);
     }
-  }
-
-  private button(name: ControlName, text: string, command: string): Control {
-    const noteId = uniqueId(name);
-    const button = h(
-      "button",
-      { type: "button", "data-tos": name, "aria-describedby": noteId },
-      text,
-    );
-    const noted = h("span", { id: noteId, class: "tos-note" });
-    const element = h("span", { class: "tos-control" }, button, noted);
-    const control = { name, element, button, input: null, note: noted, request: null, id: -1 };
-    button.addEventListener("click", () => {
-      this.submit(control, command, {});
-    });
-    return control;
   }
 
   private chaosControl(): { form: Chaos; control: Control } {
@@ -188,10 +200,6 @@ export class Controls {
       noted,
     );
     const control = { name, element, button, input, note: noted, request: null, id: -1 };
-    // JupyterLab reads single keys as commands of the notebook.
-    element.addEventListener("keydown", (event) => {
-      event.stopPropagation();
-    });
     input.addEventListener("input", () => {
       input.dataset.edited = "";
     });
@@ -235,4 +243,10 @@ export class Controls {
     }
     this.fill(control, current);
   }
+}
+
+/** A button without fields, whose note stands elsewhere. */
+function plain(name: ControlName, button: HTMLButtonElement, noteId: string): Control {
+  const noted = h("span", { id: noteId, class: "tos-note" });
+  return { name, element: button, button, input: null, note: noted, request: null, id: -1 };
 }

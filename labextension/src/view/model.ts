@@ -6,6 +6,7 @@
  */
 
 import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
+import type { When } from "./requests";
 
 export { AXIS_ROWS, LANE_ROWS, Table };
 
@@ -92,8 +93,12 @@ export type Stage = "asked" | "in force" | "refused";
 export interface CommandEntry {
   time: number;
   command: string;
+  /** What becomes what: settings by their names, in words. */
+  changes: Record<string, string>;
+  /** Anything else that is worth saying, such as why it was refused. */
   detail: string;
   stage: Stage;
+  when: When;
 }
 
 export interface LogEntry {

@@ -5,8 +5,7 @@ import { t } from "./text";
 import { word } from "./words";
 
 export type ControlName =
-  | "pause"
-  | "resume"
+  | "toggle"
   | "stop"
   | "repartition"
   | "combiner"
@@ -16,9 +15,14 @@ export type ControlName =
   | "sync-interval"
   | "chaos";
 
+/** When a command takes effect. */
+export type When = "now" | "milestone" | "epoch";
+
 export interface Answer {
   ok: boolean;
+  /** Why it was refused. */
   text: string;
+  when?: When;
 }
 
 /** The latest command of one control that was sent from here. */
@@ -32,51 +36,43 @@ export interface Request {
 /** Answers take milliseconds where the kernel has subshells; else they wait for its cell. */
 export const SLOW = 1000;
 
-/** The kernel's details may end with when a command applies, which we say ourselves. */
-const WHEN = /[,\s]*(at each worker's next milestone|at once|at the end of the epoch)?[,\s]*$/;
-
-function effect(control: ControlName): string {
-  switch (control) {
-    case "resume":
+function applies(when: When): string {
+  switch (when) {
+    case "now":
       return t("at once");
-    case "repartition":
+    case "epoch":
       return t("at the end of the epoch");
-    default:
+    case "milestone":
       return t("at each worker's next milestone");
   }
 }
 
-/** Of these only the later one is worth a note. */
-const RIVALS: Partial<Record<ControlName, ControlName>> = { pause: "resume", resume: "pause" };
+/** Which setting of `set` each control changes. */
+const SETTINGS: Partial<Record<ControlName, string>> = {
+  sync: "sync",
+  codec: "codec",
+  "learning-rate": "learning_rate",
+  "sync-interval": "sync_interval",
+};
 
 /** Whether an entry of the run's commands, from whatever view or cell, is this control's. */
-export function concerns(control: ControlName, { command, detail }: CommandEntry): boolean {
-  switch (control) {
-    case "combiner":
-      return command === "swap combiner";
-    case "learning-rate":
-      return command === "set" && detail.includes("learning_rate");
-    case "sync":
-      return command === "set" && /\bsync=/.test(detail);
-    case "codec":
-      return command === "set" && detail.includes("codec=");
-    case "sync-interval":
-      return command === "set" && detail.includes("sync_interval");
-    default:
-      return command === control;
-  }
+export function concerns(control: ControlName, { command, changes }: CommandEntry): boolean {
+  if (control === "toggle") return command === "pause" || command === "resume";
+  if (control === "combiner") return command === "swap combiner";
+  const setting = SETTINGS[control];
+  if (setting !== undefined) return command === "set" && setting in changes;
+  return command === control;
 }
 
 export function latest(
-  control: ControlName | undefined,
+  control: ControlName,
   entries: readonly CommandEntry[],
 ): CommandEntry | null {
-  if (control === undefined) return null;
   return entries.findLast((entry) => concerns(control, entry)) ?? null;
 }
 
-function answered({ ok, text }: Answer): string {
-  return ok ? t("asked; applies %1", text) : t("refused: %1", text);
+function answered({ ok, text, when }: Answer): string {
+  return ok ? t("asked; applies %1", applies(when ?? "milestone")) : t("refused: %1", text);
 }
 
 /** What stands next to a control. */
@@ -90,18 +86,20 @@ export function note(
     return now - request.sent > SLOW ? t("sent; waits for the running cell") : t("sent");
   }
   const entry = latest(control, entries);
-  const rival = latest(RIVALS[control], entries);
-  if (rival && rival.time > Math.max(entry?.time ?? -1, request?.before ?? -1)) return "";
   const news = entry !== null && (request === null || entry.time > request.before);
   if (!news) return request ? answered(request.answer) : "";
-  return entered(entry, effect(control));
+  return entered(control, entry);
 }
 
-function entered({ detail, stage }: CommandEntry, when: string): string {
-  const what = detail.replace(WHEN, "");
+function entered(control: ControlName, entry: CommandEntry): string {
+  const { command, changes, detail, stage, when } = entry;
+  // The toggle stands for two commands; of the others the control's own label says which.
+  const what = control === "toggle" ? word(command) : (changes[SETTINGS[control] ?? ""] ?? detail);
   switch (stage) {
     case "asked":
-      return what ? t("asked (%1); applies %2", what, when) : t("asked; applies %1", when);
+      return what
+        ? t("asked (%1); applies %2", what, applies(when))
+        : t("asked; applies %1", applies(when));
     case "in force":
       return what ? t("in force (%1)", what) : t("in force");
     case "refused":
@@ -114,8 +112,6 @@ export function unavailable(control: ControlName, state: string, hasRate: boolea
   if (state === "failed") return t("the run has failed");
   if (hasEnded(state)) return t("the run has ended (%1)", word(state));
   if (state === "stopping") return t("the run is stopping");
-  if (control === "pause" && state === "paused") return t("the run is paused already");
-  if (control === "resume" && state !== "paused") return t("the run is not paused");
   if (control === "learning-rate" && !hasRate)
     return t("the program's learning rate is no variable");
   return "";

@@ -62,6 +62,7 @@ export class RunView implements Listener {
       ...[...parts, this.theory, this.table, this.log].map(({ element }) => element),
     );
     this.root.append(this.notice, this.status.element, this.body);
+    this.root.addEventListener("keydown", keepFromHost);
     this.drawing = drawWhenVisible(this.root, this.draw);
     this.settings(settings);
   }
@@ -98,6 +99,7 @@ export class RunView implements Listener {
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     this.drawing.destroy();
     this.link.close();
+    this.controls.destroy();
     this.charts.destroy();
     this.lanes.destroy();
     this.root.remove();
@@ -166,4 +168,12 @@ export class RunView implements Listener {
     this.charts.restyle();
     this.drawing.request();
   };
+}
+
+/**
+ * JupyterLab reads keys without Ctrl, Meta or Alt as commands of the notebook: `d d` on a button
+ * would delete the cell.
+ */
+function keepFromHost(event: KeyboardEvent): void {
+  if (!(event.ctrlKey || event.metaKey || event.altKey)) event.stopPropagation();
 }

@@ -25,6 +25,9 @@ const WORDS: Partial<Record<string, () => string>> = {
   asked: () => t("asked"),
   "in force": () => t("in force"),
   refused: () => t("refused"),
+  // Commands
+  pause: () => t("pause"),
+  resume: () => t("resume"),
   // Curves and what they are drawn over
   validation: () => t("validation"),
   time: () => t("time"),

@@ -1,0 +1,135 @@
+/** The buttons that act on the run as a whole. Each keeps its box, whatever it says. */
+
+import { h, setAttribute, setText } from "./dom";
+import { t } from "./text";
+
+/** Milliseconds in which a click is meant for what the button was before. */
+export const SETTLE = 400;
+/** Milliseconds for which the question stands. */
+export const ARMED = 3000;
+
+/** Texts in one place: the box is as wide as the widest, and only one is seen or spoken. */
+class Faces {
+  private readonly faces: HTMLElement[];
+
+  constructor(
+    readonly button: HTMLButtonElement,
+    texts: string[],
+  ) {
+    this.faces = texts.map((text) => h("span", {}, text));
+    button.classList.add("tos-faces");
+    button.append(...this.faces);
+    this.show(0);
+  }
+
+  show(index: number): void {
+    this.faces.forEach((face, i) => {
+      setAttribute(face, "aria-hidden", String(i !== index));
+    });
+  }
+
+  rename(index: number, text: string): void {
+    setText(this.faces[index], text);
+  }
+}
+
+function create(name: string, noteId: string): HTMLButtonElement {
+  const button = h("button", { type: "button", "data-tos": name, "aria-describedby": noteId });
+  // A key that is held down is one press.
+  button.addEventListener("keydown", (event) => {
+    if (event.repeat) event.preventDefault();
+  });
+  return button;
+}
+
+/** Pause while the run trains, resume while it is paused. */
+export class Toggle {
+  readonly button: HTMLButtonElement;
+  command: "pause" | "resume" = "pause";
+  private readonly faces: Faces;
+  private timer = 0;
+
+  constructor(noteId: string, press: () => void) {
+    this.button = create("pause", noteId);
+    this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Resume")}`]);
+    this.button.addEventListener("click", () => {
+      if (!("fresh" in this.button.dataset)) press();
+    });
+  }
+
+  draw(state: string): void {
+    const command = state === "paused" ? "resume" : "pause";
+    if (command === this.command) return;
+    this.command = command;
+    this.button.dataset.tos = command;
+    this.faces.show(command === "pause" ? 0 : 1);
+    this.button.dataset.fresh = "";
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => {
+      delete this.button.dataset.fresh;
+    }, SETTLE);
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+  }
+}
+
+/** Asks first, in its own box: an end cannot be undone. */
+export class Stop {
+  readonly button: HTMLButtonElement;
+  private readonly faces: Faces;
+  private timer = 0;
+
+  /** `asks` is called when the question appears or goes. */
+  constructor(
+    noteId: string,
+    private readonly press: () => void,
+    private readonly asks: (asking: boolean) => void,
+  ) {
+    this.button = create("stop", noteId);
+    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop the run?")}`]);
+    this.button.addEventListener("click", this.click);
+    this.button.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.disarm();
+    });
+  }
+
+  draw(number: number, usable: boolean): void {
+    this.faces.rename(1, `■ ${t("Stop run %1?", number)}`);
+    if (!usable) this.disarm();
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+  }
+
+  private readonly click = (): void => {
+    const { armed } = this.button.dataset;
+    if (this.button.getAttribute("aria-disabled") === "true" || armed === "soon") return;
+    if (armed === undefined) {
+      this.arm();
+      return;
+    }
+    this.disarm();
+    this.press();
+  };
+
+  private arm(): void {
+    this.button.dataset.armed = "soon";
+    this.faces.show(1);
+    this.timer = window.setTimeout(() => {
+      this.button.dataset.armed = "now";
+      this.timer = window.setTimeout(this.disarm, ARMED - SETTLE);
+    }, SETTLE);
+    this.asks(true);
+  }
+
+  private readonly disarm = (): void => {
+    window.clearTimeout(this.timer);
+    if (!("armed" in this.button.dataset)) return;
+    delete this.button.dataset.armed;
+    this.faces.show(0);
+    this.asks(false);
+  };
+}
