@@ -12,7 +12,7 @@ from tos_notebook import watchdog as watchdog_module
 from tos_notebook.control import Command
 from tos_notebook.events import Event, Stalled, StallEnded
 from tos_notebook.roster import Doing, Member
-from tos_notebook.watchdog import JOB, Facts, Phase, Watchdog, waits
+from tos_notebook.watchdog import JOB, Facts, Phase, Watchdog, held, waits
 from tos_notebook.wire.messages import Poll
 
 PATIENCE = 60.0
@@ -82,6 +82,29 @@ def test_partitions_without_a_slot_are_nobody_s_fault() -> None:
     assert said(facts(busy[0], missing=(2, 3), slots=2), 100.0) == [
         "a worker to join for partition 2 and 1 more"
     ]
+
+
+@pytest.mark.parametrize(
+    ("workers", "slots", "expected"),
+    [
+        ({1: 2}, 2, "run 1 holds both slots of local[2]"),
+        ({1: 1}, 1, "run 1 holds the only slot of local[2]"),
+        ({3: 1, 1: 2, 2: 1, 4: 0}, 4, "runs 1, 2 and 3 hold all 4 slots of local[2]"),
+        ({1: 1}, 2, ""),
+        ({}, 2, ""),
+    ],
+)
+def test_the_runs_that_hold_all_slots_are_named(
+    workers: dict[int, int], slots: int, expected: str
+) -> None:
+    assert held(workers, slots, "local[2]") == expected
+
+
+def test_a_run_whose_slots_another_holds_says_so_at_once() -> None:
+    text = "run 1 holds both slots of local[2]"
+    (wait,) = waits(facts(missing=(0, 1), held=text), 0.0, PATIENCE)
+    assert (wait.what, "Stop it" in wait.known) == (text, True)
+    assert said(facts(held=text), 0.0) == []
 
 
 def test_a_job_that_goes_on_behind_its_last_partition_is_named() -> None:

@@ -61,6 +61,11 @@ def runs() -> list[Run]:
     return [run for run in (reference() for reference in _runs) if run is not None]
 
 
+def runs_on(sc: Any) -> list[Run]:
+    """Return the active runs of this process that train on a Spark context."""
+    return [run for run in runs() if run.active and run.trains_on(sc)]
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A run about to be made."""
@@ -181,6 +186,7 @@ class Launcher:
             reached=wanted.reached,
             keeper=wanted.keeper,
             resumed=wanted.resumed,
+            others=partial(runs_on, self.sc),
         )
 
     def _training(self, wanted: Wanted, bus: EventBus, initial: npt.NDArray[np.uint8]) -> Training:

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from .sync import SyncMode, as_sync
 from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
-from .watchdog import Watchdog
+from .watchdog import Facts, Watchdog, held
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +116,7 @@ class Run(Outputs):
         reached: Reached = BEGINNING,
         keeper: Keeper | None = None,
         resumed: Resumed | None = None,
+        others: Callable[[], Sequence[Run]] = tuple,
     ) -> None:
         self.number = number
         self.run_id = training.run_id if resumed is None else resumed.checkpoint.origin.run_id
@@ -133,7 +134,7 @@ class Run(Outputs):
             plan.stall_timeout, training.supersede, partial(kill_task, sc), training.fail
         )
         self._watchdog = Watchdog(
-            lambda: training.facts(self._legs.phase.now, plan.slots),
+            self._facts,
             partial(where_to_look, sc),
             bus.publish,
             plan.patience,
@@ -142,6 +143,7 @@ class Run(Outputs):
         self._bus = bus
         self._history = history
         self._on_end = on_end
+        self._others = others
         self._given = bus.sinks
         self._model = HeldModel(program, training.store)
         self._companions: list[Companion] = []
@@ -180,6 +182,21 @@ class Run(Outputs):
             totals.samples,
             totals.steps,
         )
+
+    @property
+    def _workers_now(self) -> int:
+        return len(self._training.facts(self._legs.phase.now, self._plan.slots).members)
+
+    def _facts(self) -> Facts:
+        found = self._training.facts(self._legs.phase.now, self._plan.slots)
+        if found.members:
+            return found
+        others = [(run.number, run._workers_now) for run in self._others() if run is not self]
+        return replace(found, held=held(dict(others), self._plan.slots, self.master))
+
+    def trains_on(self, sc: Any) -> bool:
+        """Whether `sc` is the Spark context that runs its jobs."""
+        return self._sc is sc
 
     def _tell_past(self, past: Iterable[Event]) -> None:
         """Let whoever looks at the run know what it did before; the user's own sinks do."""

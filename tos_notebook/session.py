@@ -13,6 +13,7 @@ from typing import Any
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.keeper import Keeper
 from .cluster.connect import connect, warm_up
+from .cluster.environment import is_probed
 from .cluster.executors import contact_host, contact_port, slots
 from .cluster.reach import listening_host
 from .cluster.storage import Storage, temporary_directory
@@ -26,7 +27,7 @@ from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from .every import Every, as_every
-from .launch import Launcher, Wanted, new_run_id
+from .launch import Launcher, Wanted, new_run_id, runs_on
 from .legs import RunPlan
 from .program.capture import capture
 from .roster import LaidOut
@@ -146,7 +147,7 @@ class TrainingSession:
         self._sc = connect(spark, warm_up=False).sparkContext
         self._host = server_host or contact_host(self._sc)
         port = contact_port(self._sc) if server_port is None else server_port
-        warm_up(self._sc, server=(self._host, port))
+        self._probe(port)
         self._directory = directory
         storage = Storage(self._sc, directory or temporary_directory(self._sc))
         secret = new_secret()
@@ -395,6 +396,12 @@ class TrainingSession:
             if run.active:
                 run.stop()
             raise
+
+    def _probe(self, port: int) -> None:
+        """Look at the executors, unless that was done, or runs of this process keep them busy."""
+        server = self._host, port
+        if not is_probed(self._sc, server) and not runs_on(self._sc):
+            warm_up(self._sc, server=server)
 
     def _every(self, value: str | int | Every) -> Every:
         if self._directory is None:

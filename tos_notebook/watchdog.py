@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -72,6 +72,8 @@ class Facts:
         When a member came or left last.
     left : sequence of int
         Spark's tasks of the members that have left.
+    held : str
+        Who else has the slots that it needs, such as "run 1 holds both slots of local[2]".
     """
 
     state: str
@@ -83,6 +85,7 @@ class Facts:
     missing: Sequence[int]
     changed: float
     left: Sequence[int] = ()
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,39 @@ class Wait:
         Of the facts' clock.
     executor : str, optional
         Where to look: Spark's id of an executor, or None for Spark as a whole.
+    known : str
+        What comes of it, where the reason is known: then it is told at once.
     """
 
     cause: str
     what: str
     since: float
     executor: str | None = None
+    known: str = ""
+
+
+HELD = "The run starts when they are free. Stop it if you do not want to wait."
+
+
+def held(workers: Mapping[int, int], slots: int, master: str) -> str:
+    """Say which runs have all slots; empty if some are free.
+
+    Parameters
+    ----------
+    workers : mapping of int to int
+        How many workers each of the other runs has, by its number.
+    slots : int
+        Tasks that Spark runs at once.
+    master : str
+        Spark's.
+    """
+    numbers = [str(number) for number, count in sorted(workers.items()) if count]
+    if sum(workers.values()) < slots:
+        return ""
+    *most, last = numbers
+    who = f"runs {', '.join(most)} and {last} hold" if most else f"run {last} holds"
+    which = {1: "the only slot", 2: "both slots"}.get(slots, f"all {slots} slots")
+    return f"{who} {which} of {master}"
 
 
 def waits(facts: Facts, now: float, patience: float) -> list[Wait]:
@@ -125,6 +155,8 @@ def waits(facts: Facts, now: float, patience: float) -> list[Wait]:
     """
     if facts.state == RunState.PAUSED:
         return []
+    if facts.held and facts.missing:
+        return [Wait(f"slots: {facts.held}", facts.held, facts.since, known=HELD)]
     found = _workers(facts) if facts.phase == JOB else [Wait(facts.phase, facts.phase, facts.since)]
     return [wait for wait in found if now - wait.since >= patience]
 
@@ -228,7 +260,10 @@ class Watchdog:
     def _tell(self, wait: Wait, since: float) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(since))
         text = f"Nothing has come since {at}: the run waits for {wait.what}."
-        stalled = Stalled(time.time(), wait.cause, text, self._look(wait.executor), since)
+        if wait.known:
+            text = f"Waiting: {wait.what}."
+        look = wait.known or self._look(wait.executor)
+        stalled = Stalled(time.time(), wait.cause, text, look, since)
         self._open = self._open | {wait.cause: stalled}
         self._publish(stalled)
 

@@ -15,7 +15,7 @@ from tests.tracked import curve, only_run, store
 from tests.watching import Watch
 from tos_notebook.companions import schedule
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import CommandAccepted, RunFinished
+from tos_notebook.events import CommandAccepted, RunFinished, Stalled
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.picture import Result
 
@@ -192,3 +192,24 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     rows = np.arange(8.0)
     with pytest.raises(ConfigError, match="\"500 milestones\" or 500; got 'often'"):
         session.start((rows,), validation=(rows,), validation_every="often")
+
+
+def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
+    train: Train, digits: Digits, watch: Watch
+) -> None:
+    """It says so at once, and neither its session nor its start waits for a slot."""
+    x, y, *_ = digits
+    first = train(classifier()).start((x, y), epochs=100_000)
+    first.wait_for(workers=2)
+    second = train(classifier()).start((x, y), epochs=1, sinks=[watch])
+    watch.until(Stalled)
+    (stalled,) = watch.of(Stalled)
+    assert stalled.message == f"Waiting: run {first.number} holds both slots of {second.master}."
+    assert "Stop it" in stalled.look
+    assert second.status.waits_for == (f"{stalled.message} {stalled.look}",)
+    given_up = train(classifier()).start((x, y), epochs=1)
+    given_up.stop()
+    assert (given_up.state, second.state) == ("stopped", "starting")
+    first.stop()
+    second.wait(60)
+    assert (second.state, second.status.waits_for) == ("finished", ())

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from tos_notebook._version import __version__
 from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
@@ -45,6 +46,15 @@ TOO_SMALL = (
 
 WARM_UP_TIMEOUT = 180.0
 """Seconds. TensorFlow imports in 4-10 s; the rest is for a cluster that has to make room."""
+
+
+_probed: WeakKeyDictionary[SparkContext, set[tuple[str, int]]] = WeakKeyDictionary()
+"""By context: the addresses of this process that its executors were found to reach."""
+
+
+def is_probed(sc: SparkContext, server: tuple[str, int]) -> bool:
+    """Whether `warm_up` has succeeded for a context and an address."""
+    return server in _probed.get(sc, ())
 
 
 def warm_up(
@@ -85,23 +95,23 @@ def warm_up(
     ConnectError
         The job failed for another reason.
     """
-    with _beacon(sc, server) as beacon:
+    address = server or (contact_host(sc), contact_port(sc))
+    with _beacon(sc, address) as beacon:
         found = _probe_all(sc, timeout, beacon)
         if any(PACKAGE in report["missing"] for report in found):
             ship_package(sc)
             found = _probe_all(sc, timeout, beacon)
     check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory_limit(sc))
+    _probed.setdefault(sc, set()).add(address)
     return found
 
 
-def _beacon(
-    sc: SparkContext, server: tuple[str, int] | None
-) -> AbstractContextManager[Beacon | None]:
+def _beacon(sc: SparkContext, address: tuple[str, int]) -> AbstractContextManager[Beacon | None]:
     """Listen where the server will, unless executors are in this process's JVM."""
     if is_local(sc):
         return nullcontext()
     try:
-        return Beacon(*(server or (contact_host(sc), contact_port(sc))))
+        return Beacon(*address)
     except (OSError, OverflowError):
         # Taken, by a session that trains already; else the server will say what is wrong.
         return nullcontext()

@@ -127,7 +127,6 @@ class Trainer:
                 "checkpoint_every": beside.every(options.checkpoint_every),
                 "keep": options.keep,
             }
-        say(*made.lines(options.slots), _plan(options))
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         session = TrainingSession(spark, made.program, **settings)
         try:
@@ -135,6 +134,8 @@ class Trainer:
         except BaseException:
             session.close()
             raise
+        # After what refuses options and data.
+        say(*made.lines(options.slots), _plan(options))
         return self._keep(run, session, options)
 
     def resume(self, options: Namespace) -> None:
