@@ -45,4 +45,4 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     save(page)
     outputs = nbformat.read(lab.folder / "seven.ipynb", as_version=4).cells[1].outputs
     pages = [output.get("data", {}).get("text/html", "") for output in outputs]
-    assert any("<svg" in html and "stopped" in html for html in pages)
+    assert any('<img src="data:image/svg+xml' in html and "stopped" in html for html in pages)

@@ -178,7 +178,10 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     run_cells(page, 3)
     expect(page.locator(CELL).nth(3)).to_contain_text("True")
     outputs = nbformat.read(path, as_version=4).cells[1].outputs
-    assert any("<svg" in output.get("data", {}).get("text/html", "") for output in outputs)
+    assert any(
+        '<img src="data:image/svg+xml' in output.get("data", {}).get("text/html", "")
+        for output in outputs
+    )
 
 
 def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(

@@ -235,7 +235,7 @@ def test_a_picture_is_what_a_saved_notebook_shows(office: Office) -> None:
     office.end(run, model)
     page, control, _ = office.page()
     page.receive({"type": "picture", "id": 1, "run": "run-1"})
-    assert "<svg" in control.sent[-1]["bundle"]["text/html"]
+    assert '<img src="data:image/svg+xml' in control.sent[-1]["bundle"]["text/html"]
     page.receive({"type": "picture", "id": 2, "run": "run-9"})
     assert control.sent[-1] | {"text": ""} == {"type": "answer", "id": 2, "ok": False, "text": ""}
 

@@ -87,7 +87,7 @@ def test_each_training_cell_shows_a_static_picture_of_its_run(notebook: Any) -> 
     assert showing
     for cell in showing:
         pages = [out.data["text/html"] for out in cell.outputs if "text/html" in data(out)]
-        assert any("<svg" in page for page in pages)
+        assert any("<svg" in page or "data:image/svg+xml" in page for page in pages)
         assert all(len(page) < 100_000 for page in pages)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.telemetry.samples import milestone, started
+from tests.telemetry.samples import joined, milestone, started
 from tests.widgets.support import FakeRun
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
@@ -42,9 +43,9 @@ def html(model: RunModel) -> str:
 
 
 def svg(text: str) -> ET.Element:
-    found = re.search(r"<svg.*?</svg>", text, re.DOTALL)
+    found = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)"', text)
     assert found
-    return ET.fromstring(found[0])
+    return ET.fromstring(base64.b64decode(found[1]))
 
 
 def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
@@ -123,13 +124,46 @@ def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39)))
     model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
     page = html(model)
-    before, folded = page.split("<details>")
+    before, folded, _ = page.split("<details>")
     assert "ZeroDivisionError: by zero" in before
     assert "executor 7 (h), partition 4, attempt 1, epoch 2, batches 30 to 39" in before
     assert "x / 0" in before
     assert "site-packages" in folded
     assert "site-packages" not in before
     assert "x / 0" in bundle(model)["text/plain"]
+
+
+def test_the_curve_survives_in_a_notebook_that_is_not_trusted() -> None:
+    """Its sanitizer takes an svg element out, and leaves the letters in it."""
+    page = html(trained())
+    assert "<svg" not in page
+    (alt,) = re.findall(r'<img [^>]* alt="([^"]*)"', page)
+    assert (
+        alt == "Training loss from 2 to 0.1; validation loss from 0.25 to 0.25; over 2,000 samples."
+    )
+
+
+def test_what_is_saved_of_a_run_that_trains_says_as_of_when() -> None:
+    model = trained()
+    for text in bundle(model).values():
+        assert re.search(r"The run as it was at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", text)
+    model(RunFinished(2.5, "finished"))
+    for text in bundle(model).values():
+        assert "as it was" not in text
+
+
+def test_a_run_that_failed_before_its_first_milestone_is_an_error_and_no_zeros() -> None:
+    model = RunModel()
+    model(started())
+    model(joined())
+    model(WorkerFailed(1.0, 0, 0, "1", "h", "ValueError: no", (), 0, ()))
+    model(RunFinished(1.0, "failed", "ValueError: no"))
+    shown, folded = html(model).split("<details>")
+    assert "ValueError: no" in shown
+    assert "<table" not in shown
+    assert "No loss yet" not in shown
+    assert "Milestones</th>" in folded
+    assert "Executor</th>" not in folded
 
 
 def test_before_the_first_milestone_there_is_no_curve() -> None:

@@ -13,7 +13,8 @@ from .facts import RunFacts
 from .model import RunModel, model_of
 from .news import News
 from .numbers import amount, span, words
-from .svg import Curve, chart
+from .svg import Curve, chart, image
+from .workers import OVER
 
 MOST_ROWS = 64
 """Workers in the table at most; a run's own `workers` has them all."""
@@ -76,7 +77,12 @@ def bundle(model: RunModel, facts: RunFacts) -> dict[str, str]:
 def plain(news: News) -> str:
     """Return a snapshot in a few lines of text."""
     state = news.state
-    lines = [_title(state), *(f"  {name}: {text}" for name, text in _facts(news))]
+    moment = _moment(state["run"])
+    lines = [
+        _title(state),
+        *([moment] if moment else []),
+        *(f"  {name}: {text}" for name, text in _facts(news)),
+    ]
     if error := state["run"]["error"]:
         lines += [f"  {error['message']}{_where(error)}", *error["frames"]]
     return "\n".join(lines)
@@ -90,16 +96,40 @@ def html(news: News) -> str:
         f'<div class="tos-result" data-state="{escape(run["state"])}" '
         f'data-milestones="{totals["milestones"]}">',
         f"<p><strong>{escape(_title(state))}</strong></p>",
+        f"<p>{escape(moment)}</p>" if (moment := _moment(run)) else "",
         _error(run["error"]),
-        _caption(chart(_curves(news), "samples", "loss")),
-        _workers(state["workers"]),
+        _picture(_curves(news), ended=run["error"] is not None),
+        *_folded(_details(news), run["error"] is not None),
+        "</div>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _details(news: News) -> list[str]:
+    """Return workers and settings; workers that have done nothing are left out."""
+    state = news.state
+    return [
+        _workers(state["workers"]) if state["totals"]["milestones"] else "",
         "<p><strong>How it was run</strong></p>",
         '<table cellpadding="4">',
         *(_fact(name, text) for name, text in _facts(news)),
         "</table>",
-        "</div>",
     ]
-    return "\n".join(part for part in parts if part)
+
+
+def _folded(parts: list[str], folded: bool) -> list[str]:
+    """Return parts, folded away where something else is to be read first."""
+    if not folded:
+        return parts
+    return ["<details><summary>Workers and settings</summary>", *parts, "</details>"]
+
+
+def _moment(run: dict[str, Any]) -> str:
+    """Return as of when a run that trains is shown: a notebook may be saved then."""
+    if run["state"] in OVER:
+        return ""
+    when = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    return f"The run as it was at {when}, while it was still active."
 
 
 def _title(state: dict[str, Any]) -> str:
@@ -162,8 +192,20 @@ def _curves(news: News) -> list[Curve]:
     return curves
 
 
-def _caption(svg: str) -> str:
-    return f"<p>Loss over samples</p>\n{svg}" if svg else "<p>No loss yet.</p>"
+def _picture(curves: list[Curve], ended: bool) -> str:
+    drawn = chart(curves, "samples", "loss")
+    if drawn:
+        return f"<p>Loss over samples</p>\n{image(drawn, _alt(curves))}"
+    return "" if ended else "<p>No loss yet.</p>"
+
+
+def _alt(curves: list[Curve]) -> str:
+    """Return the curves in words."""
+    lines = [
+        f"{label} loss from {words(float(y[0]))} to {words(float(y[-1]))}" for label, _, y in curves
+    ]
+    until = max(int(x[-1]) for _, x, _ in curves)
+    return f"{'; '.join(lines)}; over {until:,} samples.".capitalize()
 
 
 def _workers(rows: list[dict[str, Any]]) -> str:

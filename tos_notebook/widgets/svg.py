@@ -1,7 +1,13 @@
-"""A run's loss as an SVG that stands in a page of any colour."""
+"""A run's loss as an SVG, and as an image that any notebook shows.
+
+Front ends take an ``svg`` element out of a notebook that they do not trust, and leave its letters
+behind. An ``img`` whose data is the SVG stays. It has a white ground, since an image does not know
+the color of its page.
+"""
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from html import escape
@@ -19,7 +25,8 @@ POINTS = 400
 """Of one curve at most: more would be narrower than a pixel or two."""
 
 COLOURS = {"training": "#2a7fc9", "validation": "#d9762b"}
-"""Readable on white and on black."""
+
+INK, GROUND = "#1f2328", "#ffffff"
 
 SPREAD = 100.0
 """From this ratio of the largest to the smallest value on, the axis is logarithmic."""
@@ -56,13 +63,29 @@ def chart(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{label}" '
-            'style="max-width:100%;height:auto" font-family="sans-serif" font-size="11" '
-            'fill="currentColor">',
+            f'font-family="sans-serif" font-size="11" fill="{INK}">',
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>',
             *_grid(x_axis, y_axis),
             *(_curve(curve, x_axis, y_axis, i) for i, curve in enumerate(drawn)),
             f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_name)}</text>',
             "</svg>",
         ]
+    )
+
+
+def image(svg: str, alt: str) -> str:
+    """Return what `chart` drew as an ``img`` element.
+
+    Parameters
+    ----------
+    svg : str
+    alt : str
+        What it shows, in words.
+    """
+    data = base64.b64encode(svg.encode()).decode()
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}" width="{WIDTH}" '
+        f'height="{HEIGHT}" style="max-width:100%;height:auto">'
     )
 
 
@@ -102,7 +125,7 @@ class _Axis:
 
 
 def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
-    line = 'stroke="currentColor" stroke-opacity="0.2"'
+    line = f'stroke="{INK}" stroke-opacity="0.2"'
     base = HEIGHT - BOTTOM
     parts = []
     for tick in y_axis.ticks():

@@ -20,6 +20,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   private saved: Widget | null = null;
   private view: RunView | null = null;
   private channel: CommChannel | null = null;
+  private run: string | null = null;
   /** The link to the kernel whose run is shown. */
   private shown: KernelLink | null = null;
 
@@ -41,6 +42,9 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
       return;
     }
     const { run } = model.data[RUN_MIME] as unknown as RunReference;
+    // Only what will be saved has changed.
+    if (this.view !== null && link === this.shown && run === this.run) return;
+    this.run = run;
     const channel = link.channel(run);
     const early = link.state !== "open";
     if (early) await this.showMeanwhile(link, channel, model);

@@ -83,6 +83,16 @@ describe("an output of a run", () => {
     expect(on.it.kernel.said("unwatch")).toHaveLength(1);
   });
 
+  it("keeps its view while what is saved of the run is renewed", async () => {
+    await on.it.open();
+    await render();
+    const view = output.node.querySelector(".tos-run");
+    await render();
+    expect(output.node.querySelector(".tos-run")).toBe(view);
+    expect(on.it.kernel.said("watch")).toHaveLength(1);
+    expect(Saved.all).toEqual([]);
+  });
+
   it("shows what was saved until the kernel has told of the run", async () => {
     on.it.kernel.hold();
     await on.it.open();

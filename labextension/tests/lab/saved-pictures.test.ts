@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { LinkState } from "../../src/lab/kernels";
 import { RUN_MIME } from "../../src/lab/protocol";
-import { SavedPictures } from "../../src/lab/saved-pictures";
+import { OLD, SavedPictures } from "../../src/lab/saved-pictures";
 import { FakeKernel, row } from "./panel-fakes";
 import { settle } from "./session-fakes";
 
@@ -45,7 +45,7 @@ async function change(): Promise<void> {
 beforeEach(() => {
   vi.useFakeTimers();
   kernel = new FakeKernel();
-  kernel.tell([row(3, { state: "finished" }), row(4)]);
+  kernel.tell([row(3, { state: "finished" }), row(4, { milestones: 0 })]);
   const picture = new Promise<typeof PICTURE | null>((resolve) => {
     give = resolve;
   });
@@ -121,6 +121,22 @@ describe("a picture", () => {
     give(PICTURE);
     await settle();
     expect(outputs.all).toEqual(before);
+  });
+
+  it("of a run that trains is renewed now and then, beside what shows it live", async () => {
+    kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
+    give(PICTURE);
+    await change();
+    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith("r4");
+    expect(outputs.all[2].data).toEqual({ ...live("r4").data, ...PICTURE });
+    await change();
+    expect(kernel.picture).toHaveBeenCalledOnce();
+    await settle(OLD / 1000);
+    await change();
+    expect(kernel.picture).toHaveBeenCalledTimes(2);
+    kernel.tell([row(4, { state: "failed" })]);
+    await change();
+    expect(outputs.all[2].data).toEqual(PICTURE);
   });
 
   it("that the kernel does not give leaves the output as it is", async () => {
