@@ -279,7 +279,16 @@ class Answers(TrainingState):
             member.epoch = message.epoch + 1
             member.hear()
             news = self._roster.news(member, member.settings_version, directive)
-            return Proceed(directive, *news)
+            empty = self.machine.active and self._is_empty(message.epoch)
+        if empty:
+            self.fail(
+                DataError(
+                    f"Epoch {message.epoch + 1}: expected at least one row to train on, got none "
+                    "in any partition. See that the executors find the files, and that not all "
+                    "rows are left out as bad."
+                )
+            )
+        return Proceed(directive, *news)
 
     def poll(
         self,

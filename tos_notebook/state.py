@@ -175,6 +175,12 @@ class TrainingState:
         if self._ledger.epoch_done(epoch, self._ledger.partitions or 0):
             self._publish(EpochFinished(now, epoch, self._samples.pop(epoch)))
 
+    def _is_empty(self, epoch: int) -> bool:
+        """Tell whether all partitions have finished an epoch, none of them with a row."""
+        count = self._ledger.partitions or 0
+        pushes = (self._ledger.committed(epoch, partition).steps for partition in range(count))
+        return self._ledger.epoch_done(epoch, count) and not any(pushes)
+
     def _next(self, member: Member, epoch: int) -> Directive:
         """Return what a worker does that is about to begin an epoch."""
         leg = self._leg

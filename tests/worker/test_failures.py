@@ -265,6 +265,21 @@ def test_or_it_is_left_out_and_training_goes_on_from_the_center(serve: Any, kind
     assert training.error is None
 
 
+@pytest.mark.parametrize("rows", [[0, 0], [0, 3]])
+def test_a_run_whose_partitions_are_all_empty_ends_with_an_error(
+    serve: Any, rows: list[int]
+) -> None:
+    training, _ = counting_training(partitions=2, epochs=2)
+    served = serve(training)
+    for partition, count in enumerate(rows):
+        served.work(Counting(), partition, partition, blocks=[(numbers(count),)])
+    if any(rows):
+        assert training.error is None
+        return
+    assert isinstance(training.error, DataError)
+    assert "Epoch 1: expected at least one row to train on, got none" in str(training.error)
+
+
 # -- describe ---------------------------------------------------------------------------
 
 
