@@ -619,36 +619,49 @@ def test_a_change_computed_before_a_swap_is_merged_by_the_old_rule() -> None:
 def test_every_worker_is_known_to_the_store_before_it_may_push_by_the_new_rule() -> None:
     """A swap that waits for a slow merge must not let pushes overtake it."""
     slow = Slow()
-    training, _ = counting_training(partitions=2, combiner=slow)
+    training, events = counting_training(partitions=2, combiner=slow)
     members = [enter(training, partition, task=partition) for partition in range(2)]
     merging = Aside(lambda: training.push(members[0], push(0), update(1)))
     assert slow.entered.wait(LIMIT)
     swap = Aside(lambda: training.change_settings(Command.SWAP_COMBINER, "", combiner=EASGD(0.5)))
-    # Whatever the store does, the state can be asked and changed.
-    assert training.poll(members[1], Poll(0)).settings_version in (0, 1)
+    until(lambda: bool(of(CommandAccepted, events)))
+    # The swap waits in the store. Meanwhile no worker hears of the new rule, and the state can be
+    # asked and changed.
+    assert training.poll(members[1], Poll(0)).settings_version == 0
+    assert training.settings.combiner is slow
     training.command(Command.PAUSE, "")
     training.command(Command.RESUME, "")
+    with pytest.raises(RemoteProtocolError, match="settings_version"):
+        training.push(members[1], push(0, settings_version=1), update(3))
+    assert not slow.released.is_set()
     slow.released.set()
-    merging.result()
+    assert merging.result().status == "committed"
     swap.result()
-    assert training.settings.combiner.pushes == "weights"
-    reply = training.push(members[1], push(0, settings_version=1), update(3, rows=1))
+    # The first push is merged by the old rule, the next one by the new.
+    assert center(training)["total"] == 1
+    assert training.poll(members[1], Poll(0)).settings_version == 1
+    weights = update(3)
+    reply = training.push(members[1], push(0, settings_version=1), weights)
     assert reply.status == "committed"
+    assert (center(training)["total"], value(weights)) == (2, 2)
 
 
-def test_a_worker_that_joins_during_a_long_merge_holds_nobody_up() -> None:
-    """It waits for the parameters, but not with the state locked: a stop must get through."""
+def test_a_worker_that_joins_during_a_long_merge_waits_for_nobody_and_holds_nobody_up() -> None:
+    """It begins with the parameters of before the merge, and a stop gets through."""
     slow = Slow()
     training, _ = counting_training(partitions=2, combiner=slow)
+    training.store.load(update(4))
     member = enter(training)
     merging = Aside(lambda: training.push(member, push(0), update(1)))
     assert slow.entered.wait(LIMIT)
-    joining = Aside(lambda: enter(training, 1, task=1))
-    stopping = Aside(lambda: training.command(Command.STOP, ""))
-    stopping.result()
+    joined, begun = enter(training, 1, task=1), LAYOUT.allocate()
+    proceed = training.poll(joined, Poll(0), begun, owed=True)
+    assert (proceed.directive, proceed.version, value(begun)) == (Directive.GO, 0, 4)
+    training.command(Command.STOP, "")
+    assert training.poll(joined, Poll(0)).directive is Directive.STOP
     slow.released.set()
     assert merging.result().directive is Directive.STOP
-    joining.result()
+    assert center(training)["total"] == 5
 
 
 def test_a_combiner_may_steer_the_run_from_within_a_merge() -> None:
