@@ -297,6 +297,27 @@ def test_a_push_that_counts_but_cannot_be_merged_any_more_ends_the_run(
         training.snapshot()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_push_that_comes_again_while_it_is_being_merged_counts_once_or_ends_the_run(
+    fails: bool,
+) -> None:
+    """A task came back by another connection, and was told that its push counts."""
+    combiner = Fails(ValueError("mine")) if fails else Slow()
+    training, events = counting_training(combiner=combiner)
+    first = enter(training)
+    pushed = Aside(lambda: training.push(first, push(0), update(5)))
+    assert combiner.entered.wait(LIMIT)
+    reply = training.push(enter(training), push(0), update(5))
+    assert (reply.status, reply.version) == ("duplicate", 0)
+    combiner.released.set()
+    pushed.result()
+    assert training._ledger.committed(0, 0).steps == 1
+    assert (center(training)["total"], len(of(MilestoneCommitted, events))) == (
+        (0, 0) if fails else (5, 1)
+    )
+    assert training.machine.state == ("failed" if fails else "running")
+
+
 def test_a_later_attempt_that_has_pushed_on_relies_on_the_push_before_it() -> None:
     combiner = Fails(ValueError("mine"))
     training, _ = counting_training(combiner=combiner)
