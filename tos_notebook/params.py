@@ -1,7 +1,8 @@
 """The layout of a program's parameters in one flat, aligned buffer.
 
 Parameters of one dtype lie together in a *segment*, so that whatever works on all
-parameters at once works on a few long vectors instead of many small tensors.
+parameters at once works on a few long vectors instead of many small tensors. Statistics, which
+are exchanged but not trained, have segments of their own.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class ParameterSpec:
     name: str
     shape: tuple[int, ...]
     dtype: str
+    trained: bool = True
+    """False for what is no optimizer's to change, such as moving averages."""
 
     @property
     def size(self) -> int:
@@ -56,7 +59,7 @@ class ParameterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """All parameters of one dtype: `size` elements, padding included, from byte `offset` on."""
+    """All parameters of one kind: `size` elements, padding included, from byte `offset` on."""
 
     dtype: str
     offset: int
@@ -65,6 +68,8 @@ class Segment:
     """Positions of its parameters in `Layout.specs`, in the order they lie in memory."""
     starts: tuple[int, ...]
     """The element at which each of them begins, at a multiple of `ALIGNMENT`."""
+    trained: bool = True
+    """Whether its parameters are trained, or statistics."""
 
     @property
     def nbytes(self) -> int:
@@ -109,18 +114,19 @@ class Layout:
             seen.add(spec.name)
 
     def _lay_out(self) -> Iterator[Segment]:
-        groups: dict[np.dtype[Any], list[int]] = {}  # keyed by what "f4" and "float32" both are
+        # Keyed by what "f4" and "float32" both are.
+        groups: dict[tuple[np.dtype[Any], bool], list[int]] = {}
         for index, spec in enumerate(self.specs):
-            groups.setdefault(np.dtype(spec.dtype), []).append(index)
+            groups.setdefault((np.dtype(spec.dtype), spec.trained), []).append(index)
         offset = 0
-        for dtype, indices in groups.items():
+        for (dtype, trained), indices in groups.items():
             starts, size = [], 0
             for index in indices:
                 size = _aligned(size * dtype.itemsize) // dtype.itemsize
                 starts.append(size)
                 size += self.specs[index].size
             segment = Segment(
-                self.specs[indices[0]].dtype, offset, size, tuple(indices), tuple(starts)
+                self.specs[indices[0]].dtype, offset, size, tuple(indices), tuple(starts), trained
             )
             yield segment
             offset += _aligned(segment.nbytes)
@@ -221,12 +227,15 @@ class Layout:
 
     def to_json(self) -> list[list[Any]]:
         """Return the layout as plain JSON values."""
-        return [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs]
+        return [[spec.name, list(spec.shape), spec.dtype, spec.trained] for spec in self.specs]
 
     @classmethod
     def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
         """Rebuild a layout from `to_json`'s value."""
-        return cls(ParameterSpec(n, tuple(int(d) for d in shape), dt) for n, shape, dt in value)
+        return cls(
+            ParameterSpec(name, tuple(int(d) for d in shape), dtype, *map(bool, trained))
+            for name, shape, dtype, *trained in value
+        )
 
 
 _PIECE = 1 << 15

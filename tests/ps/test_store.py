@@ -485,3 +485,38 @@ def test_a_push_of_a_kind_that_was_never_asked_for_is_refused() -> None:
     store = mixed_store()
     with pytest.raises(RemoteProtocolError, match="pushed 'weights'; expected 'delta'"):
         store.merge(filled(MIXED, 1), push(pushes="weights"))
+
+
+@pytest.mark.parametrize("name", [n for n, rule in COMBINERS.items() if rule.pushes == "delta"])
+def test_statistics_take_the_change_itself_whatever_the_rule_makes_of_trained_parameters(
+    name: str,
+) -> None:
+    """A moving average is no gradient: no momentum, no division by steps, no adaptive step."""
+    layout = Layout(
+        [
+            ParameterSpec("kernel", (3,), "float32"),
+            ParameterSpec("mean", (3,), "float32", trained=False),
+        ]
+    )
+    store = Store(layout, layout.allocate(), get(name))
+    total = np.zeros(3, np.float32)
+    for version in range(3):
+        change = np.array([1.0, -2.0, 300.0], np.float32)
+        update = layout.pack([change, change])
+        store.merge(update, push(version, workers=1, steps=1 if name == "dcasgd" else 5))
+        total += change
+    np.testing.assert_allclose(layout.tensors(store.center)["mean"], total)
+
+
+def test_a_state_with_statistics_is_restored() -> None:
+    specs = [
+        ParameterSpec("kernel", (3,), "float32"),
+        ParameterSpec("mean", (3,), "float32", False),
+    ]
+    layout = Layout(specs)
+    store, other = (Store(layout, layout.allocate(), get("fedadam")) for _ in range(2))
+    store.merge(filled(layout, 0), push(workers=2))
+    other.restore(store.snapshot())
+    for each in (store, other):
+        each.merge(filled(layout, 1), push(1, worker=1))
+    assert np.array_equal(store.center, other.center)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..params import Array
 from .arithmetic import move, pieces
-from .averaging import AveragingCombiner
+from .averaging import AveragingCombiner, FedAvg
+from .base import Combiner
 from .parameters import require_below, require_positive
 
 
@@ -32,6 +33,10 @@ class _AdaptiveCombiner(AveragingCombiner):
         self.beta1 = require_below(owner, "beta1", beta1, 1)
         self.beta2 = require_below(owner, "beta2", beta2, 1)
         self.eps = require_positive(owner, "eps", eps)
+
+    def of_statistics(self) -> Combiner:
+        """Return the mean of as many pushes; see `Combiner.of_statistics`."""
+        return FedAvg(self.k)
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..params import Array
 from .arithmetic import move, wide_dtype, widen_delta
-from .base import PushInfo, StatefulCombiner
+from .base import Combiner, PushInfo, StatefulCombiner
 from .parameters import optional_count, require_below, require_positive
 
 REMEMBERED = 1000
@@ -153,6 +153,10 @@ class MomentumCombiner(AveragingCombiner):
         super().reset(like)
         self.m = np.zeros_like(self.total)
 
+    def of_statistics(self) -> Combiner:
+        """Return the mean of as many pushes; see `Combiner.of_statistics`."""
+        return FedAvg(self.k)
+
     def step(self, center: Array, change: Array) -> None:
         """Do m = μ m + Δ̄, then c += η m, or c += η (Δ̄ + μ m) if it is Nesterov's."""
         if not self.momentum:
@@ -199,6 +203,10 @@ class FedBuff(MomentumCombiner):
         """Set the empty state; see `StatefulCombiner.reset`."""
         super().reset(like)
         self.steps: deque[int] = deque(maxlen=REMEMBERED)
+
+    def of_statistics(self) -> Combiner:
+        """Return the same without momentum; see `Combiner.of_statistics`."""
+        return FedBuff(self.k)
 
     def weight(self, push: PushInfo) -> float:
         """Return (1 + τ)^-½."""
@@ -307,6 +315,10 @@ class DelayedNesterov(StatefulCombiner):
         self.lr = require_positive("DelayedNesterov", "lr", lr)
         self.beta = require_below("DelayedNesterov", "beta", beta, 1)
         self.n = optional_count("DelayedNesterov", "n", n)
+
+    def of_statistics(self) -> Combiner:
+        """Return the same without momentum; see `Combiner.of_statistics`."""
+        return DelayedNesterov(lr=1.0, beta=0.0, n=self.n)
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""

@@ -110,6 +110,14 @@ class Combiner(ABC):
         """
         return self
 
+    def of_statistics(self) -> Combiner:
+        """Return the rule for what is exchanged but not trained, such as moving averages.
+
+        A rule that takes steps of an optimizer must not take them there: it returns one that
+        averages or adds. It takes the same `pushes`, and is `striped` if this one is.
+        """
+        return self
+
     def fork(self) -> Combiner:
         """Return a copy with a copy of the state; itself if it has none."""
         return self

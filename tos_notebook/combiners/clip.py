@@ -48,6 +48,10 @@ class Clip(Combiner):
         self.one_step = self.then.one_step
         self.compares = self.then.compares
 
+    def of_statistics(self) -> Combiner:
+        """Return the other rule's; see `Combiner.of_statistics`."""
+        return self.then.of_statistics()
+
     def begin(self, like: Array) -> Combiner:
         """Return the other rule for a slice: clipping is done before; see `Combiner.begin`."""
         return self.then.begin(like)

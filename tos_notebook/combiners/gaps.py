@@ -15,8 +15,9 @@ from ..checkpoint.values import put_back
 from ..errors import CombinerError
 from ..params import Array
 from .arithmetic import move, widen, widen_delta
-from .base import Part, PushInfo, StatefulCombiner
+from .base import Combiner, Part, PushInfo, StatefulCombiner
 from .parameters import require_non_negative, require_positive
+from .rules import DynSGD
 
 
 class Adopted:
@@ -73,11 +74,15 @@ class _GapCombiner(StatefulCombiner):
         """Set the empty state; see `StatefulCombiner.reset`."""
         self.adopted = Adopted()
 
+    def of_statistics(self) -> Combiner:
+        """Return DynSGD: their gap says nothing; see `Combiner.of_statistics`."""
+        return DynSGD()
+
     def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
         """Make room for what the worker will adopt, while it can fail without harm."""
         for rule, center, _ in parts:
-            assert isinstance(rule, _GapCombiner)
-            rule.adopted.make_room(center, push)
+            if isinstance(rule, _GapCombiner):
+                rule.adopted.make_room(center, push)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Add the corrected change; see `Combiner.merge`."""

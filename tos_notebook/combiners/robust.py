@@ -12,6 +12,7 @@ and no protection. A round that is not full when a run ends is dropped.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections import Counter
@@ -56,6 +57,12 @@ class RobustCombiner(StatefulCombiner):
     def due(self, push: PushInfo) -> int:
         """Return how many workers make a round; to wait for more than there are is for ever."""
         return min(self.k or push.workers, push.workers)
+
+    def of_statistics(self) -> Combiner:
+        """Return the same, before the other rule's own; see `Combiner.of_statistics`."""
+        rule: RobustCombiner = copy.copy(self)
+        rule.then = self.then and self.then.of_statistics()
+        return rule
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""

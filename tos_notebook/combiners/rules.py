@@ -77,6 +77,10 @@ class ADAG(_DividedDelta):
     source = "Hermans et al. 2017, arXiv:1710.02368"
     when = "Long milestones; slower but steadier than Downpour."
 
+    def of_statistics(self) -> Combiner:
+        """Return DynSGD: a moving average has counted the steps; see `Combiner.of_statistics`."""
+        return DynSGD()
+
     def divisor(self, push: PushInfo) -> float:
         """Return the steps of this push, fewer than `sync_interval` at a partition's end."""
         return push.steps

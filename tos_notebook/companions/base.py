@@ -123,6 +123,8 @@ class HeldModel(Predicts):
             # A copy: a merge that did not end in time may write to the center yet.
             center, _ = self._store.read(patience=MERGE)
             self.program.write(center)
+            if self.program.finish():
+                self._store.load(self.program.read())
         except WaitTimeout as error:
             raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
         finally:

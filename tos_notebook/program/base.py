@@ -96,6 +96,13 @@ class Program(Predicts):
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """Set the parameters of the user's own model or session."""
 
+    def finish(self) -> bool:
+        """Make what was written last final, when a run has ended; return whether that changed it.
+
+        Such as averages of the weights that take the weights' place.
+        """
+        return False
+
     def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
         """Return loss and metrics over rows, with the user's model as it is, without training.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,8 @@ class Step:
         The optimizer's, in the order of the specification's.
     restart : callable
         Puts the counters that belong to the slots back to where they are now.
+    constraints : sequence of (callable or None), optional
+        For each parameter what makes a value one that it may have.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Step:
         learning_rate: tf.Variable | None = None,
         slots: Sequence[tf.Variable] = (),
         restart: Callable[[], None] = lambda: None,
+        constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
     ) -> None:
         self.parameters = tuple(parameters)
         self.function = function
@@ -88,6 +91,7 @@ class Step:
         self.learning_rate = learning_rate
         self.slots = tuple(slots)
         self.restart = restart
+        self.constraints = tuple(constraints) or (None,) * len(self.parameters)
         self.copies = _kept_batches(function.graph)
 
 
@@ -134,13 +138,23 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
     return function
 
 
-def layout_of(names: Sequence[str], variables: Sequence[tf.Variable]) -> Layout:
-    """Return the layout of variables under the given names."""
+def layout_of(
+    names: Sequence[str], variables: Sequence[tf.Variable], statistics: Collection[int] = ()
+) -> Layout:
+    """Return the layout of variables under the given names.
+
+    Parameters
+    ----------
+    names : sequence of str
+    variables : sequence of tf.Variable
+    statistics : collection of int
+        Which of them are not trained.
+    """
     # Subclassed models may hold two weights of one name; a number tells them apart.
     unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
     return Layout(
-        ParameterSpec(name, tuple(v.shape.as_list()), v.dtype.base_dtype.name)
-        for name, v in zip(unique, variables, strict=True)
+        ParameterSpec(name, tuple(v.shape.as_list()), v.dtype.base_dtype.name, i not in statistics)
+        for i, (name, v) in enumerate(zip(unique, variables, strict=True))
     )
 
 
@@ -151,7 +165,9 @@ def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
             # A variable takes over the memory it is assigned, here the caller's. A copy costs
             # nothing: TensorFlow would make it at the first update of shared memory.
             own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
-            step.parameters[index].assign(tf.reshape(own, spec.shape))
+            value, constraint = tf.reshape(own, spec.shape), step.constraints[index]
+            # What several workers' changes add up to may lie outside.
+            step.parameters[index].assign(value if constraint is None else constraint(value))
 
 
 def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:

@@ -406,7 +406,8 @@ class GraphProgram(Program):
 
 def _layout(variables: Sequence[Any]) -> Layout:
     # Without the output number.
-    return layout_of([v.name.split(":")[0] for v in variables], variables)
+    statistics = [i for i, variable in enumerate(variables) if not variable.trainable]
+    return layout_of([v.name.split(":")[0] for v in variables], variables, statistics)
 
 
 def _shape(tensor: Any) -> tuple[int | None, ...] | None:

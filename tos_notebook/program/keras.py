@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ class KerasProgram(Program):
                 model.optimizer.build(model.trainable_variables)
         self._weights = synchronised(model)
         self._frozen = frozen_weights(model)
-        self.layout = _layout(self._weights)
+        statistics = [i for i, weight in enumerate(self._weights) if not weight.trainable]
+        self.layout = _layout(self._weights, statistics)
         self._optimizers = optimizers_of(model)
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
         self.slots = _layout(self._slots) if self._slots else None
@@ -129,6 +130,7 @@ class KerasProgram(Program):
                 local=counters.variables,
                 slots=[slot.value for slot in self._slots],
                 restart=counters.restart,
+                constraints=[weight.constraint for weight in self._weights],
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
             spec = ProgramSpec(
@@ -246,7 +248,12 @@ class KerasProgram(Program):
         values = self.layout.tensors(buffer).values()
         with eagerly():
             for weight, value in zip(self._weights, values, strict=True):
-                weight.assign(value)
+                constraint = weight.constraint
+                weight.assign(value if constraint is None else constraint(value))
+
+    def finish(self) -> bool:
+        """See `Program.finish`: weights that may not have all values have one that they may."""
+        return any(weight.constraint is not None for weight in self._weights)
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
@@ -263,8 +270,8 @@ class KerasProgram(Program):
             return self._measuring.evaluate(columns, batch_size)
 
 
-def _layout(weights: Sequence[Any]) -> Layout:
-    return layout_of([w.path for w in weights], [w.value for w in weights])
+def _layout(weights: Sequence[Any], statistics: Collection[int] = ()) -> Layout:
+    return layout_of([w.path for w in weights], [w.value for w in weights], statistics)
 
 
 def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,9 @@ class ModuleProgram(Program):
         # Integers count steps, or are the state of random generators.
         moving = [v for v in kept if v.dtype.base_dtype.is_floating]
         self._values = [*map(value_of, self._trainable), *moving]
-        self.layout = layout_of([found.names[id(v)] for v in self._values], self._values)
+        names = [found.names[id(v)] for v in self._values]
+        statistics = range(len(self._trainable), len(names))
+        self.layout = layout_of(names, self._values, statistics)
         slots = slots_of(self._inner)
         self._slots = [slot.value for slot in slots]
         self.slots = layout_of([slot.path for slot in slots], self._slots) if slots else None
@@ -161,7 +163,7 @@ class ModuleProgram(Program):
         if all(gradient is None for gradient in gradients):
             raise CaptureError(
                 "The loss does not depend on any of the variables. It must compute what the module "
-                "returns for a batch itself, such as loss=lambda x, y: tf.reducemean_of("
+                "returns for a batch itself, such as loss=lambda x, y: tf.reduce_mean("
                 "(module(x) - y) ** 2)."
             )
         metrics = {

@@ -115,12 +115,25 @@ class SavedProgram(Program):
 
     def read(self) -> npt.NDArray[np.uint8]:
         """Return the model's; without one, zeros: the parameters are in the checkpoint."""
-        return self.layout.allocate() if self._model is None else self._model.read()
+        if self._model is None:
+            return self.layout.allocate()
+        buffer = self._model.read()
+        if self._model.layout == self.layout:
+            return buffer
+        return self.layout.pack(list(self._model.layout.tensors(buffer).values()))
 
     def write(self, buffer: npt.NDArray[np.uint8]) -> None:
         """Set the model's parameters, if there is one."""
-        if self._model is not None:
-            self._model.write(buffer)
+        if self._model is None:
+            return
+        if self._model.layout != self.layout:
+            # Saved when statistics had no segments of their own.
+            buffer = self._model.layout.pack(list(self.layout.tensors(buffer).values()))
+        self._model.write(buffer)
+
+    def finish(self) -> bool:
+        """See `Program.finish`."""
+        return self._model is not None and self._model.finish()
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         return self._evaluated.evaluate(columns, batch_size)

@@ -96,6 +96,7 @@ class _Stripe:
     segment: int
     span: slice
     lock: threading.Lock
+    trained: bool
 
     def of(self, vectors: Sequence[Array]) -> Array:
         """Return this stripe's part of another buffer's segments."""
@@ -152,7 +153,7 @@ class Store:
         self._gate = threading.Lock()
         self._center = layout.allocate()
         self._tensors = layout.tensors(self._center)
-        self._stripes = tuple(_cut(layout.vectors(self._center), stripe_bytes))
+        self._stripes = tuple(_cut(layout, self._center, stripe_bytes))
         self._bound = self._bind(combiner)
         self._by_pushes = {combiner.pushes: self._bound}
         self.load(initial)
@@ -363,10 +364,13 @@ class Store:
 
     def _bind(self, combiner: Combiner) -> _Bound:
         try:
+            rules = {True: combiner, False: combiner.of_statistics()}
             if combiner.striped:
-                return _Bound(combiner, [combiner.begin(s.center) for s in self._stripes], {})
-            rules = {name: combiner.begin(t.reshape(-1)) for name, t in self._tensors.items()}
-            return _Bound(combiner, [], rules)
+                stripes = [rules[s.trained].begin(s.center) for s in self._stripes]
+                return _Bound(combiner, stripes, {})
+            tensors = zip(self.layout.specs, self._tensors.values(), strict=True)
+            own = {spec.name: rules[spec.trained].begin(t.reshape(-1)) for spec, t in tensors}
+            return _Bound(combiner, [], own)
         except Exception as error:
             raise CombinerError(
                 f"Combiner {combiner.name} could not begin: {type(error).__name__}: {error}."
@@ -517,9 +521,10 @@ def _take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> Non
         )
 
 
-def _cut(vectors: Sequence[Array], stripe_bytes: int) -> Iterator[_Stripe]:
-    for segment, vector in enumerate(vectors):
+def _cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[_Stripe]:
+    for segment, vector in enumerate(layout.vectors(center)):
         length = max(1, stripe_bytes // vector.itemsize)
+        trained = layout.segments[segment].trained
         for start in range(0, max(1, vector.size), length):
             span = slice(start, start + length)
-            yield _Stripe(vector[span], segment, span, threading.Lock())
+            yield _Stripe(vector[span], segment, span, threading.Lock(), trained)

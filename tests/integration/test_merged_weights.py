@@ -1,0 +1,57 @@
+"""What several workers' changes add up to is still a model that Keras could have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+
+Train = Callable[..., tos.TrainingSession]
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(512, 8)).astype(np.float32)
+
+
+def test_statistics_of_batches_are_those_of_the_data_under_rules_that_take_steps(
+    train: Train,
+) -> None:
+    import keras
+
+    y = (X.sum(axis=1) > 0).astype(np.int64)
+    wide = 5 + 3 * X
+    for combiner in ("fedadam", "adag"):
+        keras.utils.set_random_seed(0)
+        norm = keras.layers.BatchNormalization(momentum=0.8)
+        head = keras.layers.Dense(2, "softmax")
+        model = keras.Sequential([keras.Input((8,)), norm, head])
+        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        session = train(model, combiner=combiner, batch_size=32, sync_interval=4)
+        run = session.run((wide, y), epochs=8, partitions=2)
+        np.testing.assert_allclose(norm.moving_mean, wide.mean(axis=0), atol=0.6)
+        np.testing.assert_allclose(norm.moving_variance, wide.var(axis=0), rtol=0.3)
+        shown = run.history["loss"].iloc[-1]
+        assert run.evaluate(wide, y)["loss"] == pytest.approx(shown, abs=0.1), combiner
+
+
+@pytest.mark.parametrize("combiner", ["downpour", "slowmo", "fedadam"])
+def test_constraints_hold_for_what_the_user_gets(train: Train, combiner: str) -> None:
+    import keras
+
+    keras.utils.set_random_seed(0)
+    limits = {
+        "kernel_constraint": keras.constraints.NonNeg(),
+        "bias_constraint": keras.constraints.MaxNorm(0.5),
+    }
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, **limits)])
+    model.compile(keras.optimizers.SGD(0.2), "mse")
+    # Half of the best kernel is negative, so that the constraint is what keeps it at 0.
+    y = (X @ RNG.normal(size=(8, 4)) + 3).astype(np.float32)
+    session = train(model, combiner=combiner, batch_size=16, sync_interval=4)
+    run = session.run((X, y), epochs=4, partitions=2)
+    for kernel, bias in (model.get_weights(), list(run.parameters().values())):
+        assert kernel.min() >= 0
+        assert (kernel == 0).any()
+        assert np.linalg.norm(bias) <= 0.5 + 1e-5
