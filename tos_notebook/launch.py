@@ -77,12 +77,14 @@ class Wanted:
     settings: Settings
     shuffle: bool
     first: DataSource
-    """The data as they come."""
+    """The data in the first layout, on which all others build."""
     reached: Reached
     sinks: tuple[Sink, ...]
     stripe_bytes: int = STRIPE_BYTES
     keeper: Keeper | None = None
     resumed: Resumed | None = None
+    came_in: int | None = None
+    """Partitions that the rows came in before they were dealt; None for the first layout's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class Launcher:
             every=str(every),
             keep=keep,
             created=time.time(),
+            came_in=wanted.came_in,
         )
         folder = Folder(self.storage.inside(wanted.run_id))
         folder.begin()
@@ -206,7 +209,7 @@ class Launcher:
         return training
 
     def _task(self, wanted: Wanted, source: DataSource) -> Task:
-        served = len(source.columns) if source.rows(0) is not None else 0
+        served = len(source.columns) if isinstance(source, ArraySource) else 0
         return Task(
             self.host,
             self.server.address.port,

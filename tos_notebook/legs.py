@@ -14,6 +14,7 @@ from .cluster.calls import aside
 from .cluster.jobs import cancellation, job_error, run_job
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one
 from .control import ONWARD, Command
+from .data.deal import keep
 from .data.labels import check_partitioner
 from .data.partitioners import AnyPartitioner, RandomPartitioner
 from .data.skips import Skipped
@@ -186,6 +187,8 @@ class Legs:
         """Run the jobs; return when the epochs are done, or the run is told to end."""
         epochs, run_id = self._plan.epochs, self._training.run_id
         epoch = self._start.epoch
+        if self._last_epoch(epoch) < epochs - 1:
+            keep(self._sc, self.source)
         if self._start.between and epoch < epochs:
             self._lay_out(epoch)
         while epoch < epochs and self.onward:

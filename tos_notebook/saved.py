@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import launch, temporary
 from .checkpoint import record
 from .checkpoint.contents import Checkpoint, from_sealed
-from .checkpoint.data import check_same, read_data
+from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
 from .checkpoint.keeper import Keeper
@@ -410,8 +410,9 @@ def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
 def _data(
     folder: Folder, saved: Checkpoint, data: Any, sc: Any, feeds: Sequence[Feed]
 ) -> DataSource:
+    origin = saved.origin
     if data is None:
-        return read_data(folder, saved.origin)
-    source = as_source(sc, data, saved.origin.partitions, feeds)
-    check_same(source, saved.origin)
-    return source
+        return first_layout(read_data(folder, origin), origin)
+    source = as_source(sc, data, origin.came_in or origin.partitions, feeds)
+    check_same(source, origin)
+    return first_layout(source, origin)

@@ -22,6 +22,7 @@ from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .companions.attach import Beside, attached
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
+from .data.deal import deal
 from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
@@ -194,7 +195,7 @@ class TrainingSession:
         data: Any,
         epochs: int = 1,
         *,
-        shuffle: bool = True,
+        shuffle: bool | str = True,
         repartition_every: int | None = None,
         partitions: int | None = None,
         partitioner: AnyPartitioner | None = None,
@@ -225,16 +226,20 @@ class TrainingSession:
             `tos_notebook.data.stream.DatasetContext` that returns a `tf.data.Dataset` of records.
         epochs : int
             Passes over the data.
-        shuffle : bool
-            Whether each epoch takes a partition's rows in a new random order.
+        shuffle : bool or "partitions"
+            True deals the rows to the partitions at random before the first epoch, and each epoch
+            takes a partition's rows in a new random order. ``"partitions"`` does the latter only:
+            each partition keeps the rows that it comes with. False keeps their order, too. See
+            docs/data.md.
         repartition_every : int, optional
             Epochs between two random repartitions of all rows; never by default.
         partitions : int, optional
-            For arrays and functions, or with a partitioner: number of partitions. By default the
-            partitioner's own; else for the former as many as Spark runs tasks at once.
+            Number of partitions. By default the partitioner's own; else those of the RDD or
+            DataFrame, which stay as they are if they are not dealt; for arrays and functions as
+            many as Spark runs tasks at once.
         partitioner : Partitioner or LabelPartitioner, optional
-            Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`;
-            as they come by default.
+            Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`,
+            instead of dealing them.
         seed : int
             Order and repartitioning are pure functions of it.
         validation : as data, but no callable, optional
@@ -302,6 +307,8 @@ class TrainingSession:
         at_least_one("epochs", epochs)
         if repartition_every is not None:
             at_least_one("repartition_every", repartition_every)
+        if isinstance(shuffle, str):
+            one_of("shuffle", shuffle, ("partitions",))
         not_negative("seed", seed)
         positive("patience", patience)
         if stall_timeout is not None:
@@ -317,8 +324,10 @@ class TrainingSession:
             self._refuse_if_busy()
             self._refuse_without_slots()
             count = slots(self._sc)
-            first, layout = self._first_layout(data, partitions, partitioner, count)
-            check_columns(first.columns, self.program.feeds)
+            came, layout = self._as_they_come(data, partitions, partitioner, count)
+            check_columns(came.columns, self.program.feeds)
+            dealt = shuffle != "partitions" and bool(shuffle) and layout is None
+            first = deal(self._sc, came, partitions, int(seed)) if dealt else came
             beside = self.beside(
                 validation=validation,
                 validation_every=validation_every,
@@ -347,6 +356,7 @@ class TrainingSession:
                 first,
                 Reached(0, False, layout),
                 tuple(sinks),
+                came_in=None if first is came else came.partitions,
             )
             if every is not None:
                 wanted = replace(wanted, keeper=self._launcher.keeper(wanted, every, keep))
@@ -411,7 +421,7 @@ class TrainingSession:
             )
         return as_every("checkpoint_every", value)
 
-    def _first_layout(
+    def _as_they_come(
         self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
     ) -> tuple[DataSource, LaidOut | None]:
         """Return the data as they come, and how they are to be laid out first."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.deal import deal
 from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
@@ -58,6 +59,35 @@ def test_a_repartition_keeps_every_row_once(rows: int, old: int, new: int, epoch
     for partition in range(new):
         features, labels = source.rows(partition)
         np.testing.assert_array_equal(features[:, 0] // 2, labels)
+
+
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 5), st.integers(0, 9))
+def test_dealing_keeps_every_row_once_in_its_own_order(
+    rows: int, old: int, new: int, seed: int
+) -> None:
+    layout = layout_of(source_of(rows, old).dealt(new, seed))
+    assert len(layout) == new
+    assert sorted(flat(layout)) == list(range(rows))
+    assert all(part == sorted(part) for part in layout)
+
+
+def test_sorted_rows_are_dealt_so_that_every_partition_has_the_mix_of_all() -> None:
+    labels = np.repeat(np.arange(10), 100)
+    for seed in range(3):
+        dealt = ArraySource((labels, labels), 4).dealt(4, seed)
+        for partition in range(4):
+            counts = np.bincount(dealt.rows(partition)[1], minlength=10)
+            assert np.abs(counts - 25).max() < 5 * 5
+
+
+def test_the_seed_decides_how_rows_are_dealt() -> None:
+    layouts = [layout_of(source_of(50, 2).dealt(2, seed)) for seed in (0, 0, 1)]
+    assert layouts[0] == layouts[1] != layouts[2]
+
+
+def test_one_partition_keeps_its_rows_as_they_are() -> None:
+    source = source_of(10, 1)
+    assert deal(None, source, None, 0) is source
 
 
 def test_a_repartition_does_not_depend_on_the_ones_before() -> None:

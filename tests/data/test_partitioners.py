@@ -45,13 +45,16 @@ def test_an_assignment_is_pure_and_in_range(rows: int, count: int, seed: int, ep
     np.testing.assert_array_equal(targets, again)
 
 
-@pytest.mark.parametrize("count", [2, 3, 7])
-def test_the_partitions_are_balanced(count: int) -> None:
-    """Within five standard deviations of what fair dice give."""
-    rows = 60_000
-    share = rows / count
-    found = np.bincount(RandomPartitioner(count).assign(rows, 0, 0))
-    assert np.abs(found - share).max() < 5 * np.sqrt(share)
+@given(st.integers(0, 300), st.integers(1, 9), st.integers(0, 99))
+def test_every_partition_gets_as_many_rows(rows: int, count: int, partition: int) -> None:
+    found = np.bincount(RandomPartitioner(count).assign(rows, 0, partition), minlength=count)
+    assert found.max() - found.min() <= 1
+
+
+def test_sources_of_one_row_are_spread_over_all_partitions() -> None:
+    partitioner = RandomPartitioner(4)
+    targets = [partitioner.assign(1, 0, source)[0] for source in range(4000)]
+    assert np.abs(np.bincount(targets, minlength=4) - 1000).max() < 5 * np.sqrt(1000)
 
 
 @pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])

@@ -92,6 +92,33 @@ def test_a_repartition_is_a_function_of_its_arguments(
     assert layouts[0] == layouts[1] != layouts[2]
 
 
+def test_rows_are_dealt_as_arrays_cut_the_same_way_are(
+    source: RddSource, spark_context: Any
+) -> None:
+    arrays = ArraySource((np.arange(2500), np.arange(2500)), 3)
+    for seed in (1, 2):
+        dealt = source.dealt(2, seed)
+        expected = arrays.dealt(2, seed)
+        layout = layout_of(dealt, spark_context)
+        assert layout == [expected.rows(p)[1].tolist() for p in range(2)]
+
+
+def test_dealt_rows_are_computed_once_however_often_they_are_laid_out(spark_context: Any) -> None:
+    computed = spark_context.accumulator(0)
+
+    def seen(index: int) -> tuple[Any, int]:
+        computed.add(1)
+        return record(index)
+
+    source = RddSource(spark_context.parallelize(range(600), 4).map(seen))
+    before = computed.value
+    dealt = source.dealt(4, 0)
+    again = dealt.repartition(2, RandomPartitioner(2), 1)
+    for layout in (dealt, dealt, again):
+        assert sorted(flat(layout_of(layout, spark_context))) == list(range(600))
+    assert computed.value - before == 600
+
+
 @pytest.mark.parametrize("partitioner", [Shards(3, 2, seed=4), Dirichlet(3, 0.5, seed=4)], ids=repr)
 def test_a_layout_by_label_is_that_of_arrays_with_the_same_rows(
     spark_context: Any, partitioner: LabelPartitioner

@@ -75,7 +75,7 @@ BAD[13] = (float("nan"), 1)
 def test_a_bad_row_ends_the_run_with_its_name(spark: Any, train: Train) -> None:
     data = tos.columns(frame_of(spark, BAD, "n double, label int"), "n")
     with pytest.raises(
-        errors.WorkerError, match=r"Column 'n', partition 1, row 3: expected float64 .*got nan"
+        errors.DataError, match=r"Column 'n', partition 1, row 3: expected float64 .*got nan"
     ):
         train(counter(), combiner="downpour").run(data)
 
@@ -102,7 +102,7 @@ def test_a_label_that_is_no_class_is_named_with_its_row(
     if kind == "frame":
         rows = list(zip(x.tolist(), y.tolist(), strict=True))
         data = tos.columns(frame_of(spark, rows, "x array<float>, y int"), "x", "y")
-        expected = (errors.WorkerError, r"partition 1, row 13.*got .*10")
+        expected = (errors.DataError, r"partition 1, row 13.*got .*10")
     with pytest.raises(expected[0], match=expected[1]):
         train(classifier()).run(data)
 

@@ -127,9 +127,14 @@ def test_a_partitioner_that_does_not_fit_starts_nothing(train: Train, digits: Di
 def test_labels_that_spark_finds_to_be_none_end_the_run(
     spark_context: Any, train: Train, digits: Digits
 ) -> None:
+    import keras
+
     x, y, *_ = digits
-    rdd = spark_context.parallelize(list(zip(x, y + np.float32(0.5), strict=True)), 2)
-    run = train(classifier()).start(rdd, partitioner=tos.partitioners.Shards(2))
+    # A regression takes such labels; Shards does not.
+    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    rdd = spark_context.parallelize(list(zip(x, y[:, None] + np.float32(0.5), strict=True)), 2)
+    run = train(model).start(rdd, partitioner=tos.partitioners.Shards(2))
     with pytest.raises(DataError, match="Expected class labels"):
         run.wait(60)
 

@@ -23,6 +23,7 @@ from pyspark.ml.tuning import (
     ParamGridBuilder,
     TrainValidationSplit,
 )
+from pyspark.sql import functions
 
 import tos_notebook as tos
 from tests.ml.conftest import dense, two_classes
@@ -188,6 +189,34 @@ def test_held_out_rows_validate_and_are_not_trained_on(
         assert 100 < trained < 140
     else:
         assert trained == 120
+
+
+def test_held_out_rows_are_of_the_same_computation_as_those_that_are_trained_on(
+    spark: Any,
+) -> None:
+    """Computed twice, a row of random numbers could be on both sides, or on none."""
+    computed = spark.sparkContext.accumulator(0)
+
+    def seen(number: float) -> float:
+        computed.add(1)
+        return number
+
+    one = functions.udf(seen, "double")
+    frame = spark.range(400, numPartitions=4).select(
+        functions.array(one(functions.rand()), functions.rand()).alias("features"),
+        (functions.col("id") % 2).alias("label"),
+    )
+    estimator = tos.ml.TensorEstimator(model=two_classes(), epochs=3, validationFraction=0.3)
+    before = set(persisted(spark))
+    samples = estimator.fit(frame).run.status.samples
+    assert computed.value == 400
+    assert samples % 3 == 0
+    assert set(persisted(spark)) == before
+
+
+def persisted(spark: Any) -> Any:
+    """Return the numbers of the RDDs that Spark keeps."""
+    return spark.sparkContext._jsc.getPersistentRDDs()
 
 
 def test_a_condition_ends_a_fit(assembled: Any) -> None:

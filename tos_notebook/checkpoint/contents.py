@@ -59,6 +59,9 @@ class Origin:
     keep : int
     created : float
         Seconds since 1970.
+    came_in : int or None
+        Partitions that the rows came in, which were then dealt into the first layout's; None where
+        that is how they came.
     """
 
     run_id: str
@@ -78,6 +81,7 @@ class Origin:
     every: str
     keep: int
     created: float
+    came_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def write_data(folder: Folder, arrays: Sequence[Array]) -> None:
 
 
 def read_data(folder: Folder, origin: Origin) -> ArraySource:
-    """Return the data that `write_data` has stored, in the run's first layout.
+    """Return the data that `write_data` has stored, as they came.
 
     Raises
     ------
@@ -33,9 +33,16 @@ def read_data(folder: Folder, origin: Origin) -> ArraySource:
             "stored with its checkpoints. Give them again: tos.resume(uri, data)."
         )
     try:
-        return ArraySource(folder.read(DATA).arrays, origin.partitions)
+        return ArraySource(folder.read(DATA).arrays, origin.came_in or origin.partitions)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Or give the same arrays: tos.resume(uri, data).") from None
+
+
+def first_layout(source: DataSource, origin: Origin) -> DataSource:
+    """Return data as they came in the layout that the run began with."""
+    if origin.came_in is None:
+        return source
+    return source.dealt(origin.partitions, origin.seed)
 
 
 def check_same(source: DataSource, origin: Origin) -> None:
@@ -49,7 +56,7 @@ def check_same(source: DataSource, origin: Origin) -> None:
     columns = tuple((c.dtype, tuple(c.shape)) for c in source.columns)
     found = {"partitions": source.partitions, "columns": columns, "rows": source.samples}
     expected = {
-        "partitions": origin.partitions,
+        "partitions": origin.came_in or origin.partitions,
         "columns": origin.columns,
         "rows": origin.rows if source.samples is not None else None,
     }

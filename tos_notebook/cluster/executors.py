@@ -22,6 +22,9 @@ UNKNOWN = "?"
 SERVER_HOST, SERVER_PORT = "spark.tos.server.host", "spark.tos.server.port"
 """Where executors are to find the parameter server; for ``spark-defaults.conf`` or ``config``."""
 
+DATA_LIMIT = "spark.tos.data.limit"
+"""How much data Spark may store for a run: dealt rows, and persisted ones."""
+
 HIGHEST_PORT = 65_535
 
 RECENT_TASKS = 1000
@@ -179,6 +182,21 @@ def contact_port(sc: SparkContext) -> int:
     if not value.isdecimal() or int(value) > HIGHEST_PORT:
         raise ConfigError(f"{SERVER_PORT}: expected a port, 0 to {HIGHEST_PORT}, got {value!r}.")
     return int(value)
+
+
+def stored_limit(sc: SparkContext) -> int:
+    """Return the most bytes that a run may store of its data, ``spark.tos.data.limit``; 16g.
+
+    Raises
+    ------
+    ConfigError
+        The setting is no size.
+    """
+    value = _setting(sc, DATA_LIMIT, "16g")
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", value.strip().lower())
+    if found is None:
+        raise ConfigError(f"{DATA_LIMIT}: expected a size such as 16g or 0, got {value!r}.")
+    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
 
 
 def _setting(sc: SparkContext, key: str, default: str) -> str:

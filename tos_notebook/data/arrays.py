@@ -13,14 +13,19 @@ from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
 from .blocks import NUMERIC, Columns, describe
 from .labels import Deal, check_partitioner, count_labels, labels_of
-from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
+from .partitioners import (
+    AnyPartitioner,
+    LabelPartitioner,
+    RandomPartitioner,
+    checked_assignment,
+)
 from .skips import Skipped
 
 
 class ArraySource:
     """Numpy arrays, one for each feed, whose rows the driver serves to the workers.
 
-    At first each partition is a contiguous part of the arrays, as even as can be.
+    Until they are `dealt`, each partition is a contiguous part of the arrays, as even as can be.
 
     Parameters
     ----------
@@ -81,12 +86,19 @@ class ArraySource:
             ]
         )
 
+    def dealt(self, partitions: int, seed: int) -> ArraySource:
+        """Return a random layout of the same arrays; see `DataSource.dealt`."""
+        return self.repartition(partitions, RandomPartitioner(partitions, seed), 0)
+
+    def persist(self) -> None:
+        """Do nothing: the driver has the rows."""
+
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` empty partitions: the driver serves the rows."""
         return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(_nothing)
 
     def rows(self, partition: int) -> Columns:
-        """Return one partition's rows: views of the arrays at first, else copies."""
+        """Return one partition's rows, in their own order: views if contiguous, else copies."""
         if self._indices is None:
             start, end = self._bounds[partition : partition + 2]
             return tuple(array[start:end] for array in self._arrays)

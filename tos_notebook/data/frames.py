@@ -36,6 +36,9 @@ DTYPES = {
     types.DoubleType: "float64",
 }
 
+UNKNOWN = 2**62
+"""Spark estimates more than so many bytes where it does not know."""
+
 Shape = tuple[int, ...]
 
 
@@ -114,7 +117,13 @@ class FrameColumns(Described):
         skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches))
         blocks = batches.mapPartitionsWithIndex(decoder)
-        return RddSource.from_decoded(blocks, tuple(c.spec for c in columns), skips or Skips())
+        return RddSource.from_decoded(
+            blocks,
+            tuple(c.spec for c in columns),
+            skips or Skips(),
+            _estimated_bytes(frame),
+            is_persisted(self.frame),
+        )
 
     def expressions(self) -> list[Any]:
         """Return the columns as Spark is to send them: vectors as arrays, arrays filled up."""
@@ -378,3 +387,23 @@ def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
     """
     batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
     return RDD(batches, sc, NoOpSerializer())
+
+
+def is_persisted(frame: Any) -> bool:
+    """Tell whether Spark keeps a DataFrame's rows once they are computed."""
+    level = frame.storageLevel
+    return bool(level.useMemory or level.useDisk)
+
+
+def _estimated_bytes(frame: Any) -> int | None:
+    """Return what Spark takes a DataFrame's size for; None where it does not know."""
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    leaves = plan.collectLeaves()
+    read = sum(_bytes_of(leaves.apply(index)) for index in range(leaves.size()))
+    # A join counts as the product of both sides, a projection as its share of the columns.
+    found = min(read, _bytes_of(plan))
+    return found if found < UNKNOWN else None
+
+
+def _bytes_of(plan: Any) -> int:
+    return int(plan.stats().sizeInBytes())

@@ -102,7 +102,9 @@ AnyPartitioner: TypeAlias = Partitioner | LabelPartitioner
 
 
 class RandomPartitioner:
-    """Sends each row to a random partition, by a hash of its place in the data.
+    """Deals the rows of each source partition out at random, to every partition as many.
+
+    By a hash of a row's place in the data; partitions differ by at most one row for each source.
 
     Parameters
     ----------
@@ -127,7 +129,11 @@ class RandomPartitioner:
         """Return the target partition of each row; see `Partitioner.assign`."""
         key = mix_key(self.seed, epoch, partition)
         hashes: npt.NDArray[np.uint64] = mix64(np.arange(rows, dtype=np.uint64) ^ np.uint64(key))
-        return (hashes % np.uint64(self.num_partitions)).astype(np.int64)
+        targets = np.empty(rows, np.int64)
+        # Each source begins with another partition, so that short ones do not all fill the first.
+        turns = np.arange(rows, dtype=np.int64) + key % self.num_partitions
+        targets[np.argsort(hashes, kind="stable")] = turns % self.num_partitions
+        return targets
 
     def __repr__(self) -> str:
         return f"RandomPartitioner({self.num_partitions}, seed={self.seed})"

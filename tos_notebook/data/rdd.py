@@ -26,7 +26,12 @@ from .blocks import (
 from .feeds import Feed, checked
 from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
 from .order import in_content_order
-from .partitioners import AnyPartitioner, LabelPartitioner, checked_assignment
+from .partitioners import (
+    AnyPartitioner,
+    LabelPartitioner,
+    RandomPartitioner,
+    checked_assignment,
+)
 from .skips import Found, Skipped, Skips
 
 DETERMINATE = "DETERMINATE"
@@ -56,10 +61,10 @@ def is_ordered(rdd: RDD[Any]) -> bool:
 class RddSource:
     """An RDD of records: tuples ``(feature, label)``, or longer ones for several inputs.
 
-    The user's own layout is turned into blocks inside the training job and stored nowhere. Where
-    Spark may give a partition's rows in another order next time, such as after a shuffle, they are
-    sorted by content.
-    The first repartition persists the blocks (memory, then disk), the base of all layouts.
+    The user's own layout is turned into blocks inside the training job. Where Spark may give a
+    partition's rows in another order next time, such as after a shuffle, they are sorted by
+    content. Rows that are `dealt` are stored in the files of Spark's shuffle, the base of all
+    further layouts; else `persist` keeps the blocks (memory, then disk), as a repartition does.
 
     Parameters
     ----------
@@ -79,6 +84,11 @@ class RddSource:
     def __init__(self, rdd: RDD[Any], feeds: Sequence[Feed] = ()) -> None:
         self._start(_base_of(rdd, stack_records, feeds))
 
+    @property
+    def nbytes(self) -> int | None:
+        """What the rows take, as Spark estimates it; None where it does not know."""
+        return self._base.nbytes
+
     @classmethod
     def from_blocks(cls, rdd: RDD[Columns]) -> RddSource:
         """Return a source over an RDD of blocks, tuples of arrays with a row dimension.
@@ -94,7 +104,12 @@ class RddSource:
 
     @classmethod
     def from_decoded(
-        cls, blocks: RDD[Columns], columns: tuple[ColumnSpec, ...], skips: Skips
+        cls,
+        blocks: RDD[Columns],
+        columns: tuple[ColumnSpec, ...],
+        skips: Skips,
+        nbytes: int | None = None,
+        stored: bool = False,
     ) -> RddSource:
         """Return a source over an RDD of blocks that are known to be of these columns.
 
@@ -104,8 +119,12 @@ class RddSource:
         columns : tuple of ColumnSpec
         skips : Skips
             Where whoever makes the blocks counts the rows that it leaves out.
+        nbytes : int, optional
+            What the rows take, as far as that is known.
+        stored : bool
+            Whether Spark has the rows in store, so that none is computed again.
         """
-        return cls._over(_Base(blocks, columns, skips))
+        return cls._over(_Base(blocks, columns, skips, nbytes, stored))
 
     @classmethod
     def _over(cls, base: _Base) -> RddSource:
@@ -137,6 +156,16 @@ class RddSource:
         source._start(self._base, partitions, layout)
         return source
 
+    def dealt(self, partitions: int, seed: int) -> RddSource:
+        """Return a random layout of the same records; see `DataSource.dealt`. Lazy."""
+        base = self._base
+        blocks = base.shuffled(partitions, RandomPartitioner(partitions, seed), 0)
+        return RddSource._over(_Base(blocks, base.columns, base.skips, base.nbytes, stored=True))
+
+    def persist(self) -> None:
+        """See `DataSource.persist`: blocks are kept in memory, then on disk."""
+        self._base.persist()
+
     def tasks(self, sc: Any) -> RDD[Columns]:
         """Return the RDD of this layout's blocks."""
         return self._layout()
@@ -163,18 +192,38 @@ class RddSource:
 
 
 class _Base:
-    """The records as blocks, in the user's own partitions; shared by all layouts."""
+    """The records as blocks, in the first layout; shared by all layouts.
 
-    def __init__(self, blocks: RDD[Columns], columns: tuple[ColumnSpec, ...], skips: Skips) -> None:
+    Parameters
+    ----------
+    blocks : RDD of tuple of ndarray
+    columns : tuple of ColumnSpec
+    skips : Skips
+    nbytes : int or None
+        What the rows take, as far as that is known.
+    stored : bool
+        Whether Spark has the rows in store, so that none is computed again.
+    """
+
+    def __init__(
+        self,
+        blocks: RDD[Columns],
+        columns: tuple[ColumnSpec, ...],
+        skips: Skips,
+        nbytes: int | None = None,
+        stored: bool = False,
+    ) -> None:
         self.columns = columns
         self.blocks = blocks
         self.skips = skips
+        self.nbytes = nbytes
         self.users = 0
+        self._stored = stored
         self._persisted = False
         self._counts: list[Counts] | None = None
 
     def persist(self) -> None:
-        if not self._persisted:
+        if not self._persisted and not self._stored:
             self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
 
@@ -211,7 +260,7 @@ def _base_of(rdd: RDD[Any], decode: Decoder, feeds: Sequence[Feed] = ()) -> _Bas
     # Others are refused before any job.
     feeds = feeds if len(feeds) == len(columns) else ()
     decoder = _decoder(decode, columns, is_ordered(rdd), feeds)
-    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, Skips())
+    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, Skips(), stored=rdd.is_cached)
 
 
 def _decoder(
@@ -224,6 +273,9 @@ def _decoder(
 
     return run
 
+
+PIECE_BYTES = 1 << 20
+"""PySpark pickles up to 1,000 pieces for one target together, and no record may have 2 GiB."""
 
 Piece = tuple[int, tuple[int, int, Columns]]
 """Target partition; source partition, number within it, rows."""
@@ -242,12 +294,17 @@ def _splitter(partitions: int, assign: Assign) -> Callable[..., Any]:
         order = np.argsort(targets, kind="stable")
         ends = np.cumsum(np.bincount(targets, minlength=partitions))
         number = itertools.count()
+        rows = max(1, min(BLOCK_ROWS, PIECE_BYTES * len(columns[0]) // _bytes_of(columns)))
         for target, (start, end) in enumerate(itertools.pairwise((0, *ends))):
-            for begin in range(start, end, BLOCK_ROWS):
-                index = order[begin : min(begin + BLOCK_ROWS, end)]
+            for begin in range(start, end, rows):
+                index = order[begin : min(begin + rows, end)]
                 yield target, (source, next(number), tuple(column[index] for column in columns))
 
     return run
+
+
+def _bytes_of(columns: Columns) -> int:
+    return max(1, sum(column.nbytes for column in columns))
 
 
 def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:

@@ -63,6 +63,26 @@ class DataSource(Protocol):
             It goes by labels and there are none (for an RDD: their values, within the job).
         """
 
+    def dealt(self, partitions: int, seed: int) -> DataSource:
+        """Return the same rows, dealt out at random, as another first layout.
+
+        A pure function of this layout and the arguments. Data that deal themselves return
+        themselves.
+
+        Parameters
+        ----------
+        partitions : int
+            Number of partitions of the new layout.
+        seed : int
+            Another seed gives another layout.
+        """
+
+    def persist(self) -> None:
+        """Let Spark compute the rows once for all jobs, until every layout is closed.
+
+        Rows that nobody computes are left as they are.
+        """
+
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of exactly `partitions` partitions.
 

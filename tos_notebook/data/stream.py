@@ -113,6 +113,13 @@ class StreamSource:
             )
         return StreamSource(self._make, partitions, self._feeds)
 
+    def dealt(self, partitions: int, seed: int) -> StreamSource:
+        """Return itself: which rows are whose is up to the function."""
+        return self
+
+    def persist(self) -> None:
+        """Do nothing: the function makes the rows of every epoch."""
+
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` partitions, each of one `Stream`."""
         streams = [

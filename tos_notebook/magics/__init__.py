@@ -54,7 +54,7 @@ class TosMagics(Magics):
     stall_timeout = Float(
         STALL_TIMEOUT, help="seconds without news until a worker loses its place"
     ).tag(config=True)
-    shuffle = Bool(True, help="whether each epoch has a new order").tag(config=True)
+    shuffle = Bool(True, help="whether all rows are mixed in each epoch").tag(config=True)
     non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
     slots = Enum(POLICIES, "keep", help="what becomes of optimizer slots").tag(config=True)
     checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)

@@ -72,14 +72,16 @@ def _add_training(parser: Parser) -> None:
     parser.add("--combiner", **COMBINER)
     text = "epochs between two random repartitions of the data"
     parser.add("--repartition-every", **COUNT, help=text)
-    text = "for arrays: partitions; as many as Spark runs tasks at once by default"
+    text = (
+        "partitions; by default those of the data, for arrays as many as Spark runs tasks at once"
+    )
     parser.add("--partitions", **COUNT, help=text)
     parser.add("--seed", **COUNT, help="of the order of rows and of repartitions")
     text = "seconds without news after which the run says what it waits for"
     parser.add("--patience", metavar="SECONDS", type=number, help=text)
     text = "seconds without news after which a worker that stands still loses its place"
     parser.add("--stall-timeout", metavar="SECONDS", type=number, help=text)
-    text = "whether each epoch takes a partition's rows in a new order"
+    text = "whether rows are dealt to partitions at random, and each epoch has a new order"
     parser.add("--shuffle", action=argparse.BooleanOptionalAction, help=text)
     text = "what an update with NaN or infinity does: end the run, or be left out"
     parser.add("--non-finite", choices=NON_FINITE, help=text)

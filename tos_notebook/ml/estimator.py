@@ -10,7 +10,7 @@ from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import functions, types
 
-from ..data.frames import FrameColumns
+from ..data.frames import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
 from ..session import TrainingSession
 from .columns import fed
@@ -161,9 +161,30 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         return self._copyValues(fitted)
 
     def _trained(self, dataset: Any, program: Program) -> Any:
+        if not self._validates or is_persisted(dataset):
+            return self._run(dataset, program)
+        # Both sides of the split are of the same rows, each computed once.
+        rows = dataset.select(*map(_quoted, self._needed)).persist()
+        try:
+            return self._run(rows, program)
+        finally:
+            rows.unpersist()
+
+    @property
+    def _validates(self) -> bool:
+        share: float = self.getOrDefault("validationFraction")
+        return self.given("validationIndicatorCol") is not None or share > 0
+
+    @property
+    def _needed(self) -> list[str]:
+        """The columns to compute, each once."""
+        others = [self.given(name) for name in ("weightCol", "validationIndicatorCol")]
+        names = (*self.features, self.getLabelCol(), *(name for name in others if name is not None))
+        return list(dict.fromkeys(names))
+
+    def _run(self, dataset: Any, program: Program) -> Any:
         train, validation = self._split(dataset)
-        workers = self.given("numTrainWorkers")
-        rows = self._columns(train if workers is None else train.repartition(workers), program)
+        rows = self._columns(train, program)
         rest = None if validation is None else self._columns(validation, program)
         session = TrainingSession(
             dataset.sparkSession,
@@ -178,6 +199,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
             return session.run(
                 rows,
                 self.getOrDefault("epochs"),
+                partitions=self.given("numTrainWorkers"),
                 seed=self.getSeed(),
                 validation=rest,
                 learning_rate=self.given("learningRate"),
@@ -191,7 +213,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     def _split(self, dataset: Any) -> tuple[Any, Any]:
         """Return the rows to train on, and those to validate with, if any."""
         name, share = self.given("validationIndicatorCol"), self.getOrDefault("validationFraction")
-        if name is None and not share:
+        if not self._validates:
             return dataset, None
         if name is None:
             columns = [dataset[_quoted(c)] for c in (*self.features, self.getLabelCol())]

@@ -117,7 +117,8 @@ class SparkSession:
         program = self._program(fetches, feed_name_list, param_list, feed_dict)
         training = self._training_session(program, weight_combiner)
         try:
-            return training.run(feed_rdd, epochs=1, shuffle=shuffle_within_partition)
+            shuffle = "partitions" if shuffle_within_partition else False
+            return training.run(feed_rdd, epochs=1, shuffle=shuffle)
         finally:
             if not server_reusable:
                 self.stop_param_server()
