@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Parts } from "../src/view/model";
-import { RunView, SILENCE } from "../src/view/run-view";
+import { SILENCE } from "../src/view/run-view";
 import view from "../src/widget";
 import {
   browser,
   buffers,
-  FakeChannel,
   FakeModel,
   FakeIntersectionObserver,
   Observer,
@@ -176,6 +175,7 @@ describe("a view", () => {
     const clean = view.render({ model: stream, el });
     await vi.advanceTimersByTimeAsync(0);
     expect(el.textContent).toContain("is gone");
+    expect(el.querySelector("fieldset")?.disabled).toBe(true);
     expect(warn).toHaveBeenCalledOnce();
     clean();
   });
@@ -253,23 +253,5 @@ describe("the end of a view", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(other.control.sent).toEqual([]);
     expect(other.control.callbacks.size).toBe(0);
-  });
-});
-
-describe("a view whose kernel has gone", () => {
-  it("cannot be steered until the kernel is back", () => {
-    const channel = new FakeChannel();
-    const frozen = new RunView(channel);
-    frozen.message({ type: "snapshot", seq: 1, state: parts([1]) }, buffers([1]));
-    document.body.append(frozen.element);
-    page.frame();
-    const controls = frozen.element.querySelector("fieldset");
-    const notice = frozen.element.querySelector<HTMLElement>(".tos-notice");
-    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
-    frozen.freeze("It is gone.");
-    expect([controls?.disabled, notice?.textContent]).toEqual([true, "It is gone."]);
-    frozen.freeze(null);
-    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
-    frozen.destroy();
   });
 });

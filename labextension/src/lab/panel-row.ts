@@ -68,7 +68,8 @@ export class Row {
       setText(this.numbers[i], text);
     });
     updateSparkline(this.curve, row.spark, inWords(row.spark, trans));
-    setText(this.error, row.error ?? "");
+    setAttribute(this.error, "data-kind", row.error === null ? "wait" : "error");
+    setText(this.error, row.error ?? (ended ? "" : (row.waits ?? []).join("\n")));
     this.drawActions(row, this.kernel.state === "open" && !ended);
   }
 

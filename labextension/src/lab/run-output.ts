@@ -3,6 +3,7 @@
 import { type IRenderMimeRegistry, MimeModel, type IRenderMime } from "@jupyterlab/rendermime";
 import { Widget } from "@lumino/widgets";
 
+import { h } from "../view/dom";
 import { RunView } from "../view/run-view";
 import { t } from "../view/text";
 import type { CommChannel } from "./comm-channel";
@@ -52,6 +53,8 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (met && link.overview.run(run) && this.showLive(link, channel)) return;
     this.endLive(channel);
     if (!early || this.saved === null) await this.showSaved(model);
+    // A run that this page saw begin is on its way; one that was saved, and is unknown, is lost.
+    if (early || !met) this.sayLost();
     // Of a kernel that has nothing of ours there is nothing to expect.
     if (met) this.expectRun(link, run);
   }
@@ -87,8 +90,11 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   };
 
   private readonly refresh = (): void => {
-    const lost = this.shown?.state === "lost";
-    this.view?.freeze(lost ? t("The kernel was restarted; this is what it had shown.") : null);
+    if (this.shown?.state === "lost") {
+      this.view?.lose(t("The kernel was restarted; this is what it had shown."));
+    } else {
+      this.view?.freeze(null);
+    }
   };
 
   private readonly pace = (): void => {
@@ -143,6 +149,13 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     this.shown?.changed.disconnect(this.refresh);
     this.view?.destroy();
     this.channel = this.shown = this.view = null;
+  }
+
+  /** What was saved of a run that trained says no more than that. */
+  private sayLost(): void {
+    if (this.isDisposed || this.view !== null || this.saved === null) return;
+    const text = t("✕ lost: the kernel of this run is gone. This is what was saved of it.");
+    this.node.replaceChildren(h("p", { class: "tos-lab-notice" }, text), this.saved.node);
   }
 
   private async showSaved(model: IRenderMime.IMimeModel): Promise<void> {

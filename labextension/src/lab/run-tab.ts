@@ -115,7 +115,8 @@ export class RunTab extends Widget {
       notice = trans.__("The notebook is closed; open it to follow the run.");
     }
     setText(this.notice, notice);
-    view.freeze(notice === "" ? null : "");
+    if (gone) view.lose("");
+    else view.freeze(notice === "" ? null : "");
     this.notice.toggleAttribute("hidden", notice === "");
     // It would go on saying that it waits.
     view.element.toggleAttribute("hidden", notice !== "" && blank);

@@ -11,9 +11,10 @@ import { word } from "../view/words";
 import type { Kernel, Kernels } from "./kernels";
 import type { RunRow } from "./protocol";
 
-/** The run's own state, or "lost" if it was active and its kernel is gone. */
+/** The run's own state; or "lost" if it was active and its kernel is gone, "waiting" in a queue. */
 export function stateOf(kernel: Kernel, row: RunRow): string {
-  return kernel.state === "lost" && !hasEnded(row.state) ? "lost" : row.state;
+  if (kernel.state === "lost" && !hasEnded(row.state)) return "lost";
+  return row.state === "starting" && row.waits?.length ? "waiting" : row.state;
 }
 
 /** To people a run that is running trains. */
@@ -25,7 +26,8 @@ export function stateWord(state: string): string {
 export function statusText(row: RunRow, state: string, trans: TranslationBundle): string {
   const parts = [trans.__("tos: run %1", row.number)];
   if (state !== "running") parts.push(stateWord(state));
-  if (!hasEnded(state)) parts.push(trans.__("epoch %1/%2", row.epoch, row.epochs));
+  if (state === "lost" || !hasEnded(state))
+    parts.push(trans.__("epoch %1/%2", row.epoch, row.epochs));
   if (state === "running") {
     parts.push(trans.__("%1/%2 executors", row.executors.active, row.executors.total));
   }

@@ -24,6 +24,7 @@ const ENDS: Record<string, () => string> = {
   finished: () => t("The run has finished: all its epochs are done, so there is nothing to steer."),
   stopped: () => t("The run was stopped and kept its weights, so there is nothing to steer."),
   failed: () => t("The run has failed, so there is nothing to steer."),
+  lost: () => t("The run was lost with its kernel, so there is nothing to steer."),
 };
 
 export class Controls {
@@ -96,7 +97,7 @@ export class Controls {
 
   /** No kernel would hear a command now. */
   freeze(frozen: boolean): void {
-    this.frozen = frozen;
+    this.frozen = this.fieldset.disabled = frozen;
     if (this.model) this.draw(this.model);
   }
 

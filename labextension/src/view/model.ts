@@ -152,7 +152,8 @@ const MAX_MARKS = 200;
 const MAX_COMMANDS = 50;
 const MAX_LOG = 200;
 
-const ENDED = new Set(["finished", "stopped", "failed"]);
+/** A run is lost when its kernel is gone: only who has lost it can say so. */
+const ENDED = new Set(["finished", "stopped", "failed", "lost"]);
 
 /** Whether a run in this state will never train again. */
 export function hasEnded(state: string): boolean {
@@ -200,6 +201,13 @@ export class RunModel {
       table.encode(),
     );
     return { message: { type: "snapshot", seq: this.seq, state }, buffers };
+  }
+
+  /** The kernel is gone, and the run with it. Whatever the kernel tells later takes that back. */
+  lose(): void {
+    if (this.run === null || hasEnded(this.run.state)) return;
+    this.run = { ...this.run, state: "lost" };
+    if (this.totals) this.totals = { ...this.totals, eta: null, samples_per_second: null };
   }
 
   private replace(state: Parts, buffers: readonly DataView[]): void {

@@ -43,9 +43,9 @@ export class RunView implements Listener {
   private readonly drawing: ReturnType<typeof drawWhenVisible>;
   private readonly cleanups: (() => void)[] = [];
   private heard = performance.now();
-  private trouble = "";
   /** Why nothing moves any more; null while it may. */
   private frozen: string | null = null;
+  private lost = false;
   private styled = false;
 
   constructor(
@@ -88,8 +88,7 @@ export class RunView implements Listener {
         if (this.cleanups.length > 0) this.link.begin();
       },
       (reason: unknown) => {
-        this.trouble = t("The kernel's side of this view is gone; show the run again to steer it.");
-        this.tick();
+        this.lose(t("The kernel of this run is gone; this is what it had shown."));
         console.warn(reason);
       },
     );
@@ -111,11 +110,11 @@ export class RunView implements Listener {
     if (outcome === "gap") this.link.ask();
     if (outcome !== "applied") return;
     if (content.type === "snapshot") this.link.served();
-    const { run, totals } = this.model;
-    setAttribute(this.root, "data-state", run?.state ?? "waiting");
-    setAttribute(this.root, "data-milestones", String(totals?.milestones ?? 0));
-    this.tell();
-    this.drawing.request();
+    if (this.lost) {
+      this.lost = false;
+      this.freeze(null);
+    }
+    this.mark();
   }
 
   answer(id: number, answer: Answer): void {
@@ -126,12 +125,28 @@ export class RunView implements Listener {
     return this.model.snapshot();
   }
 
-  /** The kernel is gone, for the reason given if nobody else says it; null: it is back. */
+  /** Nothing can be said to the kernel, for the reason given if nobody else says it; null: it can. */
   freeze(reason: string | null): void {
-    if (reason === this.frozen) return;
+    if (reason === this.frozen || (reason === null && this.lost)) return;
     this.frozen = reason;
     this.controls.freeze(reason !== null);
     this.tell();
+  }
+
+  /** The kernel is gone for good, and the run with it. */
+  lose(reason: string): void {
+    this.lost = true;
+    this.model.lose();
+    this.freeze(reason);
+    this.mark();
+  }
+
+  private mark(): void {
+    const { run, totals } = this.model;
+    setAttribute(this.root, "data-state", run?.state ?? "waiting");
+    setAttribute(this.root, "data-milestones", String(totals?.milestones ?? 0));
+    this.tell();
+    this.drawing.request();
   }
 
   private readonly tick = (): void => {
@@ -147,7 +162,7 @@ export class RunView implements Listener {
     const active = run === null || !hasEnded(run.state);
     let notice = run === null ? t("Waiting for the kernel …") : "";
     if (active && silent) notice = t("The kernel does not answer (busy or gone).");
-    notice = this.frozen ?? (this.trouble || notice);
+    notice = this.frozen ?? notice;
     this.notice.hidden = notice === "";
     setText(this.notice, notice);
     this.status.draw(this.model, notice, performance.now());

@@ -18,6 +18,7 @@ const SENTENCES: Partial<Record<string, (run: number, figures: string) => string
   finished: (...said) => t("Run %1 has finished: %2.", ...said),
   stopped: (...said) => t("Run %1 was stopped and kept its weights: %2.", ...said),
   failed: (...said) => t("Run %1 has failed: %2.", ...said),
+  lost: (...said) => t("Run %1 was lost with its kernel: %2.", ...said),
 };
 
 /** Bytes of a sample, and how many times fewer that is than if everything travelled as it is. */

@@ -37,6 +37,7 @@ const WORDS: Partial<Record<string, () => string>> = {
 
 const SIGNS: Partial<Record<string, string>> = {
   starting: "…",
+  waiting: "⏳",
   running: "▶",
   paused: "‖",
   stopping: "■",

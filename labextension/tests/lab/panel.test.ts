@@ -196,6 +196,12 @@ describe("a run", () => {
     expect(error.mock.calls.flat().sort()).toEqual(["Error: no kernel", "the run is gone."]);
   });
 
+  it("says what it waits for, and that this is all it does", () => {
+    kernel.tell([row(1, { state: "starting", waits: ["Run 3 holds both slots."] })]);
+    refresh();
+    expect(find("li[data-state]").textContent).toMatch(/⏳ waiting.*Run 3 holds both slots/);
+  });
+
   it("that is stopping takes no more commands, one that has ended has no buttons", () => {
     kernel.tell([row(1, { state: "stopping" })]);
     refresh();

@@ -1,0 +1,67 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { RunView } from "../src/view/run-view";
+import { browser, buffers, FakeChannel, parts } from "./fakes";
+
+vi.mock("uplot", () => ({
+  default: class {
+    width = 0;
+    setData = vi.fn();
+    setSize = vi.fn();
+    destroy = vi.fn();
+  },
+}));
+
+let page: ReturnType<typeof browser>;
+
+beforeEach(() => {
+  page = browser();
+});
+
+afterEach(() => {
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+describe("a view whose kernel has gone", () => {
+  it("says that its run is lost, foresees no end, and cannot be steered, until it is back", () => {
+    const view = new RunView(new FakeChannel());
+    const tell = (seq: number): void => {
+      view.message({ type: "snapshot", seq, state: parts([1]) }, buffers([1]));
+      page.frame();
+    };
+    document.body.append(view.element);
+    tell(1);
+    view.lose("It is gone.");
+    view.freeze(null);
+    page.frame();
+    const find = (selector: string): string =>
+      view.element.querySelector(selector)?.textContent ?? "";
+    expect(view.element.dataset.state).toBe("lost");
+    expect(find(".tos-state")).toBe("✕ lost");
+    expect(find(".tos-epoch")).toBe("epoch 1 of 4");
+    expect(find(".tos-notice")).toBe("It is gone.");
+    expect(view.element.querySelector("fieldset")?.disabled).toBe(true);
+    expect(view.snapshot()?.message.state.run.state).toBe("lost");
+    tell(2);
+    expect(find(".tos-state")).toBe("▶ running");
+    expect(view.element.querySelector("fieldset")?.disabled).toBe(false);
+    view.destroy();
+  });
+
+  it("cannot be steered until the kernel is back", () => {
+    const channel = new FakeChannel();
+    const frozen = new RunView(channel);
+    frozen.message({ type: "snapshot", seq: 1, state: parts([1]) }, buffers([1]));
+    document.body.append(frozen.element);
+    page.frame();
+    const controls = frozen.element.querySelector("fieldset");
+    const notice = frozen.element.querySelector<HTMLElement>(".tos-notice");
+    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
+    frozen.freeze("It is gone.");
+    expect([controls?.disabled, notice?.textContent]).toEqual([true, "It is gone."]);
+    frozen.freeze(null);
+    expect([controls?.disabled, notice?.hidden]).toEqual([false, true]);
+    frozen.destroy();
+  });
+});
