@@ -98,10 +98,72 @@ def test_a_straggler_is_named_in_words() -> None:
     for n in range(10):
         for partition, compute in enumerate((0.1, 0.1, 0.4)):
             model(milestone(n / 10, partition=partition, compute=compute, exchange=0.0))
-    notes = [row["note"] for row in state(model, 1.0)["workers"]]
-    assert notes == ["", "", "behind: 25 % of the median pace"]
-    notes = [row["note"] for row in state(model, 61.0)["workers"]]
-    assert notes[0] == "behind: nothing heard of it for 60 s"
+    assert notes(model, 1.0) == ["", "", ""]
+    assert notes(model, 5.9) == ["", "", ""]
+    steady(model, 6.0)
+    assert notes(model, 6.0) == ["", "", "behind: 25 % of the median pace"]
+    steady(model, 7.0, slowest=0.16)
+    assert notes(model, 7.0)[2] == "behind: 62 % of the median pace"
+    steady(model, 8.0, slowest=0.1)
+    assert notes(model, 8.0) == ["", "", ""]
+    assert notes(model, 68.0)[0] == "behind: nothing heard of it for 60 s"
+
+
+def notes(model: RunModel, now: float) -> list[str]:
+    return [row["note"] for row in state(model, now)["workers"]]
+
+
+def steady(model: RunModel, time: float, slowest: float = 0.4, count: int = 30) -> None:
+    """Let three workers train at their pace, the last one at its own."""
+    for _ in range(count):
+        for partition, compute in enumerate((0.1, 0.1, slowest)):
+            model(milestone(time, partition=partition, compute=compute, exchange=0.0))
+
+
+@pytest.mark.parametrize("change", ["resume", "join", "repartition"])
+def test_after_a_change_the_workers_have_time_to_find_their_pace(change: str) -> None:
+    model = running()
+    steady(model, 1.0)
+    notes(model, 1.0)
+    assert notes(model, 9.0)[0] == "behind: nothing heard of it for 8 s"
+    if change == "resume":
+        model(StateChanged(9.0, "paused"))
+        model(StateChanged(9.0, "running"))
+    elif change == "join":
+        model(joined(9.0, partition=2))
+    else:
+        model(Repartitioned(9.0, 1, 3, 0.1))
+        steady(model, 9.0)
+    assert notes(model, 18.9) == [""] * len(notes(model, 18.9))
+    steady(model, 19.0)
+    notes(model, 19.0)
+    steady(model, 24.0)
+    assert any(notes(model, 24.0))
+
+
+def test_of_two_workers_neither_is_a_straggler() -> None:
+    model = running()
+    for n in range(10):
+        for partition, compute in enumerate((0.1, 0.9)):
+            model(milestone(n / 10, partition=partition, compute=compute))
+    notes(model, 1.0)
+    assert notes(model, 60.0) == ["", ""]
+
+
+def test_a_pause_counts_neither_for_the_rate_nor_for_what_is_to_go() -> None:
+    model = running(samples=10_000, epochs=1)
+    for n in range(1, 21):
+        model(milestone(n / 2, samples=100))
+        before = state(model, n / 2)["totals"]
+    model(StateChanged(10.0, "paused"))
+    assert state(model, 60.0)["totals"]["samples_per_second"] == before["samples_per_second"]
+    model(StateChanged(65.0, "running"))
+    model(milestone(65.5, samples=100))
+    after = state(model, 65.5)["totals"]
+    assert after["samples_per_second"] == pytest.approx(200, rel=0.1)
+    assert after["eta"] == pytest.approx(7900 / 200, rel=0.1)
+    model(RunFinished(66.0, "stopped"))
+    assert state(model, 70.0)["totals"]["samples_per_second"] == pytest.approx(200, rel=0.1)
 
 
 def test_a_worker_alone_is_no_straggler() -> None:

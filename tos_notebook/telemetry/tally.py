@@ -13,6 +13,7 @@ from ..events import (
     MilestoneCommitted,
     RunResumed,
     RunStarted,
+    StateChanged,
     WorkerFailed,
     WorkerJoined,
     WorkerLost,
@@ -44,7 +45,9 @@ class Totals:
     samples_total: int | None
     """To be trained over all epochs; None where the size of the data is unknown."""
     samples_per_second: float
-    """From the first to the last milestone since start or resume, the first one's left out."""
+    """From the first to the last milestone since start or resume, the first one's left out.
+
+    Pauses do not count."""
     loss: float
     """Mean per sample over the last `RECENT` milestones."""
     staleness_mean: float
@@ -112,6 +115,31 @@ class WorkerTally:
         return self.staleness_sum / self.milestones if self.milestones else math.nan
 
 
+class TrainingClock:
+    """Seconds in which a run trains: its pauses do not count."""
+
+    def __init__(self) -> None:
+        self._rested = 0.0
+        self._since: float | None = None
+
+    def state(self, state: str, time: float) -> None:
+        """Take note of the run's state from a time on."""
+        if state == "paused":
+            self._since = time if self._since is None else self._since
+        elif self._since is not None:
+            self._rested += max(0.0, time - self._since)
+            self._since = None
+
+    def milestone(self, time: float) -> None:
+        """Take note of a milestone: each worker ends its own before it waits."""
+        if self._since is not None:
+            self._since = max(self._since, time)
+
+    def at(self, time: float) -> float:
+        """Return a time without the pauses before it."""
+        return (time if self._since is None else min(time, self._since)) - self._rested
+
+
 class Tally:
     """Sums over one run, kept up to date event by event. A sink; not thread-safe."""
 
@@ -128,7 +156,8 @@ class Tally:
         self._steady: deque[tuple[int, int]] = deque(maxlen=STEADY)
         self._first: MilestoneCommitted | None = None
         self._before = 0
-        self._last_milestone = 0.0
+        self.clock = TrainingClock()
+        self._first_at = self._last_at = 0.0
         # Seconds between a death of the run's process and its resume.
         self._away = 0.0
         self._started: float | None = None
@@ -143,6 +172,8 @@ class Tally:
         self._latest = max(self._latest, event.time)
         if isinstance(event, MilestoneCommitted):
             self._milestone(event)
+        elif isinstance(event, StateChanged):
+            self.clock.state(event.state, event.time)
         elif isinstance(event, RunStarted):
             self._start(event)
         elif isinstance(event, RunResumed):
@@ -184,9 +215,11 @@ class Tally:
         self._first, self._before = None, self._samples
 
     def _milestone(self, event: MilestoneCommitted) -> None:
+        self.clock.milestone(event.time)
+        at = self.clock.at(event.time)
         if self._first is None:
-            self._first = event
-        self._last_milestone = max(self._last_milestone, event.time)
+            self._first, self._first_at, self._last_at = event, at, at
+        self._last_at = max(self._last_at, at)
         self._epoch = max(self._epoch, event.epoch)
         self._milestones += 1
         self._samples += event.samples
@@ -206,10 +239,10 @@ class Tally:
         return self.workers[key]
 
     def _rate(self) -> float:
-        if self._first is None or self._last_milestone <= self._first.time:
+        if self._first is None or self._last_at <= self._first_at:
             return 0.0
         samples = self._samples - self._before - self._first.samples
-        return samples / (self._last_milestone - self._first.time)
+        return samples / (self._last_at - self._first_at)
 
     def _recent_means(self) -> dict[str, float]:
         sums: defaultdict[str, float] = defaultdict(float)

@@ -222,13 +222,13 @@ class RunModel:
         self._started = event.time
         self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
         self._curves.start(event)
-        self._past.append((0.0, 0))
+        self._past.append((event.time, 0))
 
     def _resumed(self, event: RunResumed, time: float) -> None:
         self._epochs, self._partitions = event.epochs, event.partitions
         self._workers.leave()
         self._past.clear()
-        self._past.append((time, self._tally.totals().samples))
+        self._past.append((self._tally.clock.at(event.time), self._tally.totals().samples))
         self._diary.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
     def _milestone(self, event: MilestoneCommitted, time: float) -> None:
@@ -253,6 +253,7 @@ class RunModel:
     def _repartitioned(self, event: Repartitioned, time: float) -> None:
         self._partitions = event.partitions
         self._workers.leave()
+        self._workers.calm(event.time)
         self._diary.repartitioned(time, event)
 
     def _stalled(self, event: Stalled, time: float) -> None:
@@ -266,6 +267,7 @@ class RunModel:
     def _moved(self, event: StateChanged, _: float) -> None:
         before, self._state = self._state, str(event.state)
         if before == "paused" and self._state == "running":
+            self._workers.calm(event.time)
             self._diary.settle("resume", "in force")
         if self._state == "failed" and self._failure is not None:
             # The run's own words follow at its end; these are the same, sooner.
@@ -332,7 +334,8 @@ class RunModel:
     def _totals(self, now: float) -> State:
         totals = self._tally.totals()
         goal = self._curves.size * self._epochs if self._curves.size else None
-        rate = totals.samples_per_second if self.ended else self._rate(self._since(now))
+        at = self._tally.clock.at(now)
+        rate = totals.samples_per_second if self.ended else self._rate(at)
         moving = rate > 0 and self._state == "running"
         left = None if goal is None or not moving else max(0, goal - totals.samples) / rate
         return {
@@ -348,13 +351,13 @@ class RunModel:
             "eta": short(left, 3),
         }
 
-    def _rate(self, elapsed: float) -> float:
-        """Return samples per second of late."""
+    def _rate(self, at: float) -> float:
+        """Return samples per second of late, by the clock that stands still in pauses."""
         samples = self._tally.totals().samples
-        if not self._past or elapsed - self._past[-1][0] >= _STEP:
-            self._past.append((elapsed, samples))
+        if not self._past or at - self._past[-1][0] >= _STEP:
+            self._past.append((at, samples))
         time, before = self._past[0]
-        return (samples - before) / (elapsed - time) if elapsed > time else 0.0
+        return (samples - before) / (at - time) if at > time else 0.0
 
     def _table(self, now: float) -> list[State]:
         # At the end nobody's age grows any more.

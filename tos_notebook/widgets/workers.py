@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -14,8 +15,17 @@ from .numbers import short
 MAX_ROWS = 256
 """Rows that are kept; beyond, workers that have left are forgotten, the most silent first."""
 
-SLOW = 0.6
-"""A worker below this part of the median pace is said to be behind."""
+SLOW, RECOVERED = 0.5, 0.7
+"""Parts of the median pace: a worker is behind once it is below the first for `LAG` seconds, until
+it is above the second."""
+
+LAG = 5.0
+
+CALM = 10.0
+"""Seconds after a resume, a join or a new layout in which no worker is said to be behind."""
+
+FEWEST = 3
+"""Workers among which one can be behind: the median of two is their mean."""
 
 WARM = 5
 """Milestones before a worker's pace counts."""
@@ -50,6 +60,8 @@ class Row:
     """It will not come back: another has its partition, or the data was laid out anew."""
     samples: float = 0.0
     busy: float = 0.0
+    slow_since: float | None = None
+    """Since when its pace is below the usual one."""
 
     def hear(self, time: float) -> None:
         """Note a sign of life."""
@@ -80,13 +92,21 @@ class Row:
     def note(self, state: str, now: float, usual: float) -> str:
         """Return in words whether it lags behind the usual pace; mostly empty."""
         if state != "training" or self.tally.milestones < WARM or not usual:
+            self.slow_since = None
             return ""
         silent = now - self.heard
         if silent > max(SILENT, TIMES * self.busy * (1 - _KEEP)):
             return f"behind: nothing heard of it for {silent:.0f} s"
-        if self.pace < SLOW * usual:
+        if self._lags(now, usual):
             return f"behind: {100 * self.pace / usual:.0f} % of the median pace"
         return ""
+
+    def _lags(self, now: float, usual: float) -> bool:
+        if self.slow_since is None and self.pace < SLOW * usual:
+            self.slow_since = now
+        elif self.pace > RECOVERED * usual:
+            self.slow_since = None
+        return self.slow_since is not None and now - self.slow_since >= LAG
 
 
 class Workers:
@@ -100,6 +120,7 @@ class Workers:
 
     def __init__(self) -> None:
         self.generation = 0
+        self._calm_until = -math.inf
         self._rows: dict[WorkerKey, Row] = {}
 
     def __iter__(self) -> Iterator[Row]:
@@ -128,6 +149,11 @@ class Workers:
             if other.key[2] == row.key[2]:
                 other.left = True
         row.hear(time)
+        self.calm(time)
+
+    def calm(self, time: float) -> None:
+        """Give the workers time to find their pace: something has changed for all of them."""
+        self._calm_until = time + CALM
 
     def finish(self, partition: int) -> None:
         """Note that a partition was used up."""
@@ -167,7 +193,7 @@ class Workers:
             for row, state in zip(self, states, strict=True)
             if state == "training" and row.tally.milestones >= WARM
         ]
-        usual = median(paces) if len(paces) > 1 else 0.0
+        usual = median(paces) if len(paces) >= FEWEST and now >= self._calm_until else 0.0
         return [_plain(row, state, now, usual) for row, state in zip(self, states, strict=True)]
 
 
