@@ -32,7 +32,7 @@ from ..params import Array
 MAGIC = b"\x89TOS-CP\n"
 """The first byte is no text, the last a line break: what mangles either is found out."""
 
-VERSION = 1
+VERSION = 2
 
 HEAD = 1 << 16
 """Bytes at a file's beginning that hold its summary, if that is not unusually long."""
