@@ -909,6 +909,9 @@ class Written(Counting):
     def write(self, buffer: Any) -> None:
         self.values.append(value(buffer))
 
+    def finish(self) -> bool:
+        return False
+
 
 class StopsBetween(Downpour):
     """Waits between the first stripe and the second."""

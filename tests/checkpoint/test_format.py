@@ -119,6 +119,6 @@ def test_nesting_without_end_is_refused() -> None:
 
 def sealed(state: bytes) -> bytes:
     """Return a file of an empty summary, a state and no body, with right seals."""
-    head = struct.pack("<8sIIQQ", b"\x89TOS-CP\n", 1, 2, len(state), 0) + b"{}"
+    head = struct.pack("<8sIIQQ", b"\x89TOS-CP\n", VERSION, 2, len(state), 0) + b"{}"
     head += hashlib.sha256(head).digest() + state
     return head + hashlib.sha256(head).digest()

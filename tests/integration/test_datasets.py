@@ -65,7 +65,7 @@ def test_a_record_that_cannot_be_read_ends_the_run(train: Train) -> None:
 
 
 def test_datasets_that_are_all_empty_are_an_error(train: Train) -> None:
-    with pytest.raises(errors.DataError, match="Epoch 1: expected at least one row .* got none"):
+    with pytest.raises(errors.DataError, match=r"Epoch 1: expected at least one row .* got none"):
         train(counter()).run(lambda ctx: numbers(ctx).filter(lambda n: n < 0), epochs=2)
 
 
