@@ -211,6 +211,23 @@ def place(failure: Place) -> str:
     return f"{text}, epoch {failure.epoch + 1}, {which}"
 
 
+def blamed(error: TosError) -> TosError:
+    """Return a worker's error as that of the data, where the data are to blame.
+
+    Whatever process has seen a bad row first, it is a `DataError` then, or a `ShapeMismatch`, with
+    the `WorkerError` as its ``__cause__``.
+    """
+    if not isinstance(error, WorkerError):
+        return error
+    name, _, text = error.message.partition(": ")
+    kind = {cls.__name__: cls for cls in (DataError, ShapeMismatch)}.get(name)
+    if kind is None:
+        return error
+    found = kind(f"{text}  [on {place(error)}]")
+    found.__cause__ = error
+    return found
+
+
 class InvalidTransition(TosError):
     """A command that the run's present state does not allow; nothing was changed.
 

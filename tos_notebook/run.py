@@ -412,8 +412,8 @@ class Run(Outputs):
         WaitTimeout
             The run is still active; it goes on.
         TosError
-            What ended the run, if it failed: a `WorkerError` where the program or the data
-            raised.
+            What ended the run, if it failed: a `WorkerError` where the program raised, a
+            `DataError` where rows cannot be trained on.
         """
         if not self._done.wait(timeout):
             raise WaitTimeout(

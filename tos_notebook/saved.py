@@ -18,6 +18,7 @@ from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
 from .checkpoint.keeper import Keeper
 from .cluster.connect import connect
+from .cluster.jobs import spoken
 from .cluster.storage import Storage, digest_of
 from .combiners import Combiner, as_combiner
 from .config import at_least_one
@@ -413,6 +414,7 @@ def _data(
     origin = saved.origin
     if data is None:
         return first_layout(read_data(folder, origin), origin)
-    source = as_source(sc, data, origin.came_in or origin.partitions, feeds)
+    with spoken():
+        source = as_source(sc, data, origin.came_in or origin.partitions, feeds)
     check_same(source, origin)
     return first_layout(source, origin)

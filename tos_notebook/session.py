@@ -15,6 +15,7 @@ from .checkpoint.keeper import Keeper
 from .cluster.connect import connect, warm_up
 from .cluster.environment import is_probed
 from .cluster.executors import contact_host, contact_port, slots
+from .cluster.jobs import spoken
 from .cluster.reach import listening_host
 from .cluster.storage import Storage, temporary_directory
 from .codecs import Codec
@@ -320,7 +321,7 @@ class TrainingSession:
             require_saveable(self._combiner)
             if partitioner is not None:
                 require_known(partitioner)
-        with self._lock:
+        with self._lock, spoken():
             self._refuse_if_busy()
             self._refuse_without_slots()
             count = slots(self._sc)
@@ -453,7 +454,8 @@ class TrainingSession:
 
     def beside(self, **wanted: Any) -> Beside:
         """Return what is to work beside the run; see `tos_notebook.companions.attach.attached`."""
-        return attached(self._sc, self.program, **wanted)
+        with spoken():
+            return attached(self._sc, self.program, **wanted)
 
     def _launch(self, wanted: Wanted, beside: Beside) -> Run:
         self._run = run = self._launcher.make(wanted, self._on_end)

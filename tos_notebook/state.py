@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from .control import Machine, RunEvent, RunState
-from .errors import RemoteProtocolError, SessionClosed, TosError, WorkerError
+from .errors import RemoteProtocolError, SessionClosed, TosError, WorkerError, blamed
 from .events import EpochFinished, Event, PartitionFinished, StateChanged, WorkerJoined, WorkerLost
 from .ps import store as ps
 from .ps.ledger import Admission, Ledger, Position
@@ -100,7 +100,7 @@ class TrainingState:
     def fail(self, error: TosError) -> None:
         """End the run with an error; the first one counts, even one that comes after the end."""
         with self._lock:
-            self.error = self.error or error
+            self.error = self.error or blamed(error)
             if not self.machine.active:
                 return
             self.report(RunEvent.FAILED)

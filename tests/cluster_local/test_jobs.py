@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pickle import PicklingError
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from tos_notebook.cluster.jobs import cancel, cancellation, job_error, run_job
+from tos_notebook.cluster.jobs import cancel, cancellation, job_error, run_job, spoken
 from tos_notebook.errors import (
     ClusterUnreachable,
+    DataError,
     TosError,
+    UnsupportedProgram,
     WorkerEnvironment,
     WorkerError,
 )
@@ -59,6 +62,100 @@ def test_a_missing_package_is_named_with_what_to_do() -> None:
     text = "ModuleNotFoundError: No module named 'tos_notebook'"
     with pytest.raises(WorkerEnvironment, match="Install it there"):
         raise job_error(RuntimeError(LOST + text))
+
+
+DIVIDED = (
+    "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return "
+    "NULL instead. SQLSTATE: 22012\n== SQL (line 1, position 1) ==\n100 div (id-60)\n^^^^^^"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cls", "words"),
+    [
+        pytest.param(
+            LOST.replace("PythonException", "x") + DIVIDED,
+            DataError,
+            "Spark could not make the rows: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to "
+            "tolerate divisor being 0 and return NULL instead.",
+            id="a condition",
+        ),
+        pytest.param(
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file f.parquet. "
+            "File does not exist. SQLSTATE: KD001",
+            DataError,
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file f.parquet.",
+            id="a file that vanished",
+        ),
+        pytest.param(
+            "Input path does not exist: file:/nowhere/x",
+            DataError,
+            "Spark could not read the data: Input path does not exist: file:/nowhere/x",
+            id="no such path",
+        ),
+        pytest.param(
+            "org.apache.arrow.memory.OutOfMemoryException: Failure allocating buffer.",
+            DataError,
+            "spark.sql.execution.arrow.maxRecordsPerBatch",
+            id="Arrow's memory",
+        ),
+        pytest.param(
+            "Could not serialize object: PySparkRuntimeError: [CONTEXT_ONLY_VALID_ON_DRIVER] It "
+            "appears that you are attempting to reference SparkContext",
+            UnsupportedProgram,
+            "which exists on the driver only",
+            id="a SparkSession in a closure",
+        ),
+        pytest.param(
+            "Could not serialize object: TypeError: cannot pickle '_thread.lock' object",
+            UnsupportedProgram,
+            "cannot pickle '_thread.lock' object",
+            id="a lock in a closure",
+        ),
+    ],
+)
+def test_what_spark_says_of_data_and_functions_is_no_fault_of_the_cluster(
+    text: str, cls: type[TosError], words: str
+) -> None:
+    error = job_error(RuntimeError(text + "\n\tat org.apache.spark.x(Y.scala:1)"))
+    assert type(error) is cls
+    assert words in str(error)
+    assert "scala" not in str(error)
+
+
+class Java:
+    """A Java exception, as py4j hands it out."""
+
+    def __init__(self, message: str, cause: Java | None = None) -> None:
+        self.message, self.cause = message, cause
+
+    def getMessage(self) -> str:
+        return self.message
+
+    def getCause(self) -> Java | None:
+        return self.cause
+
+
+def test_what_one_of_java_s_threads_raised_for_another_is_what_counts() -> None:
+    error = RuntimeError("An error occurred while calling o327.collectToPython.")
+    lost = Java("Input path does not exist: x")
+    error.java_exception = Java("Exception thrown in awaitResult: ", lost)  # type: ignore[attr-defined]
+    assert str(job_error(error)) == "Spark could not read the data: Input path does not exist: x"
+
+
+def test_bad_rows_are_a_data_error_with_the_worker_that_has_seen_them_as_its_cause() -> None:
+    text = TRACEBACK.replace("FileNotFoundError: no", "tos_notebook.errors.DataError: no")
+    error = job_error(RuntimeError(LOST + text))
+    assert type(error) is DataError
+    assert isinstance(error.__cause__, WorkerError)
+    assert (error.__cause__.executor, error.__cause__.partition) == ("4", 1)
+
+
+def test_a_call_into_spark_raises_our_errors_only() -> None:
+    with pytest.raises(UnsupportedProgram, match="open file"), spoken():
+        raise PicklingError("Could not serialize object: TypeError: cannot pickle 'file'")
+    with pytest.raises(KeyError), spoken():
+        raise KeyError("the user's own")
 
 
 def test_anything_else_is_the_first_line_that_spark_says() -> None:

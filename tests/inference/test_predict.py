@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch, UnsupportedProgram
+from tos_notebook.inference.frames import BATCH_ROWS, check_batches
 
 
 def frame_of(spark: Any, rows: Any) -> Any:
@@ -163,3 +165,11 @@ def test_what_does_not_fit_is_refused_before_any_job(
         program.predict(rows, batch_size=0)
     with pytest.raises(ConfigError, match="for a DataFrame only"):
         program.predict(rows, "x")
+
+
+def test_batches_without_a_limit_are_refused_since_spark_never_ends_them() -> None:
+    conf = {BATCH_ROWS: "0"}
+    with pytest.raises(ConfigError, match=r"maxRecordsPerBatch is 0: .* Set a limit"):
+        check_batches(SimpleNamespace(conf=conf))
+    check_batches(SimpleNamespace(conf=conf | {BATCH_ROWS: "500"}))
+    check_batches(SimpleNamespace(conf={}))

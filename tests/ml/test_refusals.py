@@ -171,5 +171,5 @@ def test_there_is_nothing_to_load_where_nothing_was_saved(assembled: Any, tmp_pa
 def test_a_label_that_is_no_class_ends_the_fit_with_its_row(assembled: Any) -> None:
     model = dense(1, "sigmoid", "binary_crossentropy")
     frame = assembled.selectExpr("features", "label / 2 as label")
-    with pytest.raises(errors.WorkerError, match=r"'label', partition 0, row 1:.*label 0.5 of 2"):
+    with pytest.raises(errors.DataError, match=r"'label', partition 0, row 1:.*label 0.5 of 2"):
         tos.ml.TensorEstimator(model=model).fit(frame)

@@ -26,6 +26,7 @@ from tos_notebook.errors import (
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.params import Array
 from tos_notebook.program.spec import FeedSpec
+from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.worker import failure
 from tos_notebook.worker.failure import describe
@@ -148,6 +149,38 @@ def test_an_error_of_ours_that_the_data_raised_is_told_too(serve: Any) -> None:
     with pytest.raises(ShapeMismatch):
         serve(training).work(Counting(), blocks=blocks())
     assert training.failures[0].message == "ShapeMismatch: record 3 has another shape"
+
+
+def test_bad_rows_are_an_error_of_the_data_whatever_process_saw_them_first(serve: Any) -> None:
+    training, events = counting_training()
+
+    def blocks() -> Any:
+        raise DataError("Column 'n', partition 0, row 3: expected float64, got nan.")
+        yield
+
+    served = serve(training)
+    for task in (0, 1):
+        with pytest.raises(DataError):
+            served.work(Counting(), task=task, blocks=blocks())
+    error = training.error
+    assert isinstance(error, DataError)
+    assert str(error).startswith("Column 'n', partition 0, row 3: expected float64, got nan.  [on ")
+    assert isinstance(error.__cause__, WorkerError)
+    assert error.__cause__.message.startswith("DataError: Column 'n'")
+    # Not where this package raised it.
+    assert not any("tos_notebook" in frame for frame in error.__cause__.frames)
+    assert (
+        failure_of(events)
+        == "DataError: Column 'n', partition 0, row 3: expected float64, got nan."
+    )
+
+
+def failure_of(events: list[Any]) -> str:
+    """Return what a view shows of the last failure, and that it knows where it was."""
+    event = of(WorkerFailed, events)[-1]
+    shown = in_view(event, event.message.partition(": ")[2] + "  [on executor 1]")
+    assert shown["where"]
+    return str(shown["message"])
 
 
 def test_the_same_failure_twice_in_one_partition_ends_the_run(

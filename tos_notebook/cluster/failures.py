@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+WAITED = "Exception thrown in awaitResult"
+
 
 def java_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
     """Return the exceptions that a call into Java raises, and others to catch with them.
@@ -17,7 +19,13 @@ def java_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
 def java_text(error: BaseException) -> str:
     """Return all that is said, a Python worker's traceback included."""
     java = getattr(error, "java_exception", None)
-    return str(error) if java is None else str(java.getMessage() or java.toString())
+    while java is not None:
+        text, cause = str(java.getMessage() or java.toString()), java.getCause()
+        if cause is None or not text.startswith(WAITED):
+            return text
+        # Java's own threads wrap what one of them raised.
+        java = cause
+    return str(error)
 
 
 def reason(error: BaseException) -> str:

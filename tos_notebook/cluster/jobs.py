@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pickle import PicklingError
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterUnreachable, TosError, WorkerEnvironment, WorkerError
+from ..errors import (
+    ClusterUnreachable,
+    DataError,
+    ShapeMismatch,
+    TosError,
+    UnsupportedProgram,
+    WorkerEnvironment,
+    WorkerError,
+)
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from ..worker.failure import users_first
 from .calls import within
 from .executors import is_running
-from .failures import java_text, reason
+from .failures import java_errors, java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -31,6 +41,16 @@ _TASK = re.compile(
     r"\((?P<host>\S+) executor (?P<executor>[^)]+)\)"
 )
 _CANCELLED = re.compile(r"\bJob \d+ cancelled\b(?! because SparkContext)(?:(?! SQLSTATE).)*")
+_CONDITION = re.compile(
+    r"\[(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)*)\] (?:(?! SQLSTATE:).)*"
+)
+_OF_THE_CLUSTER = ("SPARK_", "INTERNAL_", "EXECUTOR_", "CONNECT", "UNABLE_TO_ACQUIRE_MEMORY")
+"""Beginnings of Spark's conditions that are not about the data."""
+
+_MISSING = re.compile(
+    r"Input path does not exist: .*|File does not exist: .*|File \S+ does not exist.*"
+)
+_OUT_OF_ARROW = ("Failure allocating buffer", "memory.OutOfMemoryException")
 _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
 
 
@@ -136,11 +156,77 @@ def job_error(error: BaseException) -> TosError:
         )
     own = list(_OWN_ERROR.finditer(text))
     if own:
-        return error_of(Refused(own[-1]["name"], own[-1]["text"]))
+        return _own_error(own[-1], _TASK.search(text))
     raised = list(_TRACEBACK.finditer(text))
     if raised:
         return _worker_error(raised[-1], _TASK.search(text))
-    return ClusterUnreachable(f"The Spark job failed: {reason(error)}")
+    return _spark_error(text) or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Raise in one of our errors what a call into Spark raises inside, without Java's stack.
+
+    Raises
+    ------
+    TosError
+    """
+    try:
+        yield
+    except java_errors(PicklingError) as error:
+        raise job_error(error) from None
+
+
+def named(error: Exception) -> Exception:
+    """Return one of our errors for what a call into Spark has raised; any other as it is."""
+    return job_error(error) if isinstance(error, java_errors(PicklingError)) else error
+
+
+def _spark_error(text: str) -> TosError | None:
+    """Return what Spark itself says is wrong with data or functions; None if with the cluster."""
+    if "CONTEXT_ONLY_VALID_ON_DRIVER" in text:
+        return UnsupportedProgram(
+            "A function that makes the data uses Spark itself (a SparkSession, a SparkContext, a "
+            "DataFrame or an RDD), which exists on the driver only. Collect what it needs first, "
+            "and use the values. Spark says: [CONTEXT_ONLY_VALID_ON_DRIVER]."
+        )
+    if "Could not serialize object" in text:
+        return UnsupportedProgram(
+            "A function that makes the data holds what cannot be sent to executors, such as a lock "
+            f"or an open file. Make it inside the function. Spark says: {_first_line(text)}"
+        )
+    if any(sign in text for sign in _OUT_OF_ARROW):
+        return DataError(
+            "Spark ran out of memory for one batch of rows, since they are wide. Make batches "
+            'smaller: spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100), or give '
+            "spark.driver.memory and spark.executor.memory more when Spark starts. Spark says: "
+            f"{_first_line(text)}"
+        )
+    condition = _CONDITION.search(text)
+    if condition is not None and not condition["name"].startswith(_OF_THE_CLUSTER):
+        return DataError(f"Spark could not make the rows: {condition[0].strip()}")
+    missing = _MISSING.search(text)
+    if missing is not None:
+        return DataError(f"Spark could not read the data: {missing[0].strip()}")
+    return None
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _own_error(own: re.Match[str], task: re.Match[str] | None) -> TosError:
+    """Return one of our errors; if it is of the data, with the worker that has seen it."""
+    found = error_of(Refused(own["name"], own["text"]))
+    if task is not None and isinstance(found, DataError | ShapeMismatch):
+        found.__cause__ = WorkerError(
+            f"{own['name']}: {own['text']}",
+            task["executor"],
+            task["host"],
+            int(task["partition"]),
+            int(task["attempt"]),
+        )
+    return found
 
 
 def _worker_error(raised: re.Match[str], task: re.Match[str] | None) -> WorkerError:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ..cluster.jobs import named
 from ..config import one_of
 from ..data.blocks import Columns, concatenate
 from ..data.feeds import check_columns
@@ -135,7 +136,8 @@ class Evaluation:
         except Exception as error:
             self.failed = True
             logger.warning("The validation data could not be evaluated.", exc_info=True)
-            message = f"{type(error).__name__}: {error}"
+            known = named(error)
+            message = f"{type(known).__name__}: {known}"
             self.notes = (
                 "The validation data could not be evaluated, and are not evaluated again in this "
                 f"run: {message.partition(chr(10))[0]}",

@@ -13,6 +13,7 @@ import numpy as np
 from .. import temporary
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
+from ..cluster.jobs import spoken
 from ..config import at_least_one
 from ..data.blocks import Columns, ColumnSpec
 from ..data.feeds import Feed, check_columns
@@ -85,7 +86,8 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
         shared = sc.broadcast(archive.read_bytes())
     task = Measured(shared, task_cores(sc), batch_size)
     try:
-        parts = source.tasks(sc).mapPartitions(task).collect()
+        with spoken():
+            parts = source.tasks(sc).mapPartitions(task).collect()
         skipped = sum(left_out.rows for left_out in source.skipped)
     finally:
         shared.destroy()

@@ -27,6 +27,9 @@ from .task import Served
 
 NAME = "prediction"
 
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
+
 
 def predict_frame(
     model: Predicts,
@@ -79,6 +82,7 @@ def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: Fr
             "Predictions as columns of a DataFrame need Spark 4.1 or newer. With this one, predict "
             "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
         )
+    check_batches(frame.sparkSession)
     if len(names) == 1:
         predict = functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark)
         return frame.withColumn(names[0], predict(*fed))
@@ -86,6 +90,22 @@ def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: Fr
     predict = functions.arrow_udf(_function(task, len(fed)), types.StructType(fields))
     found = predict(*fed)
     return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
+
+
+def check_batches(spark: Any) -> None:
+    """Refuse Arrow batches without a limit, of which Spark's own functions never see the end.
+
+    Raises
+    ------
+    ConfigError
+        ``spark.sql.execution.arrow.maxRecordsPerBatch`` is 0 or less.
+    """
+    limit = spark.conf.get(BATCH_ROWS, "10000")
+    if int(limit) < 1:
+        raise ConfigError(
+            f"{BATCH_ROWS} is {limit}: Spark's functions over Arrow batches never end then, so "
+            f'no prediction would come. Set a limit: spark.conf.set("{BATCH_ROWS}", 10000).'
+        )
 
 
 def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:

@@ -35,7 +35,7 @@ def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
         With keys message, where (None if no worker is to blame), frames (the user's own), rest
         (text, may be empty).
     """
-    if event is None or (text is not None and not text.startswith(event.message)):
+    if event is None or (text is not None and not _tells(text, event.message)):
         first, _, rest = (text or "").partition("\n")
         return {"message": first, "where": None, "frames": [], "rest": rest[:REST]}
     message, _, more = event.message.partition("\n")
@@ -47,6 +47,12 @@ def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
         "frames": own,
         "rest": rest[:REST],
     }
+
+
+def _tells(text: str, message: str) -> bool:
+    """Return whether a run's error is what a worker raised, perhaps by the error's own name."""
+    own = message.partition(": ")[2]
+    return text.startswith(message) or (bool(own) and text.startswith(own))
 
 
 def _split(frames: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..errors import TosError
+
 OTHERS = ("/site-packages/", "/dist-packages/", "/pyspark/", "<frozen ")
 """Parts of the file names of frames that are not the user's."""
 
@@ -37,7 +39,11 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
         others'.
     """
     message = f"{type(error).__name__}: {error}"[:MAX_TEXT]
-    return message, users_first(traceback.extract_tb(error.__traceback__))
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, TosError):
+        # It says all that there is to say: where this package raised it helps nobody.
+        frames = traceback.StackSummary(frame for frame in frames if _is_users(frame.filename))
+    return message, users_first(frames)
 
 
 def users_first(frames: Iterable[traceback.FrameSummary]) -> list[str]:
