@@ -318,3 +318,33 @@ def test_a_train_step_that_returns_no_scalars(
     made.compile("sgd", "mse")
     with pytest.raises(error, match=message):
         capture(made).export(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("loss", "label"),
+    [("sparse_categorical_crossentropy", (3,)), ("categorical_crossentropy", ())],
+)
+def test_labels_that_the_loss_does_not_take_are_named_with_their_feed(
+    loss: str, label: tuple[int, ...]
+) -> None:
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3, "softmax")])
+    model.compile("sgd", loss)
+    program = capture(model)
+    name = program.feeds[1].name
+    with pytest.raises(ShapeMismatch) as caught:
+        program.export([("float32", (4,)), ("float32", label)])
+    assert f"{name!r} (float32 of shape {label})" in str(caught.value)
+    assert "one-hot labels with categorical_crossentropy" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_what_the_user_s_own_step_raises_is_left_as_it_is() -> None:
+    class Own(keras.Sequential):
+        def train_step(self, data: Any) -> Any:
+            raise ValueError("my own")
+
+    model = Own([keras.Input((2,)), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="my own") as caught:
+        capture(model).export([("float32", (2,)), ("float32", (2,))])
+    assert str(caught.value) == "my own"

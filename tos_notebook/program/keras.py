@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import ColumnSpec
-from ..errors import CaptureError
+from ..errors import CaptureError, ShapeMismatch
 from ..params import Array, Layout
 from .base import SAVED, ColumnType, Program
 from .compiled import check_model
@@ -156,7 +158,16 @@ class KerasProgram(Program):
         return tuple(part for part in (x, y, weight) if part is not None)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
-        logs = self._model.train_step(self._fed(batch, training=True))
+        try:
+            logs = self._model.train_step(self._fed(batch, training=True))
+        except ValueError as error:
+            if not _raised_in_keras(error):
+                raise
+            raise ShapeMismatch(
+                f"Keras cannot train on feeds {_named(self.feeds, batch)}. Labels of one class "
+                "number a row go with sparse_categorical_crossentropy, one-hot labels with "
+                f"categorical_crossentropy. Keras says: {error}"
+            ) from error
         if not isinstance(logs, Mapping):
             raise CaptureError(
                 f"The train_step of model {self._model.name!r} must return a dict of scalars by "
@@ -272,6 +283,20 @@ class KerasProgram(Program):
 
 def _layout(weights: Sequence[Any], statistics: Collection[int] = ()) -> Layout:
     return layout_of([w.path for w in weights], [w.value for w in weights], statistics)
+
+
+def _raised_in_keras(error: Exception) -> bool:
+    """Return whether Keras itself has raised an error, and not what the user wrote."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and str(Path(keras.__file__).parent) in frames[-1].filename
+
+
+def _named(feeds: Sequence[FeedSpec], batch: Sequence[tf.Tensor]) -> str:
+    """Return feeds with what they are given."""
+    return ", ".join(
+        f"{feed.name!r} ({tensor.dtype.name} of shape {tuple(tensor.shape)[1:]})"
+        for feed, tensor in zip(feeds, batch, strict=True)
+    )
 
 
 def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:
