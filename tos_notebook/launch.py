@@ -158,6 +158,8 @@ class Launcher:
             keep=keep,
             created=time.time(),
             came_in=wanted.came_in,
+            patience=plan.patience,
+            stall_timeout=plan.stall_timeout,
         )
         folder = Folder(self.storage.inside(wanted.run_id))
         folder.begin()

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import launch, temporary
 from .checkpoint import record
-from .checkpoint.contents import Checkpoint, from_sealed
+from .checkpoint.contents import Checkpoint, Origin, from_sealed
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
@@ -21,7 +21,7 @@ from .cluster.connect import connect
 from .cluster.jobs import spoken
 from .cluster.storage import Storage, digest_of
 from .combiners import Combiner, as_combiner
-from .config import at_least_one
+from .config import at_least_one, positive
 from .control import ACTIVE
 from .data.feeds import Feed
 from .data.source import DataSource, as_source
@@ -30,8 +30,10 @@ from .events import Event
 from .every import Every, as_every
 from .program.capture import capture
 from .program.saved import SavedProgram
+from .ps.store import Store
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
+from .settings import Settings
 from .telemetry.history import History
 from .telemetry.mlflow import MLflow
 
@@ -204,9 +206,62 @@ def _active(run_id: str) -> Run | None:
     return next(found, None)
 
 
-def _last(folder: Folder) -> tuple[int, Checkpoint]:
-    found = folder.last()
-    return found.number, from_sealed(found.sealed, found.name)
+def _last(folder: Folder, before: int | None = None) -> tuple[int, Checkpoint]:
+    """Return the newest checkpoint that can be read, below a number if that is given."""
+    found = folder.last(before)
+    try:
+        return found.number, from_sealed(found.sealed, found.name)
+    except CheckpointError as error:
+        return _one_before(folder, found.number, error)
+
+
+def _one_before(folder: Folder, number: int, error: CheckpointError) -> tuple[int, Checkpoint]:
+    """Return the one before a checkpoint that cannot be used; raise why if there is none."""
+    try:
+        found = _last(folder, before=number)
+    except CheckpointError:
+        raise error from None
+    logger.warning(
+        "%s/%s cannot be restored, so %s is: %s",
+        folder.storage.uri, checkpoint(number), checkpoint(found[0]), error,
+    )  # fmt: skip
+    return found
+
+
+class _Restorable(NamedTuple):
+    """A checkpoint whose state goes back into a run."""
+
+    number: int
+    saved: Checkpoint
+    settings: Settings
+
+
+def _restorable(folder: Folder, program: SavedProgram, combiner: Combiner | None) -> _Restorable:
+    """Return the newest checkpoint that can be restored.
+
+    Parameters
+    ----------
+    folder : Folder
+    program : SavedProgram
+    combiner : Combiner or None
+        The user's own, for checkpoints that need one.
+
+    Raises
+    ------
+    CheckpointError
+        None can; why the newest one cannot.
+    """
+    number, saved = _last(folder)
+    while True:
+        try:
+            settings = saved.settings_with(combiner if saved.own_combiner else None)
+            trial = Store(
+                program.layout, program.read(), settings.combiner, saved.origin.stripe_bytes
+            )
+            trial.restore(saved.progress.copied)
+            return _Restorable(number, saved, settings)
+        except CheckpointError as error:
+            number, saved = _one_before(folder, number, error)
 
 
 def _past(folder: Folder, names: Iterable[str]) -> list[Event]:
@@ -241,8 +296,10 @@ def resume(
     sinks: Sinks = (),
     checkpoint_every: str | int | Every | None = None,
     keep: int | None = None,
+    patience: float | None = None,
+    stall_timeout: float | None = None,
     server_host: str | None = None,
-    server_port: int = 0,
+    server_port: int | None = None,
 ) -> Run:
     """Go on with a run from its last good checkpoint, where it was, and return at once.
 
@@ -274,7 +331,7 @@ def resume(
         As for `TrainingSession.start`; none is saved. MLflow begins another run, unless the one to
         go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at the global step
         that the run has reached; a time counts from the run's first start, without that in between.
-    checkpoint_every, keep
+    checkpoint_every, keep, patience, stall_timeout
         As for `TrainingSession.start`; as they were by default.
     server_host, server_port
         As for `TrainingSession`.
@@ -301,12 +358,14 @@ def resume(
         raise ConfigError(
             f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
         )
-    number, saved = _last(folder)
-    origin = _origin(saved, epochs, checkpoint_every, keep)
-    chosen = saved.settings_with(_combiner(saved, combiner))
+    _, newest = _last(folder)
+    _refuse_if_active(newest.origin.run_id)
+    own, model = _combiner(newest, combiner), _program(folder, newest, program)
+    number, saved, chosen = _restorable(folder, model, own)
+    origin = _origin(saved, epochs, checkpoint_every, keep, patience, stall_timeout)
     session = TrainingSession(
         spark,
-        _program(folder, saved, program),
+        model,
         combiner=chosen.combiner,
         sync_interval=chosen.sync_interval,
         sync=chosen.sync,
@@ -355,15 +414,23 @@ def _claimed(folder: Folder) -> Iterator[Claim]:
         raise
 
 
-def _origin(
-    saved: Checkpoint, epochs: int | None, every: str | int | Every | None, keep: int | None
-) -> Any:
-    origin = saved.origin
-    active = _active(origin.run_id)
+def _refuse_if_active(run_id: str) -> None:
+    active = _active(run_id)
     if active is not None:
         raise InvalidTransition(
-            active.state, "resume it from a checkpoint", f"{origin.run_id} trains in this process."
+            active.state, "resume it from a checkpoint", f"{run_id} trains in this process."
         )
+
+
+def _origin(
+    saved: Checkpoint,
+    epochs: int | None,
+    every: str | int | Every | None,
+    keep: int | None,
+    patience: float | None,
+    stall_timeout: float | None,
+) -> Origin:
+    origin = saved.origin
     changes: dict[str, Any] = {}
     if epochs is not None:
         changes["epochs"] = at_least_one("epochs", epochs)
@@ -371,6 +438,10 @@ def _origin(
         changes["every"] = str(as_every("checkpoint_every", every))
     if keep is not None:
         changes["keep"] = at_least_one("keep", keep)
+    if patience is not None:
+        changes["patience"] = positive("patience", patience)
+    if stall_timeout is not None:
+        changes["stall_timeout"] = positive("stall_timeout", stall_timeout)
     origin = replace(origin, **changes)
     if saved.progress.reached.epoch >= origin.epochs:
         raise InvalidTransition(
@@ -384,6 +455,9 @@ def _origin(
 
 def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     if given is None:
+        if saved.own_combiner:
+            # It says which one to give: no older checkpoint stands in for that.
+            saved.settings_with()
         return None
     combiner = as_combiner(given)
     if not saved.own_combiner or combiner.name != saved.combiner:

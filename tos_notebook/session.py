@@ -382,7 +382,14 @@ class TrainingSession:
         wanted = Wanted(
             number,
             f"{origin.run_id}-resumed-{number}",
-            RunPlan(origin.epochs, origin.repartition_every, origin.seed, count),
+            RunPlan(
+                origin.epochs,
+                origin.repartition_every,
+                origin.seed,
+                count,
+                origin.patience,
+                origin.stall_timeout,
+            ),
             settings,
             origin.shuffle,
             source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import re
 import threading
@@ -27,7 +28,7 @@ from tests.worker.support import (
     push,
     until,
 )
-from tos_notebook import snapshots
+from tos_notebook import combiners, snapshots
 from tos_notebook.checkpoint.contents import (
     Origin,
     from_sealed,
@@ -39,6 +40,7 @@ from tos_notebook.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.checkpoint.keeper import Keeper, Subject
+from tos_notebook.checkpoint.made import describe
 from tos_notebook.checkpoint.record import Record, columns, events
 from tos_notebook.combiners import (
     Downpour,
@@ -48,6 +50,7 @@ from tos_notebook.combiners import (
     PushInfo,
     StatefulCombiner,
 )
+from tos_notebook.combiners.registry import MADE
 from tos_notebook.control import Command
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.partitioners import RandomPartitioner
@@ -63,7 +66,8 @@ from tos_notebook.events import (
 from tos_notebook.every import Every, as_every
 from tos_notebook.launch import new_run_id
 from tos_notebook.ps.store import Copied
-from tos_notebook.saved import COLUMNS, _saved
+from tos_notebook.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
+from tos_notebook.session import TrainingSession
 from tos_notebook.status import CheckpointStatus
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training import Training
@@ -404,6 +408,76 @@ def test_of_runs_that_begin_in_one_folder_at_once_one_begins(tmp_path: Path) -> 
     first, second = sorted(aside.result() for aside in found)
     assert first == ""
     assert "holds another run's files: start again" in second
+
+
+class Archived:
+    """As much of a program as is needed to restore a checkpoint."""
+
+    def __init__(self, layout: Any) -> None:
+        self.layout = layout
+
+    def read(self) -> Any:
+        return self.layout.allocate()
+
+
+def of_another_rule(folder: Folder, number: int) -> None:
+    """Write a checkpoint anew whose state is not that of the rule in its settings."""
+    name = f"checkpoint-{number:08d}.tos"
+    sealed = folder.read(name)
+    rule = describe(combiners.get("fedadam"), MADE)
+    sealed.value["settings"]["combiner"] = rule
+    folder.write(name, sealed.summary, sealed.value, sealed.arrays)
+
+
+def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    for sequence in range(3):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+    folder, program = kept.keeper.folder, Archived(kept.training.store.layout)
+    of_another_rule(folder, 3)
+    number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
+    assert (number, saved.progress.copied.version) == (2, 2)
+    assert settings.combiner.name == saved.combiner
+    assert (
+        "checkpoint-00000003.tos cannot be restored, so checkpoint-00000002.tos is: " in caplog.text
+    )
+    for number in (1, 2):
+        of_another_rule(folder, number)
+    with pytest.raises(CheckpointError, match="Expected the state of combiner fedadam"):
+        _restorable(folder, program, None)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    kept.keeper.folder.write("checkpoint-00000002.tos", {}, {"origin": {}})
+    number, saved = _last(kept.keeper.folder)
+    assert (number, saved.progress.copied.version) == (1, 1)
+
+
+def test_resume_has_the_defaults_of_what_it_stands_for() -> None:
+    """Where they are None here, they are as they were when the run was saved."""
+    given = [inspect.signature(one).parameters for one in (TrainingSession, TrainingSession.start)]
+    known = {name: p.default for parameters in given for name, p in parameters.items()}
+    shared = {n: p.default for n, p in inspect.signature(resume).parameters.items() if n in known}
+    saved = {"combiner", "epochs", "checkpoint_every", "keep", "patience", "stall_timeout"}
+    needed = {"spark", "program", "data"}
+    for name in shared.keys() - saved - needed:
+        assert shared[name] == known[name], name
+    assert {shared[name] for name in saved} == {None}
+
+
+def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(kept: Kept) -> None:
+    kept.push(0)
+    kept.keeper._origin = origin(patience=300.0, stall_timeout=None)
+    kept.keeper.write(kept.subject)
+    _, saved = _last(kept.keeper.folder)
+    same = _origin(saved, None, None, None, None, None)
+    assert (same.patience, same.stall_timeout) == (300.0, None)
+    other = _origin(saved, None, None, None, 5, 900)
+    assert (other.patience, other.stall_timeout) == (5.0, 900.0)
 
 
 def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None:

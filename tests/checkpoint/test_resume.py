@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.checkpoint.test_keeper import of_another_rule
 from tests.integration.conftest import counter
+from tos_notebook.checkpoint.folder import Folder, checkpoint
 from tos_notebook.cluster.storage import Storage
 from tos_notebook.errors import (
     CheckpointError,
@@ -109,9 +111,9 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
 
 
 def test_a_damaged_checkpoint_costs_no_batch_and_counts_none_twice(
-    spark_context: Any, tmp_path: Path
+    spark_context: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The newest one was cut off, and the one before it goes on.
+    """The newest one does not restore, the one before it was cut off, and a third goes on.
 
     Of a round of pushes that the combiner collects, none is lost or comes twice.
     """
@@ -120,10 +122,15 @@ def test_a_damaged_checkpoint_costs_no_batch_and_counts_none_twice(
     rounds = tos.combiners.get("slowmo", k=4, lr=4.0, momentum=0.0)
     uri = stop_early(spark_context, tmp_path, (X,), combiner=rounds)
     files = sorted(Path(uri.removeprefix("file:")).glob("checkpoint-*"))
+    folder = Folder(Storage(spark_context, uri))
+    newest = folder.numbers()[-1] + 1
+    folder.storage.write(checkpoint(newest), files[-1])
+    of_another_rule(folder, newest)
     files[-1].write_bytes(files[-1].read_bytes()[:-9])
     last = int(tos.runs(str(tmp_path), spark=spark_context)[0].milestones)
     run = tos.resume(uri, spark=spark_context)
     assert run.status.milestones <= last
+    assert f"{checkpoint(newest)} cannot be restored, so {files[-2].name} is" in caplog.text
     run.wait(LIMIT)
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     assert run.history["version"].tolist() == list(range(1, 601))

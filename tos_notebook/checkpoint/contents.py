@@ -11,7 +11,7 @@ import numpy as np
 from ..codecs.pair import as_codecs
 from ..combiners.base import Combiner
 from ..combiners.registry import MADE
-from ..config import at_least_one
+from ..config import PATIENCE, STALL_TIMEOUT, at_least_one
 from ..data.partitioners import PARTITIONERS, AnyPartitioner
 from ..errors import CheckpointError, ConfigError, TosError
 from ..params import Array
@@ -62,6 +62,8 @@ class Origin:
     came_in : int or None
         Partitions that the rows came in, which were then dealt into the first layout's; None where
         that is how they came.
+    patience, stall_timeout : float
+        As `TrainingSession.start` has them.
     """
 
     run_id: str
@@ -82,6 +84,8 @@ class Origin:
     keep: int
     created: float
     came_in: int | None = None
+    patience: float = PATIENCE
+    stall_timeout: float | None = STALL_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,8 +181,13 @@ class Folder:
         """
         return files.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
 
-    def last(self) -> Found:
+    def last(self, before: int | None = None) -> Found:
         """Return the newest checkpoint that is as it was written; others are passed over.
+
+        Parameters
+        ----------
+        before : int, optional
+            A number that it is below.
 
         Raises
         ------
@@ -191,6 +196,8 @@ class Folder:
         """
         problems = []
         for number in reversed(self.numbers()):
+            if before is not None and number >= before:
+                continue
             name = checkpoint(number)
             try:
                 return Found(number, name, self.read(name))
