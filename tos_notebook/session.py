@@ -79,8 +79,9 @@ class TrainingSession:
     server_port : int, optional
         0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
     directory : str, optional
-        A Hadoop URI, or a local path, for programs, initial parameters and checkpoints. By default
-        a temporary directory of the driver, which lasts as long as this process.
+        A Hadoop URI, or a path on Spark's default file system, as for ``spark.read``: for
+        programs, initial parameters and checkpoints. By default a temporary directory of the
+        driver, which lasts as long as this process.
     non_finite : {"raise", "skip"}
         What an update with NaN or infinity does: end the run, or be left out.
     slots : {"keep", "reset", "merge"}

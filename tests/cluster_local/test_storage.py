@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tos_notebook.cluster.listing import list_files
 from tos_notebook.cluster.storage import Storage, fetch, find_files
-from tos_notebook.errors import CheckpointError, ConfigError
+from tos_notebook.errors import CheckpointError, ConfigError, DataError
 
 
 @pytest.fixture
@@ -180,6 +182,28 @@ def test_another_content_under_a_published_name_is_refused(storage: Storage) -> 
 def test_a_file_that_was_never_published_is_named(spark_context: Any) -> None:
     with pytest.raises(CheckpointError, match=r"published file 'unknown.bin' is not on this"):
         fetch("unknown.bin")
+
+
+def test_a_bare_path_is_on_sparks_default_file_system(
+    spark_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the files of runs as for data; where that is this machine, ~ is the user's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert Storage(spark_context, "runs").uri == f"file:{tmp_path}/runs"
+    assert Storage(spark_context, "~/runs").uri == f"file:{tmp_path}/home/runs"
+    conf = spark_context._jsc.hadoopConfiguration()
+    before = conf.get("fs.defaultFS")
+    conf.set("fs.defaultFS", "hdfs://127.0.0.1:9")
+    conf.set("ipc.client.connect.max.retries", "0")
+    try:
+        assert re.fullmatch(r"hdfs://127.0.0.1:9/user/\w+/runs", Storage(spark_context, "runs").uri)
+        with pytest.raises(DataError, match=r"Cannot look for files at 'data': .*:9 failed"):
+            list_files(spark_context, "data")
+        assert Storage(spark_context, f"file://{tmp_path}").uri == f"file:{tmp_path}"
+    finally:
+        conf.set("fs.defaultFS", before)
+        conf.unset("ipc.client.connect.max.retries")
 
 
 def test_find_files_takes_files_directories_and_globs(spark_context: Any, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_files_are_those_of_a_pattern_a_folder_or_a_name(folder: Path, spark_con
 
 
 @pytest.mark.parametrize(
-    ("uri", "text"), [("{}/nothing*", "found none"), ("nofs:///x", "cannot be read")]
+    ("uri", "text"),
+    [("{}/nothing*", "found none"), ("nofs:///x", "Cannot look for files at .nofs:///x")],
 )
 def test_what_is_not_there_is_named(folder: Path, spark_context: Any, uri: str, text: str) -> None:
     with pytest.raises(DataError, match=text):

@@ -1,17 +1,15 @@
-"""Which files a URI of any Hadoop file system names."""
+"""Which files data are read from."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DataError
-from .failures import reason
+from ..errors import ConfigError, DataError
+from .storage import find_files
 
 
 def list_files(sc: Any, uri: str) -> list[str]:
-    """Return the files of a directory or a glob pattern, or the file itself, sorted.
-
-    Names that begin with a dot or an underscore are left out, as Spark does.
+    """Return what `find_files` finds, which must be something.
 
     Parameters
     ----------
@@ -24,18 +22,10 @@ def list_files(sc: Any, uri: str) -> list[str]:
     DataError
         There is no such file, or its file system cannot be read.
     """
-    from py4j.protocol import Py4JJavaError
-
-    path = sc._jvm.org.apache.hadoop.fs.Path(uri)
     try:
-        system = path.getFileSystem(sc._jsc.hadoopConfiguration())
-        named = system.globStatus(path) or ()
-        folders = [found.getPath() for found in named if found.isDirectory()]
-        inside = [entry for folder in folders for entry in system.listStatus(folder)]
-    except Py4JJavaError as error:
-        raise DataError(f"{uri} cannot be read: {reason(error)}") from None
-    files = [entry.getPath() for entry in [*named, *inside] if entry.isFile()]
-    found = sorted(file.toString() for file in files if not file.getName().startswith((".", "_")))
+        found = find_files(sc, uri)
+    except ConfigError as error:
+        raise DataError(str(error)) from None
     if not found:
         raise DataError(f"Expected files at {uri}, found none.")
     return found

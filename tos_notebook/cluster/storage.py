@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _TEMPORARY = ".tmp-"
+_SCHEME = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class Storage:
@@ -31,8 +33,8 @@ class Storage:
     ----------
     sc : SparkContext
     uri : str
-        Where: any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``); a bare path is a local one.
-        Created by the first write.
+        Where: any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``); a bare path is on Spark's default
+        file system. Created by the first write.
 
     Raises
     ------
@@ -399,7 +401,7 @@ def executor_folder() -> Path:
 
 
 def temporary_directory(sc: SparkContext) -> str:
-    """Return this process's directory for the files of one Spark application.
+    """Return the URI of this process's directory for the files of one Spark application.
 
     It lasts as long as the process: an executor that starts later fetches every file that
     was published, also those of sessions that have been closed.
@@ -407,7 +409,7 @@ def temporary_directory(sc: SparkContext) -> str:
     application = sc.applicationId
     if application not in _temporary:
         folder = tempfile.mkdtemp(prefix=f"{application}-", dir=temporary.folder())
-        _temporary[application] = folder
+        _temporary[application] = f"file://{folder}"
     return _temporary[application]
 
 
@@ -421,7 +423,8 @@ def find_files(sc: SparkContext, pattern: str) -> list[str]:
     ----------
     sc : SparkContext
     pattern : str
-        A Hadoop URI or a local path; ``*``, ``?``, ``[ab]`` and ``{a,b}`` match.
+        A Hadoop URI, or a path on Spark's default file system; ``*``, ``?``, ``[ab]`` and
+        ``{a,b}`` match.
 
     Returns
     -------
@@ -445,11 +448,16 @@ def find_files(sc: SparkContext, pattern: str) -> list[str]:
 
 
 def _path(sc: SparkContext, uri: str) -> Any:
-    """Return a Hadoop Path; a bare path is local, whatever the cluster's default."""
-    bare = "://" not in uri and not uri.startswith("file:")
-    # Not Path.as_uri, which would escape the characters of a glob.
-    text = f"file://{Path(uri).expanduser().absolute()}" if bare else uri
-    return sc._jvm.org.apache.hadoop.fs.Path(text)
+    """Return a Hadoop Path; a bare path is on Spark's default file system, as for ``spark.read``.
+
+    Where that is this machine, it may begin with ``~`` and is relative to Python's folder.
+    """
+    hadoop = sc._jvm.org.apache.hadoop.fs
+    default = hadoop.FileSystem.getDefaultUri(sc._jsc.hadoopConfiguration()).getScheme()
+    if not _SCHEME.match(uri) and default == "file":
+        # Not Path.as_uri, which would escape the characters of a glob.
+        uri = f"file://{Path(uri).expanduser().absolute()}"
+    return hadoop.Path(uri)
 
 
 def is_local(uri: str) -> bool:

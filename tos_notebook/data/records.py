@@ -102,7 +102,8 @@ def tfrecords(
     Parameters
     ----------
     uri : str
-        A file, a directory, or a glob pattern, such as ``hdfs:///data/train-*.tfrecord``.
+        A file, a directory, or a glob pattern, such as ``hdfs:///data/train-*.tfrecord``. A path
+        without a scheme is on Spark's default file system, as for ``spark.read``.
     parse : callable
         Makes a record of a serialised one, a scalar string tensor, in graph: returns a tensor, or a
         tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds. A
