@@ -151,6 +151,9 @@ class Program:
         tensors = self.layout.tensors(buffer)
         self.written.append({name: tensor.item() for name, tensor in tensors.items()})
 
+    def finish(self) -> bool:
+        return False
+
     def evaluate(self, columns: Any, batch_size: int) -> Mapping[str, float]:
         return {"loss": float(self.written[-1]["total"] - columns[0].sum())}
 
