@@ -169,3 +169,22 @@ def test_a_closed_reactor_leaves_everything_to_the_threads() -> None:
     reactor = Reactor()
     assert reactor.close() == []
     reactor.attend(None, lambda: pytest.fail("was served"))  # type: ignore[arg-type]
+
+
+def test_connections_outlive_a_reactor_that_fails(
+    tcp: Transport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that it watches, and those that would be left to it later."""
+    watched, later = tcp.connect(), tcp.connect()
+    push(watched, STEADY + 1)
+    loop: Any = tcp.listener._threads._reactor._loop
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError("full")
+
+    monkeypatch.setattr(loop._selector, "select", fails)
+    push(watched, 1)
+    loop.join(LIMIT)
+    assert "reactor has ended" in caplog.text
+    for connection in (watched, later):
+        push(connection, 2 * STEADY + 1)

@@ -7,6 +7,7 @@ here, and waits until something comes that is not whole, or may take long.
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
 import threading
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .base import Watched
+
+log = logging.getLogger(__name__)
 
 THREAD_NAME = "tos-server-reactor"
 
@@ -57,7 +60,8 @@ class Reactor:
             if self._loop is None:
                 self._loop = _Loop()
                 self._loop.start()
-            self._loop.enter(channel, visit)
+            if not self._loop.enter(channel, visit):
+                return
         # A channel that is shut down wakes the reactor, which finds nothing whole there.
         visit.over.wait()
         if visit.error is not None:
@@ -79,10 +83,15 @@ class _Loop(threading.Thread):
         self._selector = selectors.DefaultSelector()
         self._waker, self._wakened = socket.socketpair()
         self._selector.register(self._wakened, selectors.EVENT_READ)
+        self._lock = threading.Lock()
+        self._over = False
 
-    def enter(self, channel: Watched, visit: _Visit) -> None:
-        """Serve one more from now on."""
-        self._selector.register(channel, selectors.EVENT_READ, visit)
+    def enter(self, channel: Watched, visit: _Visit) -> bool:
+        """Serve one more from now on; return False if it has ended."""
+        with self._lock:
+            if not self._over:
+                self._selector.register(channel, selectors.EVENT_READ, visit)
+            return not self._over
 
     def end(self) -> None:
         """Let it end; nobody may enter any more."""
@@ -93,10 +102,14 @@ class _Loop(threading.Thread):
             try:
                 while all(self._turn(key) for key, _ in self._selector.select()):
                     pass
+            except Exception:
+                log.exception("The server's reactor has ended; connections serve themselves")
             finally:
                 # Whatever has ended it: nobody waits for it any more.
-                for key in list(self._selector.get_map().values()):
-                    self._leave(key)
+                with self._lock:
+                    self._over = True
+                    for key in list(self._selector.get_map().values()):
+                        self._leave(key)
 
     def _turn(self, key: selectors.SelectorKey) -> bool:
         """Serve one that has something; return False for what ends it all."""
