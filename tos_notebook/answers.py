@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .data.blocks import Columns
+from .data.labels import Counts
+from .data.skew import MOST_LABELS, skew
 from .errors import (
     CombinerError,
     DataError,
@@ -22,18 +24,19 @@ from .errors import (
     TosError,
     WorkerError,
 )
-from .events import UpdateSkipped, WorkerFailed
+from .events import LabelsSkewed, UpdateSkipped, WorkerFailed
 from .ps import store as ps
 from .ps.ledger import Admission
 from .roster import Doing, Member
 from .settings import Settings
-from .state import TrainingState
+from .state import TrainingState, log
 from .wire.messages import (
     Directive,
     Failed,
     Finish,
     Join,
     Joined,
+    Labelled,
     Poll,
     Proceed,
     Push,
@@ -176,6 +179,24 @@ class Answers(TrainingState):
     def _catch_up(self, version: int, update: npt.NDArray[np.uint8]) -> int:
         """Fill in the center if there is a newer one; return the version that `update` holds."""
         return version if self.store.version == version else self.store.read(update)[1]
+
+    def labelled(self, member: Member, message: Labelled) -> Proceed:
+        """Compare the labels of a worker's rows with those of the others; tell of it once.
+
+        Raises
+        ------
+        RemoteProtocolError
+            What the worker says cannot be.
+        """
+        counts = _counts_of(message)
+        with self._lock:
+            self._labels[member.partition] = counts
+            told = None if self.notes else skew(self._labels)
+            if told is not None:
+                self.notes = (told,)
+                log.warning("Run %s: %s", self.run_id, told)
+                self._publish(LabelsSkewed(time.time(), told))
+            return Proceed(Directive.WAIT, member.settings_version, None)
 
     def suspect(self, member: Member, message: Suspect) -> Proceed:
         """Note what a worker has found in the rows of the push that comes next."""
@@ -438,6 +459,16 @@ def _not_merged(
     )
     found.__cause__ = error
     return found
+
+
+def _counts_of(message: Labelled) -> Counts:
+    labels, rows = message.labels, message.rows
+    if not len(labels) == len(rows) <= MOST_LABELS or any(count < 1 for count in rows):
+        raise RemoteProtocolError(
+            f"Labelled: expected at most {MOST_LABELS} labels and at least one row of each, got "
+            f"{len(labels)} labels and {len(rows)} counts of rows."
+        )
+    return dict(zip(labels, rows, strict=True))
 
 
 def _check_range(name: str, value: int, low: int, high: float) -> None:

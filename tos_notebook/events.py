@@ -243,6 +243,16 @@ class StallEnded(Event):
 
 
 @dataclass(slots=True)
+class LabelsSkewed(Event):
+    """A partition's labels are far from those of all rows, which `text` says with the remedy."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(slots=True)
 class JobRestarted(Event):
     """A Spark job lost its workers; it starts again behind the last batch that was committed."""
 

@@ -86,6 +86,11 @@ class Wanted:
     came_in: int | None = None
     """Partitions that the rows came in before they were dealt; None for the first layout's."""
 
+    @property
+    def as_they_come(self) -> bool:
+        """Whether the rows are trained in the partitions in which they come."""
+        return self.came_in is None and self.reached.layout is None
+
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
@@ -226,6 +231,7 @@ class Launcher:
                 self.batch_size,
                 served,
                 self.slots,
+                count_labels=wanted.as_they_come,
             ),
         )
 

@@ -280,7 +280,7 @@ class Run(Outputs):
     def _notes(self) -> tuple[str, ...]:
         companions = [note for companion in self._companions for note in companion.notes]
         disabled = map(str, self._bus.disabled)
-        training = *self._legs.notes, *self._standstill.notes
+        training = *self._legs.notes, *self._standstill.notes, *self._training.notes
         return *training, *companions, *disabled, *self._unsaved(), *self._told
 
     def _unsaved(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from .wire.messages import (
     Fetch,
     Finish,
     Join,
+    Labelled,
     Poll,
     Push,
     Request,
@@ -168,6 +169,8 @@ class WorkerHandler:
                 return self._poll(self._training, self._member, self._mirror, message)
             case Failed():
                 return self._training.failed(self._member, message), None
+            case Labelled():
+                return self._training.labelled(self._member, message), None
             case Suspect():
                 return self._training.suspect(self._member, message), None
             case Fetch():

@@ -399,6 +399,7 @@ class TrainingSession:
             origin.stripe_bytes,
             keeper,
             resumed,
+            origin.came_in,
         )
         with self._lock:
             return self._launch(wanted, beside)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from .control import Machine, RunEvent, RunState
+from .data.labels import Counts
 from .errors import RemoteProtocolError, SessionClosed, TosError, WorkerError, blamed
 from .events import EpochFinished, Event, PartitionFinished, StateChanged, WorkerJoined, WorkerLost
 from .ps import store as ps
@@ -63,6 +64,7 @@ class TrainingState:
         self.machine = Machine()
         self.failures: list[WorkerError] = []
         self.error: TosError | None = None
+        self.notes: tuple[str, ...] = ()
         self._publish = publish
         self._locate = locate
         self._on_failure = on_failure
@@ -75,6 +77,8 @@ class TrainingState:
         self._holding = False
         # Rows of each partition of the present layout, as far as one was used up.
         self._rows: dict[int, int] = {}
+        # Rows of each label in the partitions of a layout in which the rows came.
+        self._labels: dict[int, Counts] = {}
         self._settled = False
         self._samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.

@@ -54,6 +54,7 @@ from tos_notebook.wire.messages import (
     Finish,
     Join,
     Joined,
+    Labelled,
     Message,
     Poll,
     Proceed,
@@ -230,6 +231,7 @@ class World:
             connection.request(Blend(False))
         connection.request(Finish(0, 8, 3))
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
+        connection.request(Labelled([0, 1], [5, 3]))
         connection.request(Suspect("row", 3, "nan", 1))
         for wrong in (Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):

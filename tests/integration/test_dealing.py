@@ -62,6 +62,19 @@ def test_a_model_learns_all_labels_of_rows_that_are_sorted_by_label(
     assert model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"] >= 0.95
 
 
+@pytest.mark.parametrize("kind", ["arrays", "rdd"])
+def test_rows_that_stay_sorted_in_their_partitions_are_told_of(
+    spark: Any, train: Train, iris: tuple[np.ndarray, np.ndarray], kind: str
+) -> None:
+    x, y = iris
+    rows = spark.sparkContext.parallelize(list(zip(x.tolist(), y.tolist(), strict=True)), 2)
+    data = iris if kind == "arrays" else rows
+    session = train(flowers(), batch_size=16)
+    (note,) = session.run(data, shuffle="partitions").status.notes
+    assert "67% of partition" in note
+    assert session.run(data).status.notes == ()
+
+
 def counted(spark: Any, kind: str) -> tuple[Any, Any]:
     """Return the numbers 0 to 799 in 8 partitions, and how often any was computed."""
     from pyspark.sql.functions import udf

@@ -164,10 +164,11 @@ class Served:
         slots: str = "keep",
         connection: Any = None,
         folder: Path | None = None,
+        count_labels: bool = False,
     ) -> None:
         """Train one partition, from `Join` to the end, in this thread."""
         connection = connection or self.connect()
-        plan = Plan("run", seed, shuffle, batch_size, columns, slots)
+        plan = Plan("run", seed, shuffle, batch_size, columns, slots, count_labels)
         try:
             Worker(connection, program, plan, join(partition, task), folder=folder).run(blocks)
         finally:

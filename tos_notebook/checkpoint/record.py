@@ -16,6 +16,7 @@ from ..events import (
     EpochFinished,
     Event,
     JobRestarted,
+    LabelsSkewed,
     MilestoneCommitted,
     PartitionFinished,
     Repartitioned,
@@ -35,7 +36,8 @@ from .format import Sealed
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        CommandApplied, EpochFinished, JobRestarted, PartitionFinished, Repartitioned, RowsSkipped,
+        CommandApplied, EpochFinished, JobRestarted, LabelsSkewed, PartitionFinished, Repartitioned,
+        RowsSkipped,
         RunResumed, RunStarted, UpdateSkipped, Validated, ValidationFailed, WorkerFailed,
         WorkerJoined, WorkerLost,
     )

@@ -11,6 +11,7 @@ from ..events import (
     EpochFinished,
     Event,
     JobRestarted,
+    LabelsSkewed,
     RowsSkipped,
     RunFinished,
     Stalled,
@@ -49,7 +50,7 @@ class ProgressLine:
             self._finish(event)
         elif isinstance(event, Stalled):
             self._tell(f"{event.message} {event.look}")
-        elif isinstance(event, RowsSkipped | JobRestarted | CheckpointFailed):
+        elif isinstance(event, RowsSkipped | JobRestarted | LabelsSkewed | CheckpointFailed):
             self._tell(str(event))
         elif self._is_due(event):
             self._drawn_at = event.time

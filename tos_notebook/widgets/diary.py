@@ -14,6 +14,7 @@ from ..events import (
     CommandApplied,
     CommandLapsed,
     JobRestarted,
+    LabelsSkewed,
     Repartitioned,
     RowsSkipped,
     UpdateSkipped,
@@ -143,6 +144,10 @@ class Diary:
             self._told = time
             text = f"{self._skipped} updates left out so far; partition {event.partition}: "
             self.say(time, "warning", text + event.reason)
+
+    def skewed(self, time: float, event: LabelsSkewed) -> None:
+        """Say that partitions differ in their labels."""
+        self.say(time, "warning", str(event))
 
     def restarted(self, time: float, event: JobRestarted) -> None:
         """Say that the Spark job starts again."""

@@ -94,6 +94,14 @@ class Push(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Labelled:
+    """The labels of the partition's rows, and how many rows have each of them."""
+
+    labels: list[int]
+    rows: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """What in its rows may have spoiled the update of the next push: NaN or infinity.
 
@@ -190,7 +198,7 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Push | Finish | Poll | Failed | Blend | Suspect
+Request = Join | Fetch | Push | Finish | Poll | Failed | Blend | Suspect | Labelled
 Answer = Joined | Rows | Reply | Proceed | Blended
 Message = Request | Answer | Refused | Goodbye
 
@@ -210,4 +218,5 @@ KINDS: dict[int, type[Message]] = {
     13: Blend,
     14: Blended,
     15: Suspect,
+    17: Labelled,
 }

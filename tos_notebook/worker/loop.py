@@ -21,6 +21,7 @@ from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..data.blocks import Columns, concatenate
 from ..data.feeds import check_values, non_finite
+from ..data.skew import class_counts
 from ..data.stream import Stream
 from ..errors import (
     ConfigError,
@@ -42,6 +43,7 @@ from ..wire.messages import (
     Finish,
     Join,
     Joined,
+    Labelled,
     Poll,
     Proceed,
     Push,
@@ -82,6 +84,9 @@ class Plan:
         Columns to fetch from the server; 0 where Spark brings the rows.
     slots : {"keep", "reset", "merge"}
         What becomes of optimizer slots when parameters are adopted.
+    count_labels : bool
+        Whether to tell the server of the rows' labels: they are trained in the partitions in
+        which they come.
     """
 
     run: str
@@ -90,6 +95,7 @@ class Plan:
     batch_size: int
     columns: int
     slots: str = "keep"
+    count_labels: bool = False
 
 
 def refuse() -> None:
@@ -365,7 +371,10 @@ class Worker:
             if came and isinstance(came[0], Stream):
                 return Streamed(came[0], plan.seed, plan.batch_size)
             columns = concatenate(came)
-        check_values(columns, self._runner.spec.feeds, f"Partition {partition}, row")
+        feeds = self._runner.spec.feeds
+        check_values(columns, feeds, f"Partition {partition}, row")
+        if plan.count_labels and (counts := class_counts(columns, feeds)):
+            self._ask(Labelled(list(counts), list(counts.values())), Proceed)
         return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
