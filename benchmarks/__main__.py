@@ -29,6 +29,7 @@ NAMES = (
     "accuracy",
     "epochs",
     "dataframes",
+    "sorted_data",
     "inference",
     "streaming",
     "slots",

@@ -120,7 +120,7 @@ class Legs:
     phase : Phase
         What the run is busy with.
     notes : tuple of str
-        That Spark's jobs were lost and restarted, in one sentence.
+        That Spark computes the rows again in each job; that jobs were lost and restarted.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class Legs:
         self.source = source
         self.phase = Phase()
         self.notes: tuple[str, ...] = ()
+        self._lasting: tuple[str, ...] = ()
         self._sc = sc
         self._training = training
         self._task = task
@@ -188,7 +189,7 @@ class Legs:
         epochs, run_id = self._plan.epochs, self._training.run_id
         epoch = self._start.epoch
         if self._last_epoch(epoch) < epochs - 1:
-            keep(self._sc, self.source)
+            self._lasting = self.notes = keep(self._sc, self.source)
         if self._start.between and epoch < epochs:
             self._lay_out(epoch)
         while epoch < epochs and self.onward:
@@ -274,8 +275,9 @@ class Legs:
             ) from error
         self._restarted += 1
         times = "once" if self._restarted == 1 else f"{self._restarted} times"
-        self.notes = (f"The Spark job lost its workers and restarted {times}; last: {reason}",)
-        logger.warning("Run %s: %s", self._training.run_id, self.notes[0])
+        note = f"The Spark job lost its workers and restarted {times}; last: {reason}"
+        self.notes = (*self._lasting, note)
+        logger.warning("Run %s: %s", self._training.run_id, note)
         self._publish(JobRestarted(time.time(), self._restarts.count, LIMIT, delay, reason))
         if delay:
             self.phase.enter("the next attempt of the Spark job, which has lost its workers")

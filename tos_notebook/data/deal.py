@@ -41,12 +41,17 @@ def deal(sc: Any, source: DataSource, partitions: int | None, seed: int) -> Data
     return source.dealt(count, seed)
 
 
-def keep(sc: Any, source: DataSource) -> None:
-    """Let Spark keep the rows for several jobs, unless they are more than it may store."""
+def keep(sc: Any, source: DataSource) -> tuple[str, ...]:
+    """Let Spark keep the rows for several jobs; say so if they are more than it may store."""
     if _is_storable(sc, source):
         source.persist()
-    else:
-        logger.warning("%r: Spark computes the rows again in every job.", source)
+        return ()
+    note = (
+        "The data are larger than spark.tos.data.limit, so Spark computes the rows again in every "
+        "job, and in each epoch that has a job of its own. Raise the limit, or cache the data."
+    )
+    logger.warning("%r: %s", source, note)
+    return (note,)
 
 
 def _is_storable(sc: Any, source: DataSource) -> bool:
