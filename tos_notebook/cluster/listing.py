@@ -25,7 +25,7 @@ def list_files(sc: Any, uri: str) -> list[str]:
     try:
         found = find_files(sc, uri)
     except ConfigError as error:
-        raise DataError(str(error)) from None
+        raise DataError(f"Expected files at {uri}, but they cannot be read. {error}") from None
     if not found:
         raise DataError(f"Expected files at {uri}, found none.")
     return found
