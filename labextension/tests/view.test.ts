@@ -62,6 +62,15 @@ describe("a view", () => {
     expect(text(".tos-facts")).toContain("10 Belapsed");
   });
 
+  it("begins with what the model is worth that the user gets", () => {
+    const state = parts([2, 1]);
+    state.totals.validation = { accuracy: 0.875, loss: 0.4 };
+    models.stream.emit({ type: "snapshot", seq: 1, state }, buffers([2, 1]));
+    page.frame();
+    expect(text(".tos-facts")).toMatch(/^validation accuracy 0.875validation loss 0.4loss 1/);
+    expect(text('[data-tos="status"]')).toContain("validation accuracy 0.875");
+  });
+
   it("says hello and that it waits", () => {
     expect(models.control.sent).toEqual([{ type: "hello", view: expect.any(String) as string }]);
     expect(text(".tos-notice")).toBe("Waiting for the kernel …");

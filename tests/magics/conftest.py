@@ -114,7 +114,7 @@ class FakeRun:
             run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
             samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
-            reason=self.reason,
+            reason=self.reason, validation={"accuracy": 0.8754},
         )  # fmt: skip
 
     @property

@@ -63,6 +63,25 @@ def test_the_rate_is_that_of_late_and_the_end_is_foreseen_from_it() -> None:
     assert totals["eta"] == pytest.approx(8000 / 200, rel=0.1)
 
 
+def test_every_reader_is_told_the_same_loss_which_changes_once_a_second() -> None:
+    model = running()
+    model(milestone(1.0, loss=0.12345))
+    row = model.row(1.1, FACTS)
+    assert state(model, 1.0)["totals"]["loss"] == row["loss"] == 0.123
+    model(milestone(1.2, loss=0.2))
+    assert model.row(1.9, FACTS)["loss"] == state(model, 1.9)["totals"]["loss"] == 0.123
+    assert model.row(2.0, FACTS)["loss"] == state(model, 2.1)["totals"]["loss"] == 0.162
+
+
+def test_the_latest_evaluation_is_told_the_loss_last() -> None:
+    model = running()
+    assert state(model)["totals"]["validation"] == {}
+    model(Validated(1.0, 0, 500, {"loss": 0.6, "accuracy": 0.8}))
+    model(Validated(2.0, 1, 1000, {"loss": 0.5, "accuracy": 0.87654}))
+    found = model.row(3.0, FACTS)["validation"]
+    assert list(found.items()) == [("accuracy", 0.877), ("loss", 0.5)]
+
+
 def test_what_theory_needs_is_told() -> None:
     model = running()
     unknown = state(model)["totals"]

@@ -55,7 +55,7 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     texts = [text.text for text in svg(page).iter(f"{SVG}text")]
     assert {"training", "validation", "samples"} <= set(texts)
     assert page.count("<tr>") == 1 + 2 + 15
-    for text in ("finished", "dynsgd", "10 batches of 100", "loss 0.25, accuracy 0.875"):
+    for text in ("finished", "dynsgd", "10 batches of 100", "accuracy 0.875, loss 0.25"):
         assert text in page
 
 

@@ -224,7 +224,7 @@ class _Overview:
         active = not all(watched.over for watched in runs.values())
         # A new run's view waits for the news of it.
         awaited = self._whole or not runs.keys() <= self._known.keys()
-        if not awaited and now - self._told < self.pace:
+        if not awaited and not _due(now, self._told, self.pace):
             return True
         whole, self._whole = self._whole, False
         cluster = self._look(now, whole or not active)
@@ -243,6 +243,11 @@ class _Overview:
             return self._cluster
         self._looked = now
         return self._desk.cluster()
+
+
+def _due(now: float, told: float, pace: float) -> bool:
+    """Whether to tell again: at whole multiples of the pace, so that all readers agree."""
+    return pace <= 0 or int(now / pace) != int(told / pace)
 
 
 def _seconds(content: Mapping[str, Any], otherwise: float) -> float:

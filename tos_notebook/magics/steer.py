@@ -129,10 +129,12 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Say where the run stands."""
     now, settings = run.status, run.settings
     rate = settings["learning_rate"]
-    loss = f", loss {now.loss:.4g}, staleness {now.staleness:.1f}" if now.milestones else ""
+    loss = f", loss {now.loss:.3g}, staleness {now.staleness:.1f}" if now.milestones else ""
+    validated = ", ".join(f"{name} {value:.3g}" for name, value in now.validation.items())
     say(
         f"Run {run.number} ({run.run_id}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
         f"{now.elapsed:.1f} s",
+        *([f"  validation {validated}"] if validated else []),
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
         f"{now.samples_per_second:,.0f} samples/s{loss}",
         f"  batch size {settings['batch_size']}, sync interval {settings['sync_interval']}, "

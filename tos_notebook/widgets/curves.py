@@ -39,6 +39,7 @@ class Curves:
         self.size: int | None = None
         self._samples = 0
         self._started = 0.0
+        self._validated: dict[str, float | None] = {}
 
     def start(self, event: RunStarted) -> None:
         """Begin to count time here."""
@@ -65,6 +66,11 @@ class Curves:
         place = (event.time - self._started, event.samples, epoch)
         for name, value in event.values.items():
             self._of(name, "validation").add(*place, value, 1)
+        self._validated = {name: short(value, 3) for name, value in event.values.items()}
+
+    def latest_validation(self) -> dict[str, float | None]:
+        """Return the latest evaluation, the loss last."""
+        return dict(sorted(self._validated.items(), key=lambda item: item[0] == "loss"))
 
     def spark(self) -> list[float | None]:
         """Return the training loss over time in few points, for a chart of a line's height."""

@@ -85,6 +85,7 @@ class RunModel:
         self._error: dict[str, Any] | None = None
         self._reason: str | None = None
         self._stalls: dict[str, str] = {}
+        self._shown: tuple[tuple[int, str], float | None] = (0, ""), None
         # (time, samples) now and then, for the rate of late.
         self._past: deque[tuple[float, int]] = deque(maxlen=int(WINDOW / _STEP) + 1)
         self._handlers: dict[type[Event], Handler] = {
@@ -345,13 +346,21 @@ class RunModel:
             "samples": totals.samples,
             "samples_total": goal,
             "samples_per_second": short(rate),
-            "loss": short(totals.loss, 5),
+            "validation": self._curves.latest_validation(),
+            "loss": self._loss(now, totals.loss),
             "staleness_mean": short(totals.staleness_mean, 3),
             "recent_staleness": short(totals.recent_staleness, 4),
             "recent_workers": short(totals.recent_workers, 4),
             "bytes": self._bytes,
             "eta": short(left, 3),
         }
+
+    def _loss(self, now: float, loss: float) -> float | None:
+        """Return the loss that every reader shows: it changes once a second, for all at once."""
+        moment = int(now), self._state
+        if moment != self._shown[0] or self._shown[1] is None:
+            self._shown = moment, short(loss, 3)
+        return self._shown[1]
 
     def _rate(self, at: float) -> float:
         """Return samples per second of late, by the clock that stands still in pauses."""

@@ -140,13 +140,9 @@ def _title(state: dict[str, Any]) -> str:
     )
 
 
-def _validated(news: News) -> str:
-    """Return the latest evaluation."""
-    found = []
-    for head, buffer in zip(news.state["series"], news.buffers, strict=False):
-        if head["split"] == "validation" and head["length"]:
-            found.append(f"{head['name']} {words(float(np.frombuffer(buffer, '<f4')[-1]))}")
-    return ", ".join(found)
+def _validated(values: dict[str, float | None]) -> str:
+    """Return the latest evaluation in words."""
+    return ", ".join(f"{name} {words(value)}" for name, value in values.items())
 
 
 def _facts(news: News) -> list[tuple[str, str]]:
@@ -159,8 +155,8 @@ def _facts(news: News) -> list[tuple[str, str]]:
     rate = run["learning_rate"]
     return [
         *([(run["state"].capitalize(), run["reason"])] if run["reason"] else []),
+        *([("Validation", found)] if (found := _validated(totals["validation"])) else []),
         ("Loss", words(totals["loss"])),
-        *([("Validation", found)] if (found := _validated(news)) else []),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
         ("Milestones", f"{totals['milestones']:,}"),
         ("Mean staleness", f"{words(totals['staleness_mean'])} versions"),

@@ -11,7 +11,7 @@ import type { Kernel } from "./kernels";
 import type { PanelContext } from "./panel-context";
 import type { RunRow } from "./protocol";
 import { inWords, sparkline, updateSparkline } from "./sparkline";
-import { stateOf } from "./status-item";
+import { stateOf, validated } from "./status-item";
 
 type Verb = "pause" | "resume" | "stop";
 
@@ -19,7 +19,7 @@ type Verb = "pause" | "resume" | "stop";
 export class Row {
   private readonly open = h("button", { type: "button", class: "tos-lab-open" });
   private readonly state = h("span", { class: "tos-lab-state" });
-  private readonly numbers = [h("span"), h("span"), h("span")];
+  private readonly numbers = [h("span"), h("span"), h("span"), h("span")];
   private readonly curve = sparkline([], "");
   private readonly error = h("span", { class: "tos-lab-error" });
   private readonly pause = h("button", { type: "button", "data-tos": "pause" });
@@ -61,11 +61,13 @@ export class Row {
     setAttribute(this.element, "data-state", state);
     const numbers = [
       trans.__("epoch %1/%2", row.epoch, row.epochs),
-      trans.__("%1 samples/s", short(row.samples_per_second)),
+      validated(row, trans).join(", "),
       trans.__("loss %1", number(row.loss)),
+      trans.__("%1 samples/s", short(row.samples_per_second)),
     ];
     numbers.forEach((text, i) => {
       setText(this.numbers[i], text);
+      this.numbers[i].toggleAttribute("hidden", text === "");
     });
     updateSparkline(this.curve, row.spark, inWords(row.spark, trans));
     setAttribute(this.error, "data-kind", row.error === null ? "wait" : "error");

@@ -22,6 +22,13 @@ export function stateWord(state: string): string {
   return word(state === "running" ? "training" : state);
 }
 
+/** The latest evaluation of the model that the user gets. */
+export function validated(row: RunRow, trans: TranslationBundle): string[] {
+  return Object.entries(row.validation ?? {}).map(([name, value]) =>
+    trans.__("validation %1 %2", name, number(value)),
+  );
+}
+
 /** Such as `tos: run 3 · epoch 4/10 · 7/8 executors · loss 0.31`. */
 export function statusText(row: RunRow, state: string, trans: TranslationBundle): string {
   const parts = [trans.__("tos: run %1", row.number)];
@@ -31,6 +38,7 @@ export function statusText(row: RunRow, state: string, trans: TranslationBundle)
   if (state === "running") {
     parts.push(trans.__("%1/%2 executors", row.executors.active, row.executors.total));
   }
+  parts.push(...validated(row, trans));
   if (row.loss !== null) parts.push(trans.__("loss %1", number(row.loss)));
   return parts.join(" · ");
 }

@@ -69,6 +69,7 @@ export class Charts {
       chart.draw(
         model.series.filter((series) => series.name === name),
         this.options,
+        name === "loss" ? (model.totals?.loss ?? null) : null,
       );
     }
   }
@@ -125,6 +126,7 @@ class Chart {
   private readonly legend = h("div", { "aria-hidden": "true" });
   private plot: uPlot | null = null;
   private shape = "";
+  private now: number | null = null;
 
   constructor(
     private readonly name: string,
@@ -140,7 +142,9 @@ class Chart {
     );
   }
 
-  draw(series: readonly Series[], options: ChartOptions): void {
+  /** `now` is what stands for the training curve's latest value, if anything does. */
+  draw(series: readonly Series[], options: ChartOptions, now: number | null): void {
+    this.now = now;
     setAttribute(this.target, "aria-label", summary(this.name, series));
     const drawn = curves(series, options);
     const width = Math.floor(this.target.clientWidth) || 400;
@@ -218,8 +222,10 @@ class Chart {
         size: 5,
         fill: stroke,
       },
-      value: (plot, value: number | null, index) =>
-        number(plot.cursor.idx == null ? last(plot, index) : value),
+      value: (plot, value: number | null, index) => {
+        const now = validation || curve.raw ? null : this.now;
+        return number(plot.cursor.idx == null ? (now ?? last(plot, index)) : value);
+      },
     };
   }
 }

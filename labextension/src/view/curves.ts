@@ -55,7 +55,7 @@ export function smooth(values: ArrayLike<number>, weight: number): number[] {
 /** The curves of one quantity: with smoothing, training is drawn twice, raw and smoothed. */
 export function curves(series: readonly Series[], options: ChartOptions): Curve[] {
   const drawn: Curve[] = [];
-  for (const { split, points } of series) {
+  for (const { name, split, points } of series) {
     const places = points.column(AXIS_ROWS.indexOf(options.axis));
     const order = ascending(places);
     const x = merge(pick(places, order), options.points);
@@ -66,7 +66,10 @@ export function curves(series: readonly Series[], options: ChartOptions): Curve[
     };
     const smoothed = options.smoothing > 0 && split === "training";
     if (smoothed) add(t("raw"), true, values);
-    add(word(split), false, smoothed ? smooth(values, options.smoothing) : values);
+    // The model that the user gets is the server's, which only validation measures.
+    const copies = split === "training" && name !== "loss";
+    const label = copies ? t("training, of the workers' copies") : word(split);
+    add(label, false, smoothed ? smooth(values, options.smoothing) : values);
   }
   return drawn;
 }

@@ -53,6 +53,8 @@ export interface Totals {
   samples: number;
   samples_total: number | null;
   samples_per_second: number | null;
+  /** The latest evaluation of the model that the user gets; not in documents of older versions. */
+  validation?: Record<string, number | null>;
   loss: number | null;
   staleness_mean: number | null;
   /** Of late, as is the number of workers that trained at once. */

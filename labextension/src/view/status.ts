@@ -32,6 +32,9 @@ function traffic(run: RunInfo, totals: Totals): string {
 function sentence({ run, totals }: RunModel): string {
   if (run === null || totals === null) return t("Waiting for the kernel.");
   const parts = [t("epoch %1 of %2", run.epoch, run.epochs)];
+  for (const [name, value] of Object.entries(totals.validation ?? {})) {
+    parts.push(t("validation %1 %2", name, number(value)));
+  }
   if (totals.loss !== null) parts.push(t("loss %1", number(totals.loss)));
   if (run.chaos.length > 0 && !hasEnded(run.state)) parts.push(t("chaos is on"));
   parts.push(...waits(run));
@@ -86,7 +89,9 @@ export class Header {
   });
   private readonly epoch = h("span", { class: "tos-epoch" });
   private readonly facts = new Map<string, HTMLElement>();
-  private readonly list = h("div", { class: "tos-facts" });
+  /** What the model that the user gets is worth stands first. */
+  private readonly results = h("div", { class: "tos-results" });
+  private readonly list = h("div", { class: "tos-facts" }, this.results);
   private readonly chaos = new ChaosBadge();
   private readonly waits = h("p", { class: "tos-waits", "data-tos": "waits", hidden: true });
   readonly element = h(
@@ -118,6 +123,9 @@ export class Header {
     this.progress.value = share;
     setText(this.epoch, place(run, totals.eta));
     const active = workers.filter((worker) => worker.state !== "done").length;
+    for (const [name, value] of Object.entries(totals.validation ?? {})) {
+      this.fact(t("validation %1", name), number(value), this.results);
+    }
     this.fact(t("loss"), number(totals.loss));
     this.fact(t("milestones"), count(totals.milestones));
     this.fact(t("samples/s"), short(totals.samples_per_second));
@@ -128,13 +136,13 @@ export class Header {
     else this.facts.get(t("workers"))?.parentElement?.remove();
   }
 
-  private fact(name: string, value: string): void {
+  private fact(name: string, value: string, place: HTMLElement = this.list): void {
     let element = this.facts.get(name);
     if (!element) {
       // No dl: JupyterLab's own styles take such lists apart.
       element = h("span", { class: "tos-value" });
       this.facts.set(name, element);
-      this.list.append(h("div", {}, h("span", {}, name), " ", element));
+      place.append(h("div", {}, h("span", {}, name), " ", element));
     }
     setText(element, value);
   }

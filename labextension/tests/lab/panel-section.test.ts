@@ -39,3 +39,12 @@ it("a kernel whose notebook is closed says so, and can be steered", () => {
   expect(find(".tos-lab-notice").textContent).toContain("is closed; the kernel goes on");
   expect(find("[data-tos=pause]").closest("[hidden]")).toBeNull();
 });
+
+it("a run shows the latest evaluation, and what it waits for", () => {
+  const waits = ["Run 3 holds both slots."];
+  kernel.tell([row(1, { state: "starting", waits, validation: { accuracy: 0.9 } })]);
+  section.draw();
+  expect(find("li[data-state]").textContent).toMatch(
+    /⏳ waiting.*validation accuracy 0.9.*Run 3 holds both slots/,
+  );
+});

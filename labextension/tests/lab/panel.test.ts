@@ -131,8 +131,8 @@ describe("a run", () => {
     expect(oldest.querySelector(".tos-lab-state")?.textContent).toBe("‖ paused");
     const numbers = (element: HTMLElement): string[] =>
       [...element.querySelectorAll(".tos-lab-numbers span")].map((span) => span.textContent);
-    expect(numbers(oldest)).toEqual(["epoch 4/10", "12.3k samples/s", "loss 0.31"]);
-    expect(numbers(newest)).toEqual(["epoch 4/10", "– samples/s", "loss –"]);
+    expect(numbers(oldest)).toEqual(["epoch 4/10", "", "loss 0.31", "12.3k samples/s"]);
+    expect(numbers(newest)).toEqual(["epoch 4/10", "", "loss –", "– samples/s"]);
     expect(newest.querySelector("svg")?.getAttribute("aria-label")).toBe(
       "Loss: began at 2.3, now 0.31, lowest 0.31",
     );
@@ -194,12 +194,6 @@ describe("a run", () => {
     find('[data-tos="stop"]').click();
     await settled();
     expect(error.mock.calls.flat().sort()).toEqual(["Error: no kernel", "the run is gone."]);
-  });
-
-  it("says what it waits for, and that this is all it does", () => {
-    kernel.tell([row(1, { state: "starting", waits: ["Run 3 holds both slots."] })]);
-    refresh();
-    expect(find("li[data-state]").textContent).toMatch(/⏳ waiting.*Run 3 holds both slots/);
   });
 
   it("that is stopping takes no more commands, one that has ended has no buttons", () => {

@@ -34,6 +34,13 @@ describe("the text", () => {
     expect(statusText(row(), state, trans)).toBe(text);
   });
 
+  it("has the latest evaluation before the loss of training", () => {
+    const validation = { accuracy: 0.875, loss: 0.4 };
+    expect(statusText(row({ validation }), "finished", trans)).toBe(
+      "tos: run 3 · finished · validation accuracy 0.875 · validation loss 0.4 · loss 0.31",
+    );
+  });
+
   it("leaves out a loss that is not known", () => {
     expect(statusText(row({ loss: null }), "failed", trans)).toBe("tos: run 3 · failed");
   });
