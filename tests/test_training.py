@@ -33,6 +33,7 @@ from tos_notebook.errors import (
     CheckpointError,
     CombinerError,
     ConfigError,
+    DataError,
     InvalidTransition,
     NonFiniteUpdate,
     RemoteProtocolError,
@@ -192,15 +193,31 @@ def test_an_epoch_s_samples_include_those_of_attempts_that_died() -> None:
 
 
 @pytest.mark.parametrize(("samples", "steps"), [(2, 1), (2, 3), (0, 0), (-1, 2)])
-def test_a_partition_with_other_rows_than_before_is_not_finished(samples: int, steps: int) -> None:
-    """A batch that was lost, or rows that a retry did not find again, must not go unseen."""
+def test_a_partition_of_other_batches_than_were_committed_is_not_finished(
+    samples: int, steps: int
+) -> None:
+    """A batch that was lost must not go unseen."""
     training, events = counting_training()
     member = enter(training)
     training.push(member, push(0, samples=2, steps=2), update(1))
-    with pytest.raises(RemoteProtocolError, match="same rows at every attempt"):
+    with pytest.raises(RemoteProtocolError, match="expected 2 batches, as committed"):
         training.finish(member, finish(0, samples, steps))
     assert not of(PartitionFinished, events)
     assert training.finish(member, finish(0, 2, 2)).directive is Directive.LEAVE
+
+
+def test_an_epoch_of_other_rows_than_the_one_before_ends_the_run() -> None:
+    training, events = counting_training(epochs=2)
+    member = enter(training)
+    training.push(member, push(0, samples=2, steps=2), update(1))
+    training.finish(member, finish(0, 2, 2))
+    training.push(member, push(0, epoch=1, samples=2, steps=2), update(1))
+    assert training.finish(member, finish(1, 3, 2)).directive is Directive.LEAVE
+    assert isinstance(training.error, DataError)
+    text = "Partition 0, epoch 2: expected 2 rows, got 3 rows. A partition must hold the same rows"
+    assert str(training.error).startswith(text)
+    assert [e.epoch for e in of(PartitionFinished, events)] == [0]
+    assert not training.machine.active
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from .content import DIGEST_SIZE
 from .data.blocks import Columns
 from .data.labels import Counts
 from .data.skew import MOST_LABELS, skew
@@ -37,6 +38,7 @@ from .wire.messages import (
     Join,
     Joined,
     Labelled,
+    Loaded,
     Poll,
     Proceed,
     Push,
@@ -101,6 +103,35 @@ class Answers(TrainingState):
             directive,
             shared,
         )
+
+    def loaded(self, member: Member, message: Loaded) -> Proceed:
+        """Compare a worker's rows with those that its partition had before; others end the run.
+
+        Raises
+        ------
+        RemoteProtocolError
+            What the worker says cannot be.
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        if message.rows < 0 or len(message.digest) != 2 * DIGEST_SIZE:
+            raise RemoteProtocolError(
+                f"Loaded: expected rows from 0 and {2 * DIGEST_SIZE} digits, got {message.rows} "
+                f"and {len(message.digest)}."
+            )
+        with self._lock:
+            self._check_current(member)
+            member.hear()
+            error = self._other_rows(member, message) if self.machine.active else None
+        if error is not None:
+            return self._refuse_rows(member, error)
+        return Proceed(Directive.WAIT, member.settings_version, None)
+
+    def _refuse_rows(self, member: Member, error: DataError) -> Proceed:
+        with self._lock:
+            self._leave(member)
+        self.fail(error)
+        return Proceed(Directive.LEAVE, member.settings_version, None)
 
     def find_settings(self, version: int) -> Settings | None:
         """Return a version of the settings; None if no current worker may still use it."""
@@ -280,35 +311,33 @@ class Answers(TrainingState):
         )
 
     def finish(self, member: Member, message: Finish) -> Proceed:
-        """Take note that a worker used up its partition in one epoch.
+        """Take note that a worker used up its partition in one epoch; other rows end the run.
 
         Raises
         ------
         RemoteProtocolError
-            It did not train what was committed: its rows are others than before.
+            It has trained other batches than were committed.
         SessionClosed
             A later attempt has taken its place.
         """
         with self._lock:
             self._check_current(member)
-            if self.machine.active:
-                self._check_finish(member, message)
-                admission = self._ledger.finish(message.epoch, member.partition, member.task)
-                if admission is Admission.COMMIT:
-                    self._report_finish(member, message)
-            directive = self._next(member, message.epoch + 1)
-            member.epoch = message.epoch + 1
-            member.hear()
-            news = self._roster.news(member, member.settings_version, directive)
-            empty = self.machine.active and self._is_empty(message.epoch)
-        if empty:
-            self.fail(
-                DataError(
-                    f"Epoch {message.epoch + 1}: expected at least one row to train on, got none "
-                    "in any partition. See that the executors find the files, and that not all "
-                    "rows are left out as bad."
-                )
-            )
+            error = self._other_count(member, message) if self.machine.active else None
+            if error is None:
+                proceed = self._finish(member, message)
+                error = self._no_rows(message.epoch) if self.machine.active else None
+        return proceed if error is None else self._refuse_rows(member, error)
+
+    def _finish(self, member: Member, message: Finish) -> Proceed:
+        if self.machine.active:
+            self._check_finish(member, message)
+            admission = self._ledger.finish(message.epoch, member.partition, member.task)
+            if admission is Admission.COMMIT:
+                self._report_finish(member, message)
+        directive = self._next(member, message.epoch + 1)
+        member.epoch = message.epoch + 1
+        member.hear()
+        news = self._roster.news(member, member.settings_version, directive)
         return Proceed(directive, *news)
 
     def poll(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .checkpoint.contents import Origin
-from .checkpoint.data import write_data
+from .checkpoint.contents import Checkpoint, Origin
+from .checkpoint.data import check_content, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.executors import executor_of, task_cores
 from .cluster.jobs import cancel
 from .cluster.storage import Storage, digest_of, executor_folder
+from .content import content_of
 from .data.arrays import ArraySource
 from .data.source import DataSource
 from .every import Every
@@ -134,11 +135,21 @@ class Launcher:
         source = first if layout is None else first.repartition(*layout)
         if source is not first:
             first.close()
+        if wanted.resumed is not None:
+            self._compare(source, wanted.resumed.checkpoint)
         run = self._make(wanted, source, on_end)
         _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
         for watch in watchers:
             watch(run)
         return run
+
+    def _compare(self, source: DataSource, saved: Checkpoint) -> None:
+        """Look at all rows before a run continues with them."""
+        try:
+            check_content(self.sc, source, saved)
+        except BaseException:
+            source.close()
+            raise
 
     def keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
         """Return what keeps a new run, its program saved already."""
@@ -165,6 +176,7 @@ class Launcher:
             came_in=wanted.came_in,
             patience=plan.patience,
             stall_timeout=plan.stall_timeout,
+            content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
         )
         folder = Folder(self.storage.inside(wanted.run_id))
         folder.begin()

@@ -26,6 +26,7 @@ from .wire.messages import (
     Finish,
     Join,
     Labelled,
+    Loaded,
     Poll,
     Push,
     Request,
@@ -165,6 +166,8 @@ class WorkerHandler:
                 return self._push(self._training, self._member, self._mirror, message)
             case Finish():
                 return self._training.finish(self._member, message), None
+            case Loaded():
+                return self._training.loaded(self._member, message), None
             case Poll():
                 return self._poll(self._training, self._member, self._mirror, message)
             case Failed():

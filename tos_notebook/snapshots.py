@@ -95,6 +95,8 @@ class Snapshots(Answers):
     def snapshot(self) -> Snapshot | None:
         """Copy what is done; None before the first Spark job.
 
+        None, too, while a resumed run does not know yet that it has the same data.
+
         No push is admitted until those under way are merged and the copy has its place among the
         merges; later ones then follow behind it.
 
@@ -109,7 +111,7 @@ class Snapshots(Answers):
         began = time.perf_counter()
         with self._changed:
             leg = self._leg
-            if leg is None:
+            if leg is None or self._unconfirmed:
                 return None
             self._holding = True
             if not self._changed.wait_for(lambda: not self._merging, PATIENCE):
@@ -163,3 +165,9 @@ class Snapshots(Answers):
             self.slots.load(slots)
         with self._lock:
             self._ledger, self._samples, self._rows = ledger, samples, rows
+            self._layout = progress.reached.layout
+            self._unconfirmed = {
+                partition
+                for epoch, partition in ledger.contents.streams()
+                if not ledger.is_finished(epoch, partition)
+            }

@@ -9,16 +9,17 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
+from .content import NO_DIGEST, Content
 from .control import Machine, RunEvent, RunState
 from .data.labels import Counts
-from .errors import RemoteProtocolError, SessionClosed, TosError, WorkerError, blamed
+from .errors import DataError, RemoteProtocolError, SessionClosed, TosError, WorkerError, blamed
 from .events import EpochFinished, Event, PartitionFinished, StateChanged, WorkerJoined, WorkerLost
 from .ps import store as ps
 from .ps.ledger import Admission, Ledger, Position
 from .ps.slots import SlotMean
-from .roster import Leg, Member, Roster
+from .roster import LaidOut, Leg, Member, Roster
 from .settings import Settings
-from .wire.messages import Directive, Finish, Join, Push, Status
+from .wire.messages import Directive, Finish, Join, Loaded, Push, Status
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +76,14 @@ class TrainingState:
         self._merging = 0
         # Whether pushes wait outside, so that ledger and center can be copied as one.
         self._holding = False
-        # Rows of each partition of the present layout, as far as one was used up.
+        # The layout that the ledger's contents are of, and `_rows`: of each partition, as far as
+        # one was used up.
+        self._layout: LaidOut | None = None
         self._rows: dict[int, int] = {}
         # Rows of each label in the partitions of a layout in which the rows came.
         self._labels: dict[int, Counts] = {}
+        # Partitions of a resumed run whose streams must first show that they are the same.
+        self._unconfirmed: set[int] = set()
         self._settled = False
         self._samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.
@@ -152,7 +157,10 @@ class TrainingState:
         admission = self._ledger.admit(
             message.epoch, member.partition, member.task, message.sequence, message.steps
         )
-        self._merging += admission is Admission.COMMIT
+        if admission is Admission.COMMIT:
+            self._merging += 1
+            digest = "" if message.digest == NO_DIGEST else message.digest.hex()
+            self._ledger.contents.commit(message.epoch, member.partition, digest)
         return _STATUS[admission]
 
     def _check_current(self, member: Member) -> None:
@@ -160,16 +168,45 @@ class TrainingState:
         if not self._roster.is_current(member):
             raise SessionClosed(f"Partition {member.partition} belongs to a later attempt by now.")
 
+    def _other_rows(self, member: Member, message: Loaded) -> DataError | None:
+        """Return what is wrong with rows that a worker has loaded; None if they are the same."""
+        partition, contents = member.partition, self._ledger.contents
+        found = Content(message.rows, message.digest)
+        digest = contents.streamed(member.epoch, partition)
+        if message.streamed or digest:
+            if message.digest == digest:
+                self._unconfirmed.discard(partition)
+                return None
+            steps = self._ledger.committed(member.epoch, partition).steps
+            expected = f"the {steps} batches that are trained"
+            return self._other(member, member.epoch, expected, f"others, of {found}")
+        known = contents.keep(partition, found)
+        if known == found:
+            return None
+        return self._other(member, member.epoch, str(known), str(found))
+
     def _check_finish(self, member: Member, message: Finish) -> None:
         committed = self._ledger.committed(message.epoch, member.partition).steps
-        rows = self._rows.get(member.partition, message.samples)
-        if message.steps != committed or message.samples != rows or rows < 0:
+        if message.steps != committed or message.samples < committed:
             raise RemoteProtocolError(
                 f"Partition {member.partition}, epoch {message.epoch}: expected {committed} "
-                f"batches, as committed, of {rows} rows; got {message.steps} batches of "
-                f"{message.samples} rows. A partition must hold the same rows at every attempt, "
-                "in every epoch and after a resume: cache the data."
+                f"batches, as committed; got {message.steps} batches of {message.samples} rows."
             )
+
+    def _other_count(self, member: Member, message: Finish) -> DataError | None:
+        """Return what is wrong with how many rows an epoch had; None if nothing is."""
+        rows = self._rows.get(member.partition, message.samples)
+        if message.samples == rows:
+            return None
+        return self._other(member, message.epoch, f"{rows} rows", f"{message.samples} rows")
+
+    def _other(self, member: Member, epoch: int, expected: str, found: str) -> DataError:
+        remedy = "" if self._leg is None else self._leg.source.remedy
+        return DataError(
+            f"Partition {member.partition}, epoch {epoch + 1}: expected {expected}, got {found}. "
+            "A partition must hold the same rows in the same order at every attempt, in every "
+            f"epoch and after a resume. {remedy}"
+        )
 
     def _report_finish(self, member: Member, message: Finish) -> None:
         epoch, now = message.epoch, time.time()
@@ -179,11 +216,16 @@ class TrainingState:
         if self._ledger.epoch_done(epoch, self._ledger.partitions or 0):
             self._publish(EpochFinished(now, epoch, self._samples.pop(epoch)))
 
-    def _is_empty(self, epoch: int) -> bool:
-        """Tell whether all partitions have finished an epoch, none of them with a row."""
+    def _no_rows(self, epoch: int) -> DataError | None:
+        """Return what is wrong if all partitions have finished an epoch, none of them with a row."""
         count = self._ledger.partitions or 0
         pushes = (self._ledger.committed(epoch, partition).steps for partition in range(count))
-        return self._ledger.epoch_done(epoch, count) and not any(pushes)
+        if not self._ledger.epoch_done(epoch, count) or any(pushes):
+            return None
+        return DataError(
+            f"Epoch {epoch + 1}: expected at least one row to train on, got none in any partition. "
+            "See that the executors find the files, and that not all rows are left out as bad."
+        )
 
     def _next(self, member: Member, epoch: int) -> Directive:
         """Return what a worker does that is about to begin an epoch."""

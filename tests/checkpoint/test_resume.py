@@ -167,6 +167,47 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
         tos.resume(str(tmp_path), spark=spark_context)
 
 
+def test_other_rows_are_refused_before_they_are_trained_and_the_right_ones_continue(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import SparkSession
+
+    def rows(frame: Any, value: str = "id", where: str = "true") -> Any:
+        return tos.columns(frame.where(where).selectExpr(f"cast({value} as double) row"), "row")
+
+    def files() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in place.iterdir()}
+
+    spark = SparkSession(spark_context)
+    frame = spark.range(1, 1001, numPartitions=2)
+    uri = stop_early(spark_context, tmp_path, rows(frame))
+    place = Path(uri.removeprefix("file:"))
+    before = files()
+    for other in (
+        # 11 rows fewer, other values, and the same rows in other partitions and in another order.
+        rows(frame, where="id % 91 <> 7"),
+        rows(frame, value="if(id = 1000, 0, id)"),
+        rows(spark.range(1000, 0, -1, numPartitions=2)),
+    ):
+        with pytest.raises(DataError, match=r"began with: partition \d: expected .* rows with"):
+            tos.resume(uri, other, spark=spark_context)
+        assert files() == before
+    run = tos.resume(uri, rows(frame), spark=spark_context).wait(LIMIT)
+    assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
+    assert run.status.samples == 3 * len(X)
+
+
+def test_arrays_with_other_values_or_in_another_order_are_refused(
+    spark_context: Any, stopped: str
+) -> None:
+    for other in (X[::-1], X + 1e-9):
+        with pytest.raises(DataError, match="values or order differ"):
+            tos.resume(stopped, (other,), spark=spark_context, epochs=9)
+    rdd = spark_context.parallelize([(value,) for value in X], 2)
+    with pytest.raises(DataError, match="expected arrays, got RddSource"):
+        tos.resume(stopped, rdd, spark=spark_context, epochs=9)
+
+
 def _other() -> Any:
     import tensorflow as tf
 

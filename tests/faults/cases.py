@@ -110,7 +110,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
             sc, program(), combiner="delta", batch_size=BATCH, sync_interval=1, sync=case.sync
         ) as session,
     ):
-        rows = counting.data(sc, fault.sizes, Path(folder), fault.prepare)
+        rows = fault.rows(sc, Path(folder))
         run = session.start(rows, epochs=fault.epochs, sinks=[watch], patience=PATIENCE)
         error = ""
         try:

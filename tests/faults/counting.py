@@ -71,9 +71,7 @@ def data(
 
         context = TaskContext.get()
         assert context is not None
-        name = f"{partition}.{context.taskAttemptId()}"
-        (folder / f"{name}.tmp").write_text(str(os.getpid()))
-        (folder / f"{name}.tmp").rename(folder / f"{name}.pid")
+        note(folder, partition)
         first, last = ends[partition] - sizes[partition] + 1, ends[partition]
         for row in range(first, last + 1):
             if prepare is not None and row == (first + last) // 2:
@@ -81,6 +79,35 @@ def data(
             yield (float(row),)
 
     return sc.parallelize(range(len(sizes)), len(sizes)).mapPartitionsWithIndex(read)
+
+
+def shuffled(sc: Any, sizes: Sequence[int], folder: Path) -> Any:
+    """Return the rows of `data`, as a shuffle has brought them, in whatever order it likes.
+
+    Of each partition that is shuffled come two batches of what Spark moves at once.
+    """
+    rows = sc.parallelize([(float(row),) for row in range(1, sum(sizes) + 1)], sum(sizes) // MOVED)
+
+    def read(partition: int, records: Iterable[Record]) -> Iterator[Record]:
+        note(folder, partition)
+        return iter(records)
+
+    return rows.repartition(len(sizes)).mapPartitionsWithIndex(read)
+
+
+MOVED = 20
+"""Rows of two batches that PySpark's `repartition` sends on as one."""
+
+
+def note(folder: Path, partition: int) -> None:
+    """Write down that this process reads a partition."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    name = f"{partition}.{context.taskAttemptId()}"
+    (folder / f"{name}.tmp").write_text(str(os.getpid()))
+    (folder / f"{name}.tmp").rename(folder / f"{name}.pid")
 
 
 def opened(folder: Path) -> set[int]:

@@ -33,6 +33,12 @@ LOST_TO_SPARK = 400.0
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
 
+REMOTE = {
+    # Blocks are fetched one by one, in random order, from the executor that has them.
+    "spark.reducer.maxBlocksInFlightPerAddress": "1",
+    "spark.shuffle.readHostLocalDisk": "false",
+}
+
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.quantile": "0.5",
@@ -83,6 +89,8 @@ class Fault:
         The sync modes to try it in; all by default.
     prepare : callable, optional
         See `counting.data`.
+    shuffled : bool
+        Whether the rows come out of a shuffle.
     """
 
     name: str
@@ -93,6 +101,13 @@ class Fault:
     config: Mapping[str, str] = field(default_factory=dict)
     modes: tuple[str, ...] = ()
     prepare: Callable[[int, int], None] | None = None
+    shuffled: bool = False
+
+    def rows(self, sc: Any, folder: Path) -> Any:
+        """Return the RDD to train on."""
+        if self.shuffled:
+            return counting.shuffled(sc, self.sizes, folder)
+        return counting.data(sc, self.sizes, folder, self.prepare)
 
 
 def kill_worker(scene: Scene) -> None:
@@ -108,6 +123,15 @@ def kill_twenty(scene: Scene) -> None:
         mark = scene.watch.mid_epoch(number % 2)
         processes.kill(scene.process(number % 2))
         scene.back(mark, number % 2)
+
+
+def kill_thrice(scene: Scene) -> None:
+    """Kill the Python worker of each partition, and then the executor of partition 1."""
+    for partition in (0, 1):
+        mark = scene.watch.mid_epoch(partition)
+        processes.kill(scene.process(partition))
+        scene.back(mark, partition)
+    kill_executor(scene)
 
 
 def kill_executor(scene: Scene) -> None:
@@ -228,6 +252,7 @@ FAULTS = {
     for fault in (
         Fault("worker", kill_worker),
         Fault("20 workers", kill_twenty, epochs=80),
+        Fault("shuffled", kill_thrice, CLUSTERS, (240, 240), 6, REMOTE, shuffled=True),
         Fault("surplus", kill_with_surplus, sizes=(30,) * 6, epochs=3),
         Fault("freeze", freeze),
         Fault("flaky data", retried, prepare=fail_first),

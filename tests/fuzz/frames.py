@@ -55,6 +55,7 @@ from tos_notebook.wire.messages import (
     Join,
     Joined,
     Labelled,
+    Loaded,
     Message,
     Poll,
     Proceed,
@@ -222,6 +223,7 @@ class World:
         replica.poll(Poll(0))
         connection.request(Fetch(0))
         connection.request(Fetch(1))
+        connection.request(Loaded(8, "0" * 32, streamed=False))
         for number in range(3):
             replica.write([np.full_like(t, 1 + number) for t in replica._tensors], "delta")
             replica.push(push(number), 0, lambda: None)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tos_notebook import errors
+from tos_notebook.content import DIGEST_SIZE
 from tos_notebook.errors import LocalProtocolError, RemoteProtocolError
 from tos_notebook.wire.bodies import decode_body, encode_body
 from tos_notebook.wire.frames import encode_head
@@ -41,6 +42,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: st.integers(-(2**63), 2**63 - 1),
     str: st.text(),
+    bytes: st.binary(min_size=DIGEST_SIZE, max_size=DIGEST_SIZE),
     float: st.floats(allow_nan=False),
     Settings: SETTINGS,
     Settings | None: st.none() | SETTINGS,

@@ -378,6 +378,8 @@ def _joined(directive: Directive = Directive.WAIT) -> Joined:
 
 
 GO = Proceed(Directive.GO, 0, None, version=0)
+KNOWN = Proceed(Directive.WAIT, 0, None)
+"""What is said to the rows of a worker."""
 
 
 def _run(connection: Scripted) -> None:
@@ -390,10 +392,18 @@ def _run(connection: Scripted) -> None:
         [(GO, None)],
         [(_joined(Directive.GO), None)],
         [(_joined(), None), (_joined(), None)],
-        [(_joined(), None), (GO, None)],
-        [(_joined(), None), (GO, memoryview(bytes(16))), (_joined(), None)],
+        [(_joined(), None), (KNOWN, None), (_joined(), None)],
+        [(_joined(), None), (KNOWN, None), (GO, None)],
+        [(_joined(), None), (KNOWN, None), (GO, memoryview(bytes(16))), (_joined(), None)],
     ],
-    ids=["no Joined", "no time to load", "no Proceed", "no parameters", "no Reply"],
+    ids=[
+        "no Joined",
+        "no time to load",
+        "no word on rows",
+        "no Proceed",
+        "no parameters",
+        "no Reply",
+    ],
 )
 def test_an_answer_out_of_place_is_an_error_that_the_server_need_not_hear(answers: Any) -> None:
     connection = Scripted(*answers)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tos_notebook.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.blocks import Columns
 from tos_notebook.data.stream import Stream
 from tos_notebook.worker.feed import Feed, Held, Streamed
@@ -60,3 +61,19 @@ def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
     done = rows.feed(0, 4)
     assert taken(done, 4, 5) == []
     assert done.rows == 11
+
+
+def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() -> None:
+    feed = Streamed(Numbers(lambda _: None, 0, 1, ()), 0, 3).feed(0, 1)
+    assert feed.content == Hash((ROWS[:3],)).content
+    feed(1, 3)
+    assert feed.digest == Hash((ROWS[:3],), (ROWS[3:6],), (ROWS[6:9],), (ROWS[9:],)).digest
+    feed(1, 1)
+    assert feed.digest == Hash((ROWS[:3],), (ROWS[3:6],)).digest
+
+
+def test_rows_in_memory_have_one_content_and_no_digest_of_each_push() -> None:
+    content = content_of((ROWS,))
+    feed = Held((ROWS,), 0, 0, False, 3, content).feed(1, 2)
+    feed(2, 1)
+    assert (feed.content, feed.digest) == (content, NO_DIGEST)

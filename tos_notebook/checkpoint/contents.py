@@ -64,6 +64,8 @@ class Origin:
         that is how they came.
     patience, stall_timeout : float
         As `TrainingSession.start` has them.
+    content : str
+        Digest of the arrays that are stored; empty without.
     """
 
     run_id: str
@@ -86,6 +88,7 @@ class Origin:
     came_in: int | None = None
     patience: float = PATIENCE
     stall_timeout: float | None = STALL_TIMEOUT
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from ..cluster.jobs import job_error
+from ..content import Content, content_of
 from ..data.arrays import ArraySource
+from ..data.blocks import Columns, concatenate
 from ..data.source import DataSource
-from ..errors import CheckpointError, DataError
+from ..data.stream import StreamSource
+from ..errors import CheckpointError, DataError, TosError
 from ..params import Array
-from .contents import Origin
+from ..ps.contents import Contents
+from .contents import Checkpoint, Origin
 from .folder import DATA, Folder
 
 
@@ -46,7 +52,7 @@ def first_layout(source: DataSource, origin: Origin) -> DataSource:
 
 
 def check_same(source: DataSource, origin: Origin) -> None:
-    """Check that data are what a run was trained on, as far as that shows without reading them.
+    """Check that data are what a run was trained on, as far as that shows in the driver.
 
     Raises
     ------
@@ -62,7 +68,77 @@ def check_same(source: DataSource, origin: Origin) -> None:
     }
     for name, value in expected.items():
         if value is not None and found[name] != value:
-            raise DataError(
-                f"{origin.run_id} goes on with the data that it has begun with: expected {name} "
-                f"{value}, got {found[name]}. Give the same data, in the same partitions."
-            )
+            raise _other(origin, f"expected {name} {value}, got {found[name]}")
+    if origin.stored:
+        _check_arrays(source, origin)
+
+
+def _check_arrays(source: DataSource, origin: Origin) -> None:
+    if not isinstance(source, ArraySource):
+        raise _other(origin, f"expected arrays, got {source!r}")
+    digest = content_of(source.arrays).digest
+    if digest != origin.content:
+        raise _other(
+            origin,
+            f"expected arrays with digest {origin.content[:8]}, got digest {digest[:8]}: values or "
+            "order differ",
+        )
+
+
+def check_content(sc: Any, source: DataSource, saved: Checkpoint) -> None:
+    """Check that data in the layout of a checkpoint hold the rows that were trained.
+
+    Spark makes the rows for it that workers have loaded before; those of streams are compared by
+    the workers, when they continue.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    source : DataSource
+        Laid out as at the checkpoint.
+    saved : Checkpoint
+
+    Raises
+    ------
+    DataError
+        The rows are others, or come in another order.
+    TosError
+        The rows cannot be read.
+    """
+    contents = Contents.from_json(saved.progress.ledger["contents"])
+    stream = isinstance(source, StreamSource)
+    if (stream and contents.held) or (contents.streams() and not stream):
+        raise _other(saved.origin, f"expected data of the same kind, got {source!r}")
+    found = _contents_of(sc, source, sorted(contents.held)) if contents.held else {}
+    others = [p for p, content in found.items() if content != contents.held[p]]
+    if others:
+        first = others[0]
+        more = f", and {len(others) - 1} more partitions differ" if len(others) > 1 else ""
+        raise _other(
+            saved.origin,
+            f"partition {first}: expected {contents.held[first]}, got {found[first]}{more}",
+            source.remedy,
+        )
+
+
+def _contents_of(sc: Any, source: DataSource, partitions: list[int]) -> Mapping[int, Content]:
+    rows = source.rows(partitions[0])
+    if rows is not None:
+        return {p: content_of(source.rows(p) or ()) for p in partitions}
+    try:
+        found = sc.runJob(source.tasks(sc), _content, partitions)
+    except Exception as error:
+        raise error if isinstance(error, TosError) else job_error(error) from error
+    return dict(zip(partitions, found, strict=True))
+
+
+def _content(blocks: Iterable[Columns]) -> Iterator[Content]:
+    yield content_of(concatenate(list(blocks)))
+
+
+def _other(origin: Origin, difference: str, remedy: str = "") -> DataError:
+    advice = f" {remedy}" if remedy else ""
+    return DataError(
+        f"{origin.run_id} continues only with the data that it began with: {difference}. Give the "
+        f"same data, in the same partitions and order; the run is as it was.{advice}"
+    )

@@ -44,6 +44,8 @@ class ArraySource:
         Arrays of different lengths.
     """
 
+    remedy = "Do not change the arrays while the run trains on them."
+
     def __init__(self, arrays: Sequence[npt.ArrayLike], partitions: int) -> None:
         if partitions < 1:
             raise ConfigError(f"partitions: expected at least 1, got {partitions}.")

@@ -81,6 +81,11 @@ class RddSource:
         Its first record is no tuple of numbers.
     """
 
+    remedy = (
+        "Cache the data, or write them to files and read those; give a seed to what draws at "
+        "random."
+    )
+
     def __init__(self, rdd: RDD[Any], feeds: Sequence[Feed] = ()) -> None:
         self._start(_base_of(rdd, stack_records, feeds))
 

@@ -31,11 +31,14 @@ class DataSource(Protocol):
         Number of partitions.
     samples : int or None
         Number of rows; None where only a pass over the data would tell.
+    remedy : str
+        What to do if a partition comes with other rows than before.
     """
 
     columns: tuple[ColumnSpec, ...]
     partitions: int
     samples: int | None
+    remedy: str
 
     def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> DataSource:
         """Return a new layout of the same data.

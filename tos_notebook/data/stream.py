@@ -89,6 +89,11 @@ class StreamSource:
         A record's dictionary has other keys than the names of what it is fed to.
     """
 
+    remedy = (
+        "The function must return the same records for the same ctx: sort the files that it "
+        "lists, and give a seed to what shuffles or draws at random."
+    )
+
     def __init__(self, make: Make, partitions: int, feeds: Sequence[Named] = ()) -> None:
         from tos_notebook.program.datasets import columns_of
 

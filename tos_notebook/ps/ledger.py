@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from ..errors import RemoteProtocolError
+from .contents import Contents
 
 
 class Admission(Enum):
@@ -58,10 +59,16 @@ class Ledger:
     partitions : int, optional
         How many partitions there are; set the attribute anew after a repartition. A push
         from any other partition is a protocol error. Not checked by default.
+
+    Attributes
+    ----------
+    contents : Contents
+        What the rows are of which it tells.
     """
 
     def __init__(self, partitions: int | None = None) -> None:
         self.partitions = partitions
+        self.contents = Contents()
         self._owners: dict[int, _Owner] = {}
         self._records: dict[tuple[int, int], _Record] = {}
         self._finished: Counter[int] = Counter()
@@ -162,6 +169,7 @@ class Ledger:
                 f"admitted; expected push {record.sequence - 1} of an unfinished epoch."
             )
         self._records[epoch, partition] = _Record(record.steps - record.last, sequence)
+        self.contents.revoke(epoch, partition)
         return True
 
     def finish(self, epoch: int, partition: int, task: int) -> Admission:
@@ -228,12 +236,14 @@ class Ledger:
             for (epoch, partition), r in sorted(self._records.items())
             if epoch >= first
         ]
-        return {"partitions": self.partitions, "records": records}
+        contents = self.contents.to_json(first)
+        return {"partitions": self.partitions, "records": records, "contents": contents}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
         """Rebuild a ledger from `to_json`'s value; every task has to begin again."""
         ledger = cls(value["partitions"])
+        ledger.contents = Contents.from_json(value["contents"])
         for epoch, partition, steps, sequence, last, finished in value["records"]:
             ledger._records[epoch, partition] = _Record(steps, sequence, last, finished)
             ledger._finished[epoch] += finished

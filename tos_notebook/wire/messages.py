@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from ..content import NO_DIGEST
+
 Settings = dict[str, Any]
 Status = Literal["committed", "duplicate", "skipped", "superseded"]
 
@@ -72,11 +74,25 @@ class Rows:
     shape: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The rows are there, before the first of them is trained: how many, and their digest.
+
+    Of rows that the server does not have itself: of the whole partition; of a stream, if
+    `streamed`, of the epoch's batches that are committed, which it has run through.
+    """
+
+    rows: int
+    digest: str
+    streamed: bool
+
+
 class Push(NamedTuple):
     """One milestone. Payload: the update.
 
     `finite` says that the update has neither NaN nor infinity in it; `compute`, `wait` and
-    `exchange` are seconds; `metrics` are values in the order of `Join.metrics`.
+    `exchange` are seconds; `metrics` are values in the order of `Join.metrics`. `digest` is of a
+    stream's rows from the epoch's first batch to this push's last one.
     """
 
     epoch: int
@@ -91,6 +107,7 @@ class Push(NamedTuple):
     wait: float
     exchange: float
     metrics: tuple[float, ...]
+    digest: bytes = NO_DIGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +215,7 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Push | Finish | Poll | Failed | Blend | Suspect | Labelled
+Request = Join | Fetch | Loaded | Push | Finish | Poll | Failed | Blend | Suspect | Labelled
 Answer = Joined | Rows | Reply | Proceed | Blended
 Message = Request | Answer | Refused | Goodbye
 
@@ -218,5 +235,6 @@ KINDS: dict[int, type[Message]] = {
     13: Blend,
     14: Blended,
     15: Suspect,
+    16: Loaded,
     17: Labelled,
 }

@@ -4,10 +4,10 @@ JSON would cost several times as much as all else that a small exchange consists
 
 ::
 
-    Push   6 x i64, finite ?, 4 x f64, count u16 | count x f64, the metrics
+    Push   6 x i64, finite ?, 4 x f64, digest 16 bytes, count u16 | count x f64, the metrics
     Reply  version i64, settings_version i64, status u8, directive u8, length u32 | settings, JSON
 
-All numbers are big-endian, fields in the messages' order.
+All numbers are big-endian, fields in the messages' order but for the digest.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, get_args
 
+from ..content import DIGEST_SIZE
 from ..errors import RemoteProtocolError
 from .messages import Directive, Push, Reply, Settings, Status
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 DIRECTIVES = tuple(Directive)
 
-_PUSH = Struct(">6q?4dH")
+_PUSH = Struct(f">6q?4d{DIGEST_SIZE}sH")
 _REPLY = Struct(">qqBBI")
-_SCALARS = len(Push._fields) - 1
+_SCALARS = Push._fields.index("metrics")
 _STATUS = {status: number for number, status in enumerate(STATUSES)}
 _DIRECTIVE = {directive: number for number, directive in enumerate(DIRECTIVES)}
 
@@ -33,7 +34,7 @@ _DIRECTIVE = {directive: number for number, directive in enumerate(DIRECTIVES)}
 def encode_push(push: Push) -> bytes:
     """Pack a push; raise struct.error if a number is none or does not fit."""
     count = len(push.metrics)
-    return _with_metrics(count).pack(*push[:_SCALARS], count, *push.metrics)
+    return _with_metrics(count).pack(*push[:_SCALARS], push.digest, count, *push.metrics)
 
 
 def decode_push(body: bytes) -> Push:
@@ -48,9 +49,10 @@ def decode_push(body: bytes) -> Push:
     if count < 0 or rest:
         raise _length("Push", len(body))
     values = _with_metrics(count).unpack(body)
-    if values[_SCALARS] != count:
+    digest, told = values[_SCALARS : _SCALARS + 2]
+    if told != count:
         raise _length("Push", len(body))
-    return Push._make((*values[:_SCALARS], values[_SCALARS + 1 :]))
+    return Push._make((*values[:_SCALARS], values[_SCALARS + 2 :], digest))
 
 
 def encode_reply(reply: Reply) -> bytes:

@@ -9,13 +9,25 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..data.stream import Stream
 from ..params import Array, aligned_empty
 
 
 class Feed(Protocol):
-    """One epoch's rows, in its order."""
+    """One epoch's rows, in its order.
+
+    Attributes
+    ----------
+    content : Content or None
+        What the server is to compare with what was there before; None if there is nothing.
+    digest : bytes
+        Of a stream's rows up to the end of those that were last asked for.
+    """
+
+    content: Content | None
+    digest: bytes
 
     @property
     def rows(self) -> int:
@@ -46,28 +58,48 @@ class Held:
     shuffle : bool
         Whether the order of rows is random, by the seed.
     batch_size : int
+    content : Content, optional
+        What the rows are, if Spark has brought them.
     """
 
+    streamed = False
+
     def __init__(
-        self, columns: Columns, seed: int, partition: int, shuffle: bool, batch_size: int
+        self,
+        columns: Columns,
+        seed: int,
+        partition: int,
+        shuffle: bool,
+        batch_size: int,
+        content: Content | None = None,
     ) -> None:
         self._columns = columns
         self._seed = seed
         self._partition = partition
         self._shuffle = shuffle
         self._batch_size = batch_size
+        self._content = content
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows, to be asked for from batch `first` on."""
         rows = len(self._columns[0]) if self._columns else 0
         order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
-        return _HeldFeed(self._columns, order, self._batch_size)
+        return _HeldFeed(self._columns, order, self._batch_size, self._content)
 
 
 class _HeldFeed:
     """Collects rows into aligned buffers that are used again."""
 
-    def __init__(self, columns: Columns, order: npt.NDArray[np.int64], batch_size: int) -> None:
+    digest = NO_DIGEST
+
+    def __init__(
+        self,
+        columns: Columns,
+        order: npt.NDArray[np.int64],
+        batch_size: int,
+        content: Content | None,
+    ) -> None:
+        self.content = content
         self._columns = columns
         self._order = order
         self._batch_size = batch_size
@@ -113,6 +145,8 @@ class Streamed:
     batch_size : int
     """
 
+    streamed = True
+
     def __init__(self, stream: Stream, seed: int, batch_size: int) -> None:
         self._stream = stream
         self._seed = seed
@@ -131,18 +165,28 @@ class _StreamFeed:
         self._batches = batches
         self._batch_size = batch_size
         self._first = first
-        self._held: list[Columns] = []
-        self.rows = 0
+        # With the digest of all rows up to the end of each.
+        self._held: list[tuple[Columns, bytes]] = []
+        self._hash = Hash()
         for _ in range(first):
             self._next()
+        self.digest = NO_DIGEST
+        self.content = self._hash.content if first else None
+
+    @property
+    def rows(self) -> int:
+        """See `Feed.rows`."""
+        return self._hash.content.rows
 
     def __call__(self, first: int, count: int) -> Columns:
         """See `Feed.__call__`."""
         del self._held[: first - self._first]
         self._first = first
         while len(self._held) < count and (batch := self._next()) is not None:
-            self._held.append(batch)
-        return concatenate(self._held[:count])
+            self._held.append((batch, self._hash.digest))
+        asked = self._held[:count]
+        self.digest = asked[-1][1] if asked else NO_DIGEST
+        return concatenate([batch for batch, _ in asked])
 
     def row(self, first: int, index: int) -> int:
         """See `Feed.row`."""
@@ -150,5 +194,6 @@ class _StreamFeed:
 
     def _next(self) -> Columns | None:
         batch = next(self._batches, None)
-        self.rows += 0 if batch is None else len(batch[0])
+        if batch is not None:
+            self._hash.update(batch)
         return batch

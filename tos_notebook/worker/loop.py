@@ -19,6 +19,7 @@ import numpy as np
 
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
+from ..content import content_of
 from ..data.blocks import Columns, concatenate
 from ..data.feeds import check_values, non_finite
 from ..data.skew import class_counts
@@ -44,6 +45,7 @@ from ..wire.messages import (
     Join,
     Joined,
     Labelled,
+    Loaded,
     Poll,
     Proceed,
     Push,
@@ -185,10 +187,12 @@ class Worker:
         try:
             if joined.directive is Directive.WAIT:
                 rows = self._load(blocks)
-                self._runner.load()
-                # With the parameters of now: while this one was loading others have moved them.
-                if self._goes_on(joined.directive):
-                    self._train(joined, rows)
+                feed = rows.feed(joined.epoch, joined.steps)
+                if self._are_known(feed, rows.streamed):
+                    self._runner.load()
+                    # With the parameters of now: others have moved them while this one loaded.
+                    if self._goes_on(joined.directive):
+                        self._train(joined, rows, feed)
         except (TransportError, ProtocolError, SessionClosed, ConnectError):
             # Not the user's code, and the task's own failure says it all.
             raise
@@ -211,11 +215,20 @@ class Worker:
         self._adopt_settings(joined.settings_version, joined.settings)
         return joined
 
-    def _train(self, joined: Joined, rows: Held | Streamed) -> None:
+    def _are_known(self, feed: Feed, streamed: bool) -> bool:
+        """Tell the server what the rows are; return whether they are those from before."""
+        if feed.content is None:
+            return True
+        answer = self._ask(Loaded(*feed.content, streamed), Proceed)
+        return answer.directive is Directive.WAIT
+
+    def _train(self, joined: Joined, rows: Held | Streamed, feed: Feed) -> None:
         steps, sequence = joined.steps, joined.sequence
         self._slots.begin()
         for epoch in range(joined.epoch, joined.last_epoch + 1):
-            if not self._train_epoch(epoch, rows.feed(epoch, steps), steps, sequence):
+            if epoch > joined.epoch:
+                feed = rows.feed(epoch, 0)
+            if not self._train_epoch(epoch, feed, steps, sequence):
                 return
             steps = sequence = 0
 
@@ -278,6 +291,7 @@ class Worker:
             wait=self._waited,
             exchange=self._exchanged,
             metrics=tuple(trained.values[name] for name in self._metrics),
+            digest=feed.digest,
         )
         self._waited = 0.0
         reply = self._replica.push(push, self._join.partition, meanwhile)
@@ -364,6 +378,7 @@ class Worker:
 
     def _load(self, blocks: Iterable[Columns] | Iterable[Stream]) -> Held | Streamed:
         plan, partition = self._plan, self._join.partition
+        content = None
         if plan.columns:
             columns = tuple(fetch(self._connection, i) for i in range(plan.columns))
         else:
@@ -371,11 +386,12 @@ class Worker:
             if came and isinstance(came[0], Stream):
                 return Streamed(came[0], plan.seed, plan.batch_size)
             columns = concatenate(came)
+            content = content_of(columns)
         feeds = self._runner.spec.feeds
         check_values(columns, feeds, f"Partition {partition}, row")
         if plan.count_labels and (counts := class_counts(columns, feeds)):
             self._ask(Labelled(list(counts), list(counts.values())), Proceed)
-        return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size)
+        return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size, content)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
         answer, _ = self._connection.request(message)

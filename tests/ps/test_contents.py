@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+
+from tos_notebook.content import Content
+from tos_notebook.ps.contents import Contents
+from tos_notebook.ps.ledger import Ledger
+
+
+def test_the_first_content_of_a_partition_counts_until_another_layout() -> None:
+    contents = Contents()
+    assert contents.keep(1, Content(3, "a")) == Content(3, "a")
+    assert contents.keep(1, Content(4, "b")) == Content(3, "a")
+    contents.clear()
+    assert contents.keep(1, Content(4, "b")) == Content(4, "b")
+
+
+def test_a_stream_is_known_up_to_its_last_committed_push() -> None:
+    ledger = Ledger(2)
+    ledger.begin(0, 1, 0)
+    for sequence, digest in enumerate("abc"):
+        ledger.admit(0, 0, 1, sequence, 1)
+        ledger.contents.commit(0, 0, digest)
+    assert ledger.contents.streamed(0, 0) == "c"
+    ledger.revoke(0, 0, 1, 2)
+    assert ledger.contents.streamed(0, 0) == "b"
+    assert ledger.contents.streamed(1, 0) == ledger.contents.streamed(0, 1) == ""
+
+
+def test_the_first_push_of_a_stream_can_be_revoked() -> None:
+    contents = Contents()
+    contents.commit(0, 0, "a")
+    contents.revoke(0, 0)
+    contents.revoke(0, 1)
+    assert contents.streamed(0, 0) == ""
+    assert contents.streams() == []
+
+
+def test_contents_come_back_from_a_checkpoint_with_the_ledger() -> None:
+    ledger = Ledger(2)
+    ledger.contents.keep(1, Content(3, "a"))
+    for epoch in (4, 5):
+        ledger.contents.commit(epoch, 0, "b")
+    back = Ledger.from_json(json.loads(json.dumps(ledger.to_json(5)))).contents
+    assert back.held == {1: Content(3, "a")}
+    assert (back.streamed(4, 0), back.streamed(5, 0)) == ("", "b")
+    assert back.streams() == [(5, 0)]

@@ -1,0 +1,72 @@
+"""What the rows of each partition are, by which rows that come again are compared.
+
+Pure state, as the ledger that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..content import Content
+
+
+class Contents:
+    """What is known of the rows of one layout's partitions.
+
+    Attributes
+    ----------
+    held : dict of int
+        By partition: what all of its rows are, once a worker has loaded them.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[int, Content] = {}
+        # Of streams, by epoch and partition: the digest of the rows that are committed, and the
+        # one before the last push.
+        self._streamed: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def clear(self) -> None:
+        """Forget the rows of a layout; what an epoch's stream has brought stays."""
+        self.held.clear()
+
+    def keep(self, partition: int, content: Content) -> Content:
+        """Return what a partition's rows are; what is given, if they come for the first time."""
+        return self.held.setdefault(partition, content)
+
+    def streamed(self, epoch: int, partition: int) -> str:
+        """Return the digest of a stream's committed rows; empty if none are."""
+        return self._streamed.get((epoch, partition), ("", ""))[0]
+
+    def commit(self, epoch: int, partition: int, digest: str) -> None:
+        """Keep the digest of a stream's rows up to the end of a push; nothing for held rows."""
+        if digest:
+            self._streamed[epoch, partition] = digest, self.streamed(epoch, partition)
+
+    def revoke(self, epoch: int, partition: int) -> None:
+        """Forget the last push's rows."""
+        if (epoch, partition) in self._streamed:
+            self._streamed[epoch, partition] = self._streamed[epoch, partition][1], ""
+
+    def streams(self) -> list[tuple[int, int]]:
+        """Return epoch and partition of each stream of which some rows are committed."""
+        return [key for key, (digest, _) in self._streamed.items() if digest]
+
+    def to_json(self, first: int = 0) -> dict[str, Any]:
+        """Return what is known, of streams from an epoch on, as plain JSON values."""
+        streamed = [(*key, *both) for key, both in sorted(self._streamed.items())]
+        return {
+            "held": [[partition, *content] for partition, content in sorted(self.held.items())],
+            "streamed": [list(known) for known in streamed if known[0] >= first],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Contents:
+        """Rebuild what `to_json` has returned."""
+        contents = cls()
+        contents.held = {partition: Content(*found) for partition, *found in value["held"]}
+        contents._streamed = {
+            (epoch, partition): (digest, before)
+            for epoch, partition, digest, before in value["streamed"]
+        }
+        return contents
