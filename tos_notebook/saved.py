@@ -301,7 +301,10 @@ def resume(
     server_host: str | None = None,
     server_port: int | None = None,
 ) -> Run:
-    """Go on with a run from its last good checkpoint, where it was, and return at once.
+    """Go on with a run from its last good checkpoint, where it was.
+
+    First all rows that the run has loaded before are compared with the checkpoint; other ones are
+    refused, and the run stays as it was. Then it continues in the background.
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
@@ -343,7 +346,7 @@ def resume(
     ConfigError
         A setting is out of range, or does not go with the run.
     DataError, ShapeMismatch
-        Data or model are not the run's.
+        Data or model are not the run's: other partitions, rows, values or order.
     InvalidTransition
         The run is active in this process, or all its epochs are done.
 

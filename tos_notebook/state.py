@@ -217,7 +217,7 @@ class TrainingState:
             self._publish(EpochFinished(now, epoch, self._samples.pop(epoch)))
 
     def _no_rows(self, epoch: int) -> DataError | None:
-        """Return what is wrong if all partitions have finished an epoch, none of them with a row."""
+        """Return what is wrong with an epoch that is done without a row; None if nothing is."""
         count = self._ledger.partitions or 0
         pushes = (self._ledger.committed(epoch, partition).steps for partition in range(count))
         if not self._ledger.epoch_done(epoch, count) or any(pushes):
