@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,18 @@ def drawn_stream(sc: Any) -> Any:
         return tf.data.Dataset.from_tensor_slices(rows)
 
     return make
+
+
+def test_rows_that_spark_cannot_read_to_the_end_are_not_trained_in_part(
+    spark_context: Any, train: Train, tmp_path: Path, watch: Watch
+) -> None:
+    lines = "\n".join(str(float(secrets.randbelow(1 << 40))) for _ in range(50_000))
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(lines.encode())[:-1000])
+    rdd = spark_context.textFile(str(tmp_path / "rows.gz")).map(lambda line: (float(line),))
+    session = train(counter(), batch_size=1000)
+    with pytest.raises(tos.errors.TosError, match="Unexpected end of input stream"):
+        session.run(rdd, 2, shuffle=False, sinks=[watch])
+    assert watch.of(MilestoneCommitted) == []
 
 
 @pytest.mark.parametrize(

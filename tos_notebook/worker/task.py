@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cluster.feeding import cut_off
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch
 from ..data.blocks import Columns
@@ -58,7 +59,7 @@ class Task:
             runner = _runner(self.program, self.plan.run, self.cores, gpus)
             join = self._join(partition)
             folder = executor_folder()
-            Worker(connection, runner, self.plan, join, folder=folder, kill=_die).run(blocks)
+            Worker(connection, runner, self.plan, join, folder=folder, kill=_die).run(whole(blocks))
         finally:
             connection.close()
         yield partition
@@ -89,6 +90,22 @@ class Task:
             os.getpid(),
             segment="",
             metrics=[],
+        )
+
+
+def whole(blocks: Iterable[Columns]) -> Iterator[Columns]:
+    """Yield a partition's blocks; they are of use only if all of them have come.
+
+    Raises
+    ------
+    TransportError
+        Spark has stopped in their midst. The task's own error says why: Spark replaces this one.
+    """
+    yield from blocks
+    if cut_off():
+        raise TransportError(
+            "Spark has sent only a part of the partition's rows. The log of the executor says what "
+            "it could not read."
         )
 
 
