@@ -50,7 +50,7 @@ class Given(Stream):
 
 def blocks(kind: str, rows: Array) -> list[Any]:
     """Return rows as Spark would hand them over."""
-    return [(rows,)] if kind == "held" else [Given(lambda _: None, 0, 1, (), rows)]
+    return [(rows,)] if kind == "held" else [Given(lambda _: None, 0, 1, (), (), rows)]
 
 
 def work(served: Any, kind: str, rows: Array, task: int = 0, **options: Any) -> Counting:

@@ -27,7 +27,7 @@ class Numbers(Stream):
 def rows(request: pytest.FixtureRequest) -> Held | Streamed:
     if request.param == "held":
         return Held((ROWS,), 0, 0, False, 3)
-    return Streamed(Numbers(lambda _: None, 0, 1, ()), 0, 3)
+    return Streamed(Numbers(lambda _: None, 0, 1, (), ()), 0, 3)
 
 
 def taken(feed: Feed, first: int, count: int) -> list[int]:
@@ -64,7 +64,7 @@ def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
 
 
 def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() -> None:
-    feed = Streamed(Numbers(lambda _: None, 0, 1, ()), 0, 3).feed(0, 1)
+    feed = Streamed(Numbers(lambda _: None, 0, 1, (), ()), 0, 3).feed(0, 1)
     assert feed.content == Hash((ROWS[:3],)).content
     feed(1, 3)
     assert feed.digest == Hash((ROWS[:3],), (ROWS[3:6],), (ROWS[6:9],), (ROWS[9:],)).digest
