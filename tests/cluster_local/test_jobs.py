@@ -214,3 +214,12 @@ def test_a_context_that_has_stopped_has_no_job_to_cancel() -> None:
     cancel(sc, "group")
     sc._jsc = None
     cancel(sc, "group")
+
+
+def test_what_a_failure_was_caused_by_is_told_with_it() -> None:
+    text = (
+        "Job aborted.\n\tat a\nCaused by: b.Worker: gone\n\tat c\nCaused by: d.End: no more\n\tat e"
+    )
+    assert str(job_error(ValueError(text))) == (
+        "The Spark job failed: Job aborted. Caused by: d.End: no more"
+    )

@@ -5,6 +5,9 @@ from __future__ import annotations
 WAITED = "Exception thrown in awaitResult"
 
 
+CAUSE = "Caused by: "
+
+
 def java_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
     """Return the exceptions that a call into Java raises, and others to catch with them.
 
@@ -29,6 +32,7 @@ def java_text(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what is said."""
-    text = java_text(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    """Return the first line of what is said, and what it was caused by in the first place."""
+    lines = java_text(error).strip().splitlines()
+    causes = [line for line in lines[1:] if line.startswith(CAUSE)]
+    return " ".join([*lines[:1], *causes[-1:]]) or type(error).__name__
