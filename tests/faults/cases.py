@@ -111,7 +111,11 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
         ) as session,
     ):
         rows = fault.rows(sc, Path(folder))
-        run = session.start(rows, epochs=fault.epochs, sinks=[watch], patience=PATIENCE)
+        # Not dealt out first: the process that reads a partition's rows is to be the one that
+        # trains them.
+        run = session.start(
+            rows, epochs=fault.epochs, shuffle=False, sinks=[watch], patience=PATIENCE
+        )
         error = ""
         try:
             # All begin together, slow enough for the fault to come in time; then at full speed.
