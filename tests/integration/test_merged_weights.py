@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,3 +56,40 @@ def test_constraints_hold_for_what_the_user_gets(train: Train, combiner: str) ->
         assert kernel.min() >= 0
         assert (kernel == 0).any()
         assert np.linalg.norm(bias) <= 0.5 + 1e-5
+
+
+def averaging(**options: Any) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9, use_ema=True, ema_momentum=0.9, **options)
+    model.compile(optimizer, "mse")
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"ema_overwrite_frequency": 5}])
+def test_averages_of_weights_are_those_that_keras_makes(
+    train: Train, options: dict[str, int]
+) -> None:
+    y = (X[:, :2] + RNG.normal(size=(512, 2))).astype(np.float32)
+    expected, model = averaging(**options), averaging(**options)
+    expected.fit(X, y, batch_size=32, epochs=2, shuffle=False, verbose=0)
+    session = train(model, batch_size=32, sync_interval=3)
+    run = session.run((X, y), epochs=2, partitions=1, shuffle=False)
+    for found in (model.get_weights(), list(run.parameters().values())[:2]):
+        for one, other in zip(found, expected.get_weights(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_averages_of_several_workers_are_of_all_of_them(train: Train) -> None:
+    """At a constant gradient every worker's average lags behind its weights by the same."""
+    y = np.tile(X[:, :1], 2)
+    model = averaging()
+    run = train(model, combiner="fedavg", sync="bsp", batch_size=32, sync_interval=2).run(
+        (X, y), epochs=12, partitions=2
+    )
+    best = np.zeros((8, 2))
+    best[0] = 1
+    np.testing.assert_allclose(model.get_weights()[0], best, atol=0.05)
+    assert run.evaluate(X, y)["loss"] < 0.01

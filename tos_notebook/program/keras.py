@@ -15,6 +15,7 @@ import tensorflow as tf
 from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, ShapeMismatch
 from ..params import Array, Layout
+from .averages import Averages
 from .base import SAVED, ColumnType, Program
 from .compiled import check_model
 from .eager import eagerly
@@ -34,7 +35,8 @@ class KerasProgram(Program):
     """A compiled Keras 3 model.
 
     Its weights are synchronised (moving statistics of BatchNormalization too), but for those of
-    frozen layers; optimizer slots, metrics and random seeds stay local to each worker.
+    frozen layers; optimizer slots, metrics and random seeds stay local to each worker. Averages of
+    weights (``use_ema=True``) are synchronised, and in the model when a run has ended.
 
     Parameters
     ----------
@@ -82,9 +84,11 @@ class KerasProgram(Program):
                 model.optimizer.build(model.trainable_variables)
         self._weights = synchronised(model)
         self._frozen = frozen_weights(model)
-        statistics = [i for i, weight in enumerate(self._weights) if not weight.trainable]
-        self.layout = _layout(self._weights, statistics)
         self._optimizers = optimizers_of(model)
+        self._averages = Averages(self._optimizers)
+        self._exchanged = [*self._weights, *self._averages.variables]
+        statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
+        self.layout = _layout(self._exchanged, statistics)
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
         self.slots = _layout(self._slots) if self._slots else None
         self._inputs = inputs_of(model)
@@ -118,12 +122,12 @@ class KerasProgram(Program):
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly():
             counters = Counters(self._optimizers)
-            with counters.apart():
+            with counters.apart(), self._averages.exchanged():
                 function = trace(self._apply, specs)
             refuse_assigned(function, self._frozen)
             running = running_of(self._model, function.graph, function.structured_outputs)
             step = Step(
-                [w.value for w in self._weights],
+                [w.value for w in self._exchanged],
                 function,
                 running=running,
                 metrics=lambda: _only(running, self._model.get_metrics_result()),
@@ -132,7 +136,7 @@ class KerasProgram(Program):
                 local=counters.variables,
                 slots=[slot.value for slot in self._slots],
                 restart=counters.restart,
-                constraints=[weight.constraint for weight in self._weights],
+                constraints=[weight.constraint for weight in self._exchanged],
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
             spec = ProgramSpec(
@@ -249,7 +253,7 @@ class KerasProgram(Program):
         with eagerly():
             # One by one: a list would hold all parameters once more.
             for view, weight in zip(
-                self.layout.tensors(buffer).values(), self._weights, strict=True
+                self.layout.tensors(buffer).values(), self._exchanged, strict=True
             ):
                 view[...] = weight.value.numpy()
         return buffer
@@ -258,13 +262,15 @@ class KerasProgram(Program):
         """See `Program.write`."""
         values = self.layout.tensors(buffer).values()
         with eagerly():
-            for weight, value in zip(self._weights, values, strict=True):
+            for weight, value in zip(self._exchanged, values, strict=True):
                 constraint = weight.constraint
                 weight.assign(value if constraint is None else constraint(value))
 
     def finish(self) -> bool:
-        """See `Program.finish`: weights that may not have all values have one that they may."""
-        return any(weight.constraint is not None for weight in self._weights)
+        """See `Program.finish`: averages, and what constraints have changed, are there to stay."""
+        with eagerly():
+            averaged = self._averages.finish()
+        return averaged or any(weight.constraint is not None for weight in self._weights)
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""

@@ -45,6 +45,11 @@ def optimizer_for(given: Any, variables: Sequence[Any]) -> Any:
             "optimizer: expected one of Keras, such as keras.optimizers.SGD(0.1) or 'sgd'; got "
             f"{given!r}."
         )
+    if getattr(optimizer, "inner_optimizer", optimizer).use_ema:
+        raise CaptureError(
+            "optimizer: expected one without use_ema=True, whose averages only a compiled Keras "
+            "model's training keeps. Compile the model with it, and capture that."
+        )
     if not optimizer.built:
         optimizer.build(variables)
     known = getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables_indices
