@@ -46,6 +46,14 @@ def test_every_built_in_is_known_by_its_name() -> None:
         assert rule.striped
 
 
+def fair(center: Array, update: Array, push: PushInfo) -> Array:
+    return center + update / push.workers
+
+
+def test_a_function_is_shown_by_its_name() -> None:
+    assert repr(as_combiner(fair)) == "fair"
+
+
 def test_parameters_reach_the_combiner_by_name() -> None:
     assert repr(get("fedasync", alpha=0.1)) == "FedAsync(alpha=0.1, a=0.5)"
 

@@ -112,3 +112,18 @@ def test_rows_of_a_partition_are_numbered_across_its_blocks() -> None:
     blocks = [(np.arange(3),), (np.array([3, 2**40]),)]
     with pytest.raises(DataError, match="Partition 2, row 4, feed 'ids'"):
         list(checked(iter(blocks), (FeedSpec("ids", "int32", ()),), 2))
+
+
+def test_one_field_too_many_may_be_the_weights_of_rows() -> None:
+    columns = [ColumnSpec("float32", ())] * 3
+    feeds = FeedSpec("x", None, None), FeedSpec("y", None, None)
+    with pytest.raises(ShapeMismatch, match=r"got 3 fields\. .*capture\(model, weights=True\)"):
+        check_columns(columns, feeds)
+
+
+def test_a_label_of_one_of_several_outputs_is_checked_against_its_own_classes() -> None:
+    feeds = FeedSpec("x", None, None), FeedSpec("z", None, None, 3), FeedSpec("a", None, None, 5)
+    good = np.zeros((2, 1)), np.array([0, 2]), np.array([4, 3])
+    check_classes(good, feeds, 0)
+    with pytest.raises(DataError, match="Partition 0, row 1, feed 'z': .* from 0 to 2, got 3"):
+        check_classes((good[0], np.array([0, 3]), good[2]), feeds, 0)

@@ -401,3 +401,35 @@ def test_the_classes_of_labels_are_known_where_the_loss_takes_their_numbers(
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(5)])
     model.compile("sgd", loss)
     assert [feed.classes for feed in KerasProgram(model).feeds] == [None, classes]
+
+
+SPARSE = "sparse_categorical_crossentropy"
+
+
+@pytest.mark.parametrize("form", ["list", "dict"])
+@pytest.mark.parametrize(
+    ("loss", "classes"),
+    [
+        (SPARSE, {"z": 3, "a": 5}),
+        ({"z": SPARSE, "a": "mse"}, {"z": 3, "a": None}),
+        ({"a": SPARSE, "z": None}, {"z": None, "a": 5}),
+    ],
+)
+def test_the_classes_of_several_outputs_are_each_known(
+    form: str, loss: Any, classes: dict[str, int | None]
+) -> None:
+    x = keras.Input((3,), name="x")
+    outs = {name: layers.Dense(size, name=name)(x) for name, size in (("z", 3), ("a", 5))}
+    model = keras.Model(x, outs if form == "dict" else list(outs.values()))
+    model.compile("sgd", loss)
+    assert {feed.name: feed.classes for feed in KerasProgram(model).feeds[1:]} == classes
+
+
+@pytest.mark.parametrize("form", ["list", "dict"])
+def test_a_list_of_losses_is_in_the_order_in_which_keras_takes_it(form: str) -> None:
+    x = keras.Input((3,))
+    outs = {name: layers.Dense(4, name=name)(x) for name in "za"}
+    model = keras.Model(x, outs if form == "dict" else list(outs.values()))
+    model.compile("sgd", [SPARSE, "mse"])
+    classes = {feed.name: feed.classes for feed in KerasProgram(model).feeds[1:]}
+    assert classes == ({"z": 4, "a": None} if form == "list" else {"a": 4, "z": None})

@@ -66,6 +66,9 @@ class FunctionCombiner(Combiner):
         self.name = getattr(function, "__name__", type(function).__name__)
         self.pushes = getattr(function, "pushes", "delta")
 
+    def __repr__(self) -> str:
+        return self.name
+
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Merge one tensor in place; see `Combiner.merge`."""
         center[...] = self.propose("", center, update, push)[0]

@@ -99,6 +99,9 @@ class _GapCombiner(StatefulCombiner):
 class GapAware(_GapCombiner):
     """Shrink a change where the center has moved since the worker adopted it.
 
+    The squared gap is Hermans'. Barkai, Hakimi and Schuster, from whom the name is, divide a
+    gradient by 1 plus the gap itself, measured in average steps: their penalty is linear.
+
     Parameters
     ----------
     gamma : float
@@ -107,7 +110,10 @@ class GapAware(_GapCombiner):
 
     name = "gapaware"
     rule = "c += Δ / (1 + (c - b)² / γ), elementwise"
-    source = "Hermans 2017, On Scalable Deep Learning and Parallelizing Gradient Descent (thesis)"
+    source = (
+        "Hermans 2017, On Scalable Deep Learning and Parallelizing Gradient Descent (thesis); the "
+        "name: Barkai, Hakimi, Schuster 2020 (ICLR), arXiv:1909.10802, linear in the gap"
+    )
     when = "Stale pushes, if only those parameters should be held back that moved meanwhile."
 
     def __init__(self, gamma: float = 1e-4) -> None:

@@ -37,6 +37,13 @@ class Feed(Protocol):
         """How many classes its labels are of, from 0; None for what is no label, or unknown."""
 
 
+WEIGHTS = (
+    " If the last one is how much each row counts, capture the model with it: "
+    "tos.capture(model, weights=True)."
+)
+"""What most often is one field too many."""
+
+
 def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
     """Check that records fit the feeds of a program.
 
@@ -50,6 +57,7 @@ def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None
         raise ShapeMismatch(
             f"Expected records of {len(expected)} fields, one for each feed "
             f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
+            + (WEIGHTS if len(found) == len(expected) + 1 else "")
         )
     for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
         fits = _shape_fits(column.shape, feed.shape)

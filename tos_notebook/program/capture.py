@@ -25,7 +25,8 @@ def capture(model: Any, **options: Any) -> Program:
         `tos_notebook.program.module.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
         ``metrics``, ``predict``.
         For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
-        ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``.
+        ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``,
+        ``predictions``, ``test_feed_dict``.
         For a Keras model, those of `tos_notebook.program.keras.KerasProgram`: ``labels``,
         ``weights``, ``class_weight``, ``preprocess``.
 

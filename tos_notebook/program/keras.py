@@ -97,7 +97,7 @@ class KerasProgram(Program):
         self._features = len(inputs)
         count = len(leaves(self._outputs)) if labels is None else labels
         names = labels_of(model, count)
-        classes = classes_of(model) if count == 1 else None
+        classes = classes_of(model, count)
         self._preprocess = preprocess
         if preprocess is not None:
             # What comes in may be of any shape and dtype that it takes.
@@ -108,7 +108,7 @@ class KerasProgram(Program):
         weight = [FeedSpec("sample_weight", None, ())] if weights else []
         self.feeds = (
             *inputs,
-            *(FeedSpec(name, None, None, classes) for name in names),
+            *(FeedSpec(n, None, None, known) for n, known in zip(names, classes, strict=True)),
             *weight,
         )
 

@@ -139,15 +139,43 @@ def pack(struct: Any, tensors: Sequence[Any]) -> Any:
     return _filled(struct, iter(tensors))
 
 
-def classes_of(model: Any) -> int | None:
-    """Return how many classes a model's only output tells apart, where its labels are numbers."""
-    losses = keras.tree.flatten(model.loss)
-    loss = keras.losses.get(losses[0]) if len(losses) == 1 else None
+def classes_of(model: Any, count: int) -> list[int | None]:
+    """Return, for each label, how many classes the output tells apart, where labels are numbers.
+
+    Parameters
+    ----------
+    model : keras.Model
+    count : int
+        How many labels there are.
+    """
+    struct = getattr(functional(model), "_outputs_struct", None)
+    tensors = [] if struct is None else leaves(struct)
+    if len(tensors) != count:
+        return [None] * count
+    losses = _losses(model.loss, struct)
+    return [_classes(losses.get(id(tensor)), tuple(tensor.shape)) for tensor in tensors]
+
+
+def _losses(loss: Any, struct: Any) -> dict[int, Any]:
+    """Return the loss of each output, by the tensor's id."""
+    tensors = leaves(struct)
+    if isinstance(loss, dict):
+        names = _keys(struct) or [_layer(tensor).name for tensor in tensors]
+        found = [loss.get(name) for name in names]
+    elif isinstance(loss, list | tuple):
+        # Keras takes a list in its own order, in which keys are sorted.
+        tensors, found = keras.tree.flatten(struct), keras.tree.flatten(loss)
+    else:
+        found = [loss] * len(tensors)
+    return {id(tensor): one for tensor, one in zip(tensors, found, strict=False)}
+
+
+def _classes(given: Any, shape: tuple[int | None, ...]) -> int | None:
+    loss = keras.losses.get(given)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         config = loss.get_config()
         # A class to ignore may lie out of range on purpose.
         known = config.get("ignore_class") is None and config.get("axis", -1) == -1
     else:
         known = loss is keras.losses.sparse_categorical_crossentropy
-    shape = getattr(functional(model), "output_shape", None)
-    return shape[-1] if known and isinstance(shape, tuple) else None
+    return shape[-1] if known else None
