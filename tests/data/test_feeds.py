@@ -124,6 +124,6 @@ def test_one_field_too_many_may_be_the_weights_of_rows() -> None:
 def test_a_label_of_one_of_several_outputs_is_checked_against_its_own_classes() -> None:
     feeds = FeedSpec("x", None, None), FeedSpec("z", None, None, 3), FeedSpec("a", None, None, 5)
     good = np.zeros((2, 1)), np.array([0, 2]), np.array([4, 3])
-    check_classes(good, feeds, 0)
-    with pytest.raises(DataError, match="Partition 0, row 1, feed 'z': .* from 0 to 2, got 3"):
-        check_classes((good[0], np.array([0, 3]), good[2]), feeds, 0)
+    check_values(good, feeds, "Partition 0, row")
+    with pytest.raises(DataError, match=r"Partition 0, row 1, feed 'z': .* from 0 to 2, got 3"):
+        check_values((good[0], np.array([0, 3]), good[2]), feeds, "Partition 0, row")
