@@ -49,7 +49,7 @@ def test_keras_callbacks_see_each_epoch_its_validation_and_its_weights(
         assert {"loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"} <= logs.keys()
         # What was validated is what the callback finds in the model.
         assert logs["val_loss"] == pytest.approx(loss, rel=1e-5)
-    first = run.history[run.history["epoch"] == 0]
+    first = run.history[run.history["epoch"] == 1]
     assert epochs[0][1]["loss"] == pytest.approx(
         np.average(first["loss"], weights=first["samples"])
     )

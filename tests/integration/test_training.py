@@ -287,7 +287,7 @@ def test_repartition_on_demand_lays_every_record_out_anew(
     run.wait(60)
     assert watch.of(Repartitioned)[0].partitions == 3
     assert run.history.groupby("epoch")["samples"].sum().tolist() == [1000] * 6
-    assert run.history[run.history["epoch"] == 5]["partition"].nunique() == 3
+    assert run.history[run.history["epoch"] == 6]["partition"].nunique() == 3
     assert run.parameters()["total"].tolist() == [6 * values.sum(), 6000.0]
     assert [e.epoch for e in watch.of(EpochFinished)] == list(range(6))
 

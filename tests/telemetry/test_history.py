@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.events import Event, Repartitioned, RunResumed
+from tos_notebook.events import Event, Repartitioned, RunResumed, Validated
 from tos_notebook.status import Progress
 from tos_notebook.telemetry.history import History
 
@@ -89,7 +89,13 @@ def test_a_row_holds_every_field_of_its_milestone() -> None:
         host="laptop",
     )
     (row,) = history(event).frame().to_dict("records")
-    assert row == {name: getattr(event, name) for name in COLUMNS}
+    assert row == {name: getattr(event, name) for name in COLUMNS} | {"epoch": event.epoch + 1}
+
+
+def test_epochs_count_from_1_in_every_table_as_in_the_status() -> None:
+    kept = history(milestone(epoch=0), Validated(1.0, 0, 100, {"loss": 0.5}))
+    for table in (kept.frame(), kept.validation(), kept.workers()):
+        assert table["epoch"].tolist() == [1]
 
 
 def test_only_milestones_become_rows() -> None:
@@ -160,7 +166,7 @@ def test_workers_sum_up_each_executor_and_partition() -> None:
         "executor": "1",
         "host": "node",
         "partition": 0,
-        "epoch": 1,
+        "epoch": 2,
         "milestones": 2,
         "samples": 160,
         "samples_per_second": pytest.approx(200.0),

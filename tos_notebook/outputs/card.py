@@ -93,7 +93,7 @@ def _training(run: Run) -> str:
     names = [n for n in validation.columns if n not in ("time", "epoch", "samples")]
     by_epoch = {int(row["epoch"]): row for row in validation.to_dict("records")}
     rows = [
-        (str(epoch + 1), _text(loss), *(_text(by_epoch.get(epoch, {}).get(n)) for n in names))
+        (str(epoch), _text(loss), *(_text(by_epoch.get(epoch, {}).get(n)) for n in names))
         for epoch, loss in _some(list(losses.items()))
     ]
     table = _table(("epoch", "loss", *(f"validation {n}" for n in names)), rows)

@@ -120,11 +120,11 @@ class History:
         Returns
         -------
         pandas.DataFrame
-            One row per milestone. Columns: time (s since 1970), epoch, partition, executor, host,
-            attempt, sequence, steps, samples, loss, one float64 column per metric, staleness and
-            version (versions), compute, wait and exchange (s), bytes_up and bytes_down, workers
-            (how many trained then). A metric that a milestone did not have is NaN; one named as
-            another column gets the suffix ``_metric``.
+            One row per milestone. Columns: time (s since 1970), epoch (from 1), partition,
+            executor, host, attempt, sequence, steps, samples, loss, one float64 column per
+            metric, staleness and version (versions), compute, wait and exchange (s), bytes_up and
+            bytes_down, workers (how many trained then). A metric that a milestone did not have is
+            NaN; one named as another column gets the suffix ``_metric``.
         """
         import pandas as pd
 
@@ -132,6 +132,7 @@ class History:
             self._file()
             columns = {name: _copy(column) for name, column in self._columns.items()}
             metrics = {name: _copy(column) for name, column in self._metrics.items()}
+        columns["epoch"] += 1
         ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
         # Of two workers whose pushes came at once, the later one may have reported first.
         return pd.DataFrame(columns | metrics)[ordered].sort_values(
@@ -144,13 +145,13 @@ class History:
         Returns
         -------
         pandas.DataFrame
-            Columns: time (s since 1970), epoch, samples (trained until then), and one for each
-            value, loss first.
+            Columns: time (s since 1970), epoch (from 1), samples (trained until then), and one for
+            each value, loss first.
         """
         import pandas as pd
 
         rows = [
-            {"time": e.time, "epoch": e.epoch, "samples": e.samples, **e.values}
+            {"time": e.time, "epoch": e.epoch + 1, "samples": e.samples, **e.values}
             for e in self.validated
         ]
         return pd.DataFrame(rows, columns=None if rows else ["time", "epoch", "samples"])
@@ -161,7 +162,7 @@ class History:
         Returns
         -------
         pandas.DataFrame
-            Columns: executor, host, partition, epoch (latest), milestones, samples,
+            Columns: executor, host, partition, epoch (latest, from 1), milestones, samples,
             samples_per_second (over the time it computed or exchanged), staleness_mean and
             staleness_max (versions), loss (its last), bytes_up, bytes_down, lost (attempts that
             were lost or failed there).
@@ -234,7 +235,8 @@ _WORKER_DTYPES = {
 
 
 def _worker_row(key: WorkerKey, worker: WorkerTally) -> dict[str, object]:
-    named = dict(zip(("executor", "host", "partition"), key, strict=True))
+    named: dict[str, object] = dict(zip(("executor", "host", "partition"), key, strict=True))
+    named["epoch"] = worker.epoch + 1
     return named | {n: getattr(worker, n) for n in _WORKER_DTYPES if n not in named}
 
 
