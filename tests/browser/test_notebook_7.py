@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import nbformat
@@ -41,7 +42,9 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.moves()
 
     view.stop()
-    page.locator(".jp-Cell").nth(1).get_by_role("img", name="loss over samples").wait_for()
+    page.locator(".jp-Cell").nth(1).get_by_role(
+        "img", name=re.compile("^Training loss from")
+    ).wait_for()
     save(page)
     outputs = nbformat.read(lab.folder / "seven.ipynb", as_version=4).cells[1].outputs
     pages = [output.get("data", {}).get("text/html", "") for output in outputs]
