@@ -12,6 +12,7 @@ from typing import Any
 
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.keeper import Keeper
+from .cluster.calls import announced
 from .cluster.connect import connect, warm_up
 from .cluster.environment import is_probed
 from .cluster.executors import contact_host, contact_port, slots
@@ -322,7 +323,8 @@ class TrainingSession:
             require_saveable(self._combiner)
             if partitioner is not None:
                 require_known(partitioner)
-        with self._lock, spoken():
+        storage = self._launcher.storage.uri
+        with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
             self._refuse_without_slots()
             count = slots(self._sc)

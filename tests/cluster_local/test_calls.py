@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tos_notebook.cluster import executors, jobs
-from tos_notebook.cluster.calls import within
+from tos_notebook.cluster import calls, executors, jobs
+from tos_notebook.cluster.calls import announced, within
 from tos_notebook.errors import WaitTimeout
 
 
@@ -61,3 +62,24 @@ def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:
 
 def test_where_to_look_says_so_if_the_jvm_hangs(hung: Any) -> None:
     assert "the JVM) does not answer" in executors.where_to_look(hung, None)
+
+
+def test_a_call_that_takes_long_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    told = threading.Event()
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.set()
+
+    handler = Told()
+    logging.getLogger(calls.__name__).addHandler(handler)
+    with announced("the files in hdfs:///runs", 0.001):
+        assert told.wait(10)
+    logging.getLogger(calls.__name__).removeHandler(handler)
+    assert "still waits for the files in hdfs:///runs" in caplog.text
+
+
+def test_a_call_that_is_quick_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with announced("the files in hdfs:///runs"):
+        pass
+    assert caplog.text == ""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ..errors import WaitTimeout
 
+logger = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
+
+SILENCE = 10.0
+"""Seconds after which a call that is waited for is named."""
 
 
 def aside(call: Callable[[], Result], name: str) -> Future[Result]:
@@ -58,3 +65,25 @@ def within(seconds: float, call: Callable[[], Result], what: str) -> Result:
             "If it does not come back, restart the kernel."
         )
     return future.result()
+
+
+@contextmanager
+def announced(what: str, after: float = SILENCE) -> Iterator[None]:
+    """Log what is waited for, if the block takes long; it may be interrupted then.
+
+    Parameters
+    ----------
+    what : str
+        Completes "waits for".
+    after : float
+        Seconds.
+    """
+    text = "Nothing has come for %g s: this call still waits for %s. To give up, interrupt it."
+    timer = threading.Timer(after, logger.warning, (text, after, what))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
