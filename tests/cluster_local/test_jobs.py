@@ -50,6 +50,14 @@ def test_a_traceback_without_its_task_is_still_a_worker_error() -> None:
     assert error.partition == -1
 
 
+def test_the_task_is_known_although_pyspark_has_put_the_error_into_its_own_words() -> None:
+    error = RuntimeError("\n  An exception was thrown from the Python worker.\n" + TRACEBACK)
+    error._stackTrace = "org.apache.spark.SparkException: " + LOST  # type: ignore[attr-defined]
+    found = job_error(error)
+    assert isinstance(found, WorkerError)
+    assert (found.executor, found.host, found.partition, found.attempt) == ("4", "10.0.0.7", 1, 3)
+
+
 @pytest.mark.parametrize("cls", [ClusterUnreachable, WorkerEnvironment])
 def test_our_own_errors_keep_their_class_and_text(cls: type[TosError]) -> None:
     text = TRACEBACK.replace("FileNotFoundError: no", f"tos_notebook.errors.{cls.__name__}: no")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import re
 import shlex
@@ -56,6 +57,9 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 
 SILENT = ("org.apache.spark.executor.Executor", "org.apache.spark.scheduler.TaskSetManager")
 """Loggers that put a Java stack into a notebook's cell for what is raised there anyway."""
+
+SILENT_HERE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""The same of PySpark's own: what they say of a query is in the error."""
 
 DAEMON = "tos_notebook.cluster.daemon"
 """For ``local[...]``: what forks the workers."""
@@ -266,6 +270,12 @@ def _silence(sc: SparkContext) -> None:
     with suppress(TypeError):
         for name in SILENT:
             log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+    # Spark before version 4 has no such loggers.
+    with suppress(ImportError):
+        from pyspark.logger import PySparkLogger
+
+        for name in SILENT_HERE:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _find_spark() -> None:

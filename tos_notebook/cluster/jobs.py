@@ -156,10 +156,10 @@ def job_error(error: BaseException) -> TosError:
         )
     own = list(_OWN_ERROR.finditer(text))
     if own:
-        return _own_error(own[-1], _TASK.search(text))
+        return _own_error(own[-1], _task(error, text))
     raised = list(_TRACEBACK.finditer(text))
     if raised:
-        return _worker_error(raised[-1], _TASK.search(text))
+        return _worker_error(raised[-1], _task(error, text))
     return _spark_error(text) or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
 
 
@@ -213,6 +213,11 @@ def _spark_error(text: str) -> TosError | None:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
+
+
+def _task(error: BaseException, text: str) -> re.Match[str] | None:
+    """Return which task was lost; PySpark's own exceptions have it in Java's stack only."""
+    return _TASK.search(text) or _TASK.search(str(getattr(error, "_stackTrace", "")))
 
 
 def _own_error(own: re.Match[str], task: re.Match[str] | None) -> TosError:
