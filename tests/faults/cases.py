@@ -114,7 +114,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
         # Not dealt out first: the process that reads a partition's rows is to be the one that
         # trains them.
         run = session.start(
-            rows, epochs=fault.epochs, shuffle=False, sinks=[watch], patience=PATIENCE
+            rows, epochs=fault.epochs, shuffle="partitions", sinks=[watch], patience=PATIENCE
         )
         error = ""
         try:

@@ -58,7 +58,9 @@ def stop(sc: Any, sizes: tuple[int, ...], by: Callable[[tos.Run, Watch], float])
     watch = Watch()
     with tempfile.TemporaryDirectory() as name, session(sc) as made:
         folder = Path(name)
-        run = made.start(counting.data(sc, sizes, folder), epochs=10_000, sinks=[watch])
+        run = made.start(
+            counting.data(sc, sizes, folder), epochs=10_000, shuffle="partitions", sinks=[watch]
+        )
         watch.until(MilestoneCommitted, count=20)
         before = counting.opened(folder)
         began = by(run, watch)
