@@ -22,7 +22,6 @@ LAYOUTS = [
     pytest.param(12, 3, 3, id="the interval does not divide the batches"),
     pytest.param(12, 3, 2, id="everything divides"),
     pytest.param(2, 5, 4, id="fewer rows than a batch"),
-    pytest.param(0, 4, 2, id="no rows"),
     pytest.param(7, 1, 100, id="the whole epoch at once"),
 ]
 
