@@ -107,11 +107,11 @@ def test_a_partitioner_by_label_lays_the_rows_out_before_the_first_epoch_and_whi
     run.wait(60)
     assert len(watch.of(Repartitioned)) == 1
     sizes = run.history.groupby(["epoch", "partition"])["samples"].sum()
-    for epoch, partitioner in ((0, first), (19, second)):
+    for epoch, partitioner in ((1, first), (20, second)):
         ends, targets = partitioner.deal(np.bincount(y))
         pieces = np.diff(ends, prepend=0)
         assert sizes[epoch].tolist() == np.bincount(targets, pieces).tolist()
-    assert sizes[0].tolist() != sizes[19].tolist()
+    assert sizes[1].tolist() != sizes[20].tolist()
 
 
 def test_a_partitioner_that_does_not_fit_starts_nothing(train: Train, digits: Digits) -> None:
