@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,10 @@ def column(
     classes: int | None = None,
     name: str = "x",
     narrow: str | None = None,
+    varies: bool = False,
 ) -> ArrowColumn:
     lengths = shape if lengths is None else lengths
-    return ArrowColumn(ColumnSpec(dtype, shape, name), lengths, classes, narrow)
+    return ArrowColumn(ColumnSpec(dtype, shape, name), lengths, classes, narrow, varies)
 
 
 def decoded(
@@ -104,6 +106,22 @@ def test_the_first_bad_row_is_named_with_column_and_partition(
 ) -> None:
     with pytest.raises(DataError, match=f"^Column 'x', partition 3, row 2: .* got {reason}\\."):
         decoded([(array, wanted)])
+
+
+@pytest.mark.parametrize(
+    ("last", "varies", "advice"),
+    [
+        ([5], False, 'leave such rows out: tos.columns(..., on_bad="skip").'),
+        ([5], True, "up to the length n of the longest: tos.columns(..., pad={'x': n})."),
+        ([5, None], True, 'leave such rows out: tos.columns(..., on_bad="skip").'),
+    ],
+)
+def test_a_row_of_another_length_is_to_be_filled_up_where_the_program_takes_any(
+    last: Any, varies: bool, advice: str
+) -> None:
+    array = pa.array([[1, 2], [3, 4], last], FLOATS)
+    with pytest.raises(DataError, match=re.escape(advice)):
+        decoded([(array, column("float32", (2,), varies=varies))])
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

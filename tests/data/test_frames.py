@@ -86,6 +86,15 @@ def test_arrays_of_other_lengths_are_filled_up_but_not_cut(spark: Any, spark_con
         columns(spark.range(1), "id", pad={"id": 3})
 
 
+def test_tokens_of_other_lengths_are_to_be_filled_up_not_left_out(
+    spark: Any, spark_context: Any
+) -> None:
+    frame = spark.createDataFrame([([1],), ([1, 2, 3],)], "s array<int>").coalesce(1)
+    source = columns(frame, "s").source(spark_context, [FeedSpec("tokens", "int32", (None,))])
+    with pytest.raises(Exception, match=r"got 3 values in place of 1\. .*pad={'s': n}\)\."):
+        source.tasks(spark_context).count()
+
+
 def test_one_column_may_be_features_and_label(people: Any, spark_context: Any) -> None:
     source = columns(people, "pair", "pair").source(spark_context, ())
     for x, y in rows_of(source, spark_context):

@@ -167,6 +167,8 @@ def test_rows_are_predicted_once_where_bad_ones_are_left_out(spark: Any, assembl
     assert plan.count("ArrowEvalPython") == 1
     estimator = tos.ml.TensorEstimator(model=two_classes(), handleInvalid="skip")
     assert estimator.fit(frame).run.status.rows_skipped == 1
+    with pytest.raises(errors.TosError, match='leave such rows out: handleInvalid="skip"'):
+        tos.ml.TensorEstimator(model=two_classes()).fit(frame)
 
 
 def test_rows_count_by_their_weight(assembled: Any) -> None:

@@ -17,7 +17,7 @@ from tos_notebook.params import is_finite
 from .blocks import Array, Columns, ColumnSpec
 from .feeds import beyond, integers, outside
 from .order import in_content_order
-from .skips import Skipped, Skips
+from .skips import ADVICE, Advice, Skipped, Skips
 
 Bad = dict[int, tuple[str, str]]
 """By row: the column that is bad, and what is wrong with it."""
@@ -37,12 +37,15 @@ class ArrowColumn:
         How many classes its labels are of.
     narrow : str or None
         The dtype of integers that the program makes of them, where not all of them fit.
+    varies : bool
+        Whether the program takes any length, if all rows of a batch have it.
     """
 
     spec: ColumnSpec
     lengths: tuple[int, ...]
     classes: int | None = None
     narrow: str | None = None
+    varies: bool = False
 
     def __str__(self) -> str:
         return str(self.spec) + (f" with {integers(self.narrow)}" if self.narrow else "")
@@ -62,12 +65,14 @@ class ArrowDecoder:
     ordered : bool
         Whether the rows come in the same order whenever Spark makes the partition. Otherwise they
         are sorted by their content, so that a retried task feeds the same batches.
+    advice : Advice
     """
 
     schema: Any
     columns: tuple[ArrowColumn, ...]
     skips: Skips | None
     ordered: bool
+    advice: Advice = ADVICE
 
     def __call__(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
         """Yield the partition's blocks.
@@ -152,12 +157,20 @@ class ArrowDecoder:
                 expected = next(c for c in self.columns if c.spec.name == column)
                 raise DataError(
                     f"Column {column!r}, partition {partition}, row {first + row}: expected "
-                    f"{expected}, got {reason}. Clean the data, or leave such rows out: "
-                    'on_bad="skip".'
+                    f"{expected}, got {reason}. {self._remedy(expected, reason)}"
                 )
             known = skipped.get(column) or Skipped(partition, column, 0, first + row, reason)
             rows = known.rows + 1
             skipped[column] = Skipped(partition, column, rows, known.first, known.reason)
+
+    def _remedy(self, column: ArrowColumn, reason: str) -> str:
+        if column.varies and reason.endswith(_instead(column.lengths[-1])):
+            fill = self.advice.fill.format(column.spec.name)
+            return (
+                "The model takes any length, but one for all rows of a batch. Fill shorter rows up "
+                f"to the length n of the longest: {fill}."
+            )
+        return f"Clean the data, or leave such rows out: {self.advice.skip}."
 
 
 def read_batches(schema: Any, batches: Iterable[bytes]) -> Iterator[Any]:
@@ -214,7 +227,11 @@ def _note(found: dict[int, str], rows: npt.NDArray[np.int64], wrong: Any, reason
 
 
 def _counted(counts: Array, length: int) -> Any:
-    return lambda index: f"{counts[index]} values in place of {length}"
+    return lambda index: f"{counts[index]} {_instead(length)}"
+
+
+def _instead(length: int) -> str:
+    return f"values in place of {length}"
 
 
 def _cast(values: Array, column: ArrowColumn) -> Array:

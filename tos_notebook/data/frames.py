@@ -24,7 +24,7 @@ from .described import Described
 from .feeds import Feed, narrowed
 from .naming import Named, Names, in_order
 from .rdd import RddSource, counted, is_ordered
-from .skips import ON_BAD, Skips
+from .skips import ADVICE, ON_BAD, Advice, Skips
 
 DTYPES = {
     types.BooleanType: "bool",
@@ -57,6 +57,8 @@ class FrameColumns(Described):
     pad : mapping of str to int
         The length to which shorter arrays are filled up.
     on_bad : {"raise", "skip"}
+    advice : Advice
+        What errors advise.
     """
 
     frame: Any
@@ -66,6 +68,7 @@ class FrameColumns(Described):
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     pad: Mapping[str, int] = field(default_factory=dict)
     on_bad: str = "raise"
+    advice: Advice = ADVICE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,7 +118,7 @@ class FrameColumns(Described):
         columns = self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc)
         skips = counted(sc) if self.on_bad == "skip" else None
-        decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches))
+        decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
         blocks = batches.mapPartitionsWithIndex(decoder)
         return RddSource.from_decoded(
             blocks,
@@ -186,7 +189,8 @@ class FrameColumns(Described):
         spec = ColumnSpec(dtype, shape, name)
         if feed is None:
             return ArrowColumn(spec, lengths)
-        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype))
+        varies = isinstance(kind, types.ArrayType) and (name in self.pad or feed.shape == (None,))
+        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype), varies)
 
 
 def columns(

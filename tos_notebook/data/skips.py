@@ -11,6 +11,25 @@ ON_BAD = ("raise", "skip")
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """How to deal with bad rows, in the words of what the user called.
+
+    Parameters
+    ----------
+    skip : str
+        Leaves them out.
+    fill : str
+        Fills arrays of a column, which is formatted into it, up to one length.
+    """
+
+    skip: str = 'tos.columns(..., on_bad="skip")'
+    fill: str = "tos.columns(..., pad={{{!r}: n}})"
+
+
+ADVICE = Advice()
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """Rows of one partition that were left out because of one column.
 

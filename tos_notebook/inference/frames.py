@@ -55,7 +55,7 @@ def predict_frame(
     sc = frame.sparkSession.sparkContext
     task = FrameTask(
         Served(publish(sc, target), task_cores(sc), batch_size),
-        ArrowDecoder(None, columns, Skips() if data.on_bad == "skip" else None, True),
+        ArrowDecoder(None, columns, Skips() if data.on_bad == "skip" else None, True, data.advice),
         tuple(field for field, _ in fed),
         tuple(kind_of(port) for port in ports),
     )

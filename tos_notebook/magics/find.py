@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..data.described import is_frame
@@ -103,9 +103,11 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
             f"x1,x2 --label y. It has {', '.join(frame.columns)}."
         )
     from ..data.frames import columns
+    from ..data.skips import Advice
 
     features, label = (_listed(names) for names in (options.features, options.label or ""))
-    return columns(frame, features, label, weight=options.weight, on_bad=options.on_bad)
+    found = columns(frame, features, label, weight=options.weight, on_bad=options.on_bad)
+    return replace(found, advice=Advice("--on-bad skip"))
 
 
 def _listed(names: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import types
@@ -11,8 +12,11 @@ from pyspark.sql import types
 from ..data.feeds import Feed
 from ..data.frames import FrameColumns, columns
 from ..data.naming import in_order
+from ..data.skips import Advice
 from ..errors import ConfigError, DataError
 from .params import PredictingParams
+
+ADVICE = Advice('handleInvalid="skip"', "in a stage before this one, in column {!r}")
 
 
 def fed(
@@ -63,7 +67,8 @@ def fed(
     skip = stage.getOrDefault("handleInvalid") == "skip"
     on_bad = "skip" if skip else "raise"
     try:
-        return columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
+        found = columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
+        return replace(found, advice=ADVICE)
     except DataError as error:
         raise DataError(f"{which}={names}{_others(label, weight)}: {error}") from None
 
