@@ -53,7 +53,9 @@ class Hash:
         """Take one more batch into account."""
         for column in columns:
             self._hash.update(f"{column.dtype.str}{column.shape}".encode())
-            self._hash.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
+            # Of rows that are held sparse, what they are made of.
+            for part in getattr(column, "parts", (column,)):
+                self._hash.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         self._rows += len(columns[0]) if columns else 0
 
     @property

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.ml.feature import HashingTF
+from pyspark.ml.linalg import Vectors
 
 from tos_notebook.data.described import Described
 from tos_notebook.data.frames import columns
 from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.source import DataSource, as_source
+from tos_notebook.data.sparse import SparseRows
 from tos_notebook.errors import ConfigError, ConnectError, DataError
 from tos_notebook.program.spec import FeedSpec
 
@@ -63,14 +66,50 @@ def test_doubles_come_as_what_the_program_takes(people: Any, spark_context: Any)
 
 
 def test_vectors_dense_and_sparse_are_rows_of_numbers(spark: Any, spark_context: Any) -> None:
-    from pyspark.ml.linalg import Vectors
-
     vectors = [Vectors.dense([1.0, 2.0, 3.0]), Vectors.sparse(3, {1: 5.0}), None]
     frame = spark.createDataFrame([(v, 1) for v in vectors], ["v", "y"]).coalesce(1)
     source = columns(frame, "v", "y", on_bad="skip").source(spark_context, ())
     (((v, _),),) = [rows_of(source, spark_context)]
     np.testing.assert_array_equal(v, [[1, 2, 3], [0, 5, 0]])
     assert [(s.column, s.reason) for s in source.skipped] == [("v", "null")]
+
+
+def test_wide_sparse_vectors_stay_sparse_until_they_are_fed(spark: Any, spark_context: Any) -> None:
+    """1,000 rows of 2 MB each, if they were dense: Spark's Java would be out of memory."""
+    words = spark.range(1000).selectExpr("array(concat('w', id), 'all') as words").coalesce(1)
+    hashed = HashingTF(inputCol="words", outputCol="v").transform(words)
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    source = as_source(spark_context, columns(hashed, "v"), 1, [FeedSpec("x", "float32", None)])
+    assert spark.conf.get(setting) == before
+    (spec,) = source.columns
+    assert (spec.dtype, spec.shape) == ("float32", (1 << 18,))
+    blocks = source.tasks(spark_context).collect()
+    assert {type(v) for (v,) in blocks} == {SparseRows}
+    assert sum(len(v) for (v,) in blocks) == 1000
+    first = blocks[0][0][:3].dense()
+    wanted = [row.v.toArray() for row in hashed.take(3)]
+    np.testing.assert_array_equal(first, np.array(wanted, np.float32))
+
+
+def test_bad_vectors_are_left_out_by_their_reason(spark: Any, spark_context: Any) -> None:
+    vectors = [
+        Vectors.sparse(3, {1: 5.0}),
+        Vectors.sparse(4, {1: 5.0}),
+        Vectors.dense([1.0, float("nan"), 3.0]),
+        Vectors.sparse(3, {2: float("inf")}),
+        Vectors.dense([1.0, 2.0]),
+        Vectors.dense([1.0, 2.0, 3.0]),
+    ]
+    for bad, reason in [(1, "4 values in place of 3"), (2, "nan"), (3, "inf"), (4, "2 values in")]:
+        chosen = [vectors[0], vectors[bad], vectors[5]]
+        frame = spark.createDataFrame([(v,) for v in chosen], ["v"]).coalesce(1)
+        source = columns(frame, "v", on_bad="skip").source(spark_context, ())
+        (((v,),),) = [rows_of(source, spark_context)]
+        np.testing.assert_array_equal(v, [[0, 5, 0], [1, 2, 3]])
+        (skipped,) = source.skipped
+        assert (skipped.rows, skipped.first) == (1, 1)
+        assert skipped.reason.startswith(reason)
 
 
 def test_arrays_of_other_lengths_are_filled_up_but_not_cut(spark: Any, spark_context: Any) -> None:

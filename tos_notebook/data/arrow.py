@@ -18,6 +18,7 @@ from .blocks import Array, Columns, ColumnSpec
 from .feeds import beyond, integers, outside
 from .order import in_content_order
 from .skips import ADVICE, Advice, Skipped, Skips
+from .sparse import SparseRows
 
 Bad = dict[int, tuple[str, str]]
 """By row: the column that is bad, and what is wrong with it."""
@@ -39,6 +40,8 @@ class ArrowColumn:
         The dtype of integers that the program makes of them, where not all of them fit.
     varies : bool
         Whether the program takes any length, if all rows of a batch have it.
+    sparse : bool
+        Whether to hold vectors as `SparseRows`.
     """
 
     spec: ColumnSpec
@@ -46,6 +49,7 @@ class ArrowColumn:
     classes: int | None = None
     narrow: str | None = None
     varies: bool = False
+    sparse: bool = False
 
     def __str__(self) -> str:
         return str(self.spec) + (f" with {integers(self.narrow)}" if self.narrow else "")
@@ -181,6 +185,8 @@ def read_batches(schema: Any, batches: Iterable[bytes]) -> Iterator[Any]:
 
 def _rows(array: Any, column: ArrowColumn) -> Array | None:
     """Return a column as numpy; None if any of its rows is bad."""
+    if pa.types.is_struct(array.type):
+        return _vectors(array, column)
     array = _as_lists(array)
     for length in column.lengths:
         if array.null_count or pc.any(pc.not_equal(array.value_lengths(), length)).as_py():
@@ -195,8 +201,52 @@ def _rows(array: Any, column: ArrowColumn) -> Array | None:
     return None if column.narrow and beyond(flat, column.narrow).any() else rows
 
 
+def _vectors(array: Any, column: ArrowColumn) -> Any:
+    """Return vectors as numpy, or as `SparseRows`; None if any of them is bad."""
+    if array.null_count or (_widths(array) != column.lengths[0]).any():
+        return None
+    rows = _sparse(array, column)
+    if not is_finite(rows.values):
+        return None
+    return rows if column.sparse else rows.dense()
+
+
+def _widths(array: Any) -> npt.NDArray[np.int64]:
+    """Return how many numbers each of some vectors has; 0 for null."""
+    sizes, values = array.field("size"), array.field("values").value_lengths()
+    return pc.fill_null(pc.coalesce(sizes, values), 0).to_numpy(zero_copy_only=False)
+
+
+def _sparse(array: Any, column: ArrowColumn) -> SparseRows:
+    """Return vectors of one width, none of them null; dense ones have an index for each value."""
+    values, is_sparse = array.field("values"), array.field("size").is_valid()
+    counts = values.value_lengths().to_numpy()
+    of_sparse = np.repeat(is_sparse.to_numpy(zero_copy_only=False), counts)
+    indices = np.empty(len(of_sparse), np.int32)
+    indices[of_sparse] = array.field("indices").flatten().to_numpy()
+    width = column.lengths[0]
+    indices[~of_sparse] = np.tile(np.arange(width, dtype=np.int32), (~of_sparse).sum() // width)
+    numbers = _cast(values.flatten().to_numpy(), column)
+    return SparseRows(np.concatenate([[0], np.cumsum(counts)]), indices, numbers, column.spec.shape)
+
+
+def _vector_problems(array: Any, column: ArrowColumn) -> dict[int, str]:
+    found: dict[int, str] = {}
+    rows, width = np.arange(len(array)), column.lengths[0]
+    _note(found, rows, array.is_null(), lambda _: "null")
+    widths = _widths(array)
+    _note(found, rows, widths != width, _counted(widths, width))
+    good = np.setdiff1d(rows, list(found))
+    kept = _sparse(array.take(pa.array(good)), column)
+    places = np.repeat(good, np.diff(kept.ends))
+    _note(found, places, ~np.isfinite(kept.values), lambda index: str(kept.values[index]))
+    return found
+
+
 def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
     """Return what is wrong, by row; the first thing only."""
+    if pa.types.is_struct(array.type):
+        return _vector_problems(array, column)
     found: dict[int, str] = {}
     rows = np.arange(len(array))
     array = _as_lists(array)

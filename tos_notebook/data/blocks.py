@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from tos_notebook.errors import ShapeMismatch
 
+from .sparse import SparseRows, join
+
 Array = npt.NDArray[Any]
 Columns = tuple[Array, ...]
 """One array for each feed, all with the same first dimension."""
@@ -216,7 +218,9 @@ def concatenate(blocks: list[Columns]) -> Columns:
     return tuple(_join(parts) for parts in columns)
 
 
-def _join(parts: list[Array]) -> Array:
+def _join(parts: list[Any]) -> Any:
+    if isinstance(parts[0], SparseRows):
+        return join(parts)
     joined = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
     end = len(joined)
     while parts:

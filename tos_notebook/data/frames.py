@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from typing import Any
 
+import numpy as np
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
@@ -25,6 +28,7 @@ from .feeds import Feed, narrowed
 from .naming import Named, Names, in_order
 from .rdd import RddSource, counted, is_ordered
 from .skips import ADVICE, ON_BAD, Advice, Skips
+from .sparse import WIDTH
 
 DTYPES = {
     types.BooleanType: "bool",
@@ -112,11 +116,11 @@ class FrameColumns(Described):
         spark = self.frame.sparkSession
         if spark.sparkContext is not sc:
             raise DataError("The DataFrame belongs to another Spark context than the session's.")
-        frame = self.frame.select(*self.expressions())
+        frame = self.frame.select(*self.expressions(feeds))
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
         columns = self.looked_at(frame, feeds)
-        batches = _arrow_batches(frame, sc)
+        batches = _arrow_batches(frame, sc, sum(map(_nbytes, frame.schema, columns)))
         skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
         blocks = batches.mapPartitionsWithIndex(decoder)
@@ -128,9 +132,13 @@ class FrameColumns(Described):
             is_persisted(self.frame),
         )
 
-    def expressions(self) -> list[Any]:
-        """Return the columns as Spark is to send them: vectors as arrays, arrays filled up."""
-        return [_expression(self.frame, name, self.pad.get(name)) for name in self.names]
+    def expressions(self, feeds: Sequence[Feed]) -> list[Any]:
+        """Return the columns as Spark is to send them: vectors in parts, arrays filled up."""
+        known = feeds if len(feeds) == len(self.names) else [None] * len(self.names)
+        return [
+            _expression(self.frame, name, self.pad.get(name), feed)
+            for name, feed in zip(self.names, known, strict=True)
+        ]
 
     def looked_at(self, frame: Any, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
         """Return what the rows of `expressions` are to be, after a look at the first one.
@@ -171,7 +179,10 @@ class FrameColumns(Described):
         return tuple(map(self._column, self.names, lengths, known))
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
-        kind = self.frame.schema[name].dataType
+        kind, sparse = self.frame.schema[name].dataType, False
+        if _is_vector(kind):
+            width, *is_sparse = lengths
+            lengths, sparse = (width,), width >= WIDTH and all(is_sparse)
         # The first row may be longer, and bad.
         lengths = (self.pad[name],) if name in self.pad else lengths
         shape = self.shapes.get(name, lengths)
@@ -188,9 +199,9 @@ class FrameColumns(Described):
             dtype = "float32"
         spec = ColumnSpec(dtype, shape, name)
         if feed is None:
-            return ArrowColumn(spec, lengths)
+            return ArrowColumn(spec, lengths, sparse=sparse)
         varies = isinstance(kind, types.ArrayType) and (name in self.pad or feed.shape == (None,))
-        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype), varies)
+        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype), varies, sparse)
 
 
 def columns(
@@ -216,8 +227,8 @@ def columns(
         Names of columns, one for each input of the program: in its order, or in any order if they
         are the inputs' names. A mapping, such as ``{"left": "column"}``, has an input's name for
         each column. Columns hold numbers or booleans, arrays of them (nested for more dimensions)
-        of one length, Spark's vectors (sparse ones become dense), or raw bytes, which are uint8
-        and need a shape.
+        of one length, Spark's vectors (sparse ones become dense, wide ones batch by
+        batch), or raw bytes, which are uint8 and need a shape.
     label : str, sequence of str, or mapping of str to str
         Likewise, of the outputs' labels; none for a program that takes none.
     weight : str, optional
@@ -336,15 +347,14 @@ def _is_vector(kind: Any) -> bool:
     return type(kind).__name__ == "VectorUDT"
 
 
-def _expression(frame: Any, name: str, pad: int | None) -> Any:
+def _expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
     from pyspark.sql import functions
 
     column, kind = _quoted(frame, name), frame.schema[name].dataType
     if _is_vector(kind):
-        from pyspark.ml.functions import vector_to_array
-
-        # Without the condition a null ends the query.
-        column = functions.when(column.isNotNull(), vector_to_array(column)).alias(name)
+        parts = _parts(column, feed is not None and feed.dtype == "float32")
+        # Without the condition a null would have parts, too.
+        column = functions.when(column.isNotNull(), parts).alias(name)
     elif pad is None:
         return column
     else:
@@ -354,6 +364,20 @@ def _expression(frame: Any, name: str, pad: int | None) -> Any:
         )
         column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
     return column
+
+
+def _parts(vector: Any, single: bool) -> Any:
+    """Return what a vector is made of; a dense one has values alone.
+
+    An array of all its numbers takes a thousand times the memory if nearly all are zero.
+    """
+    from pyspark.sql import functions
+
+    parts = functions.unwrap_udt(vector)
+    values = parts["values"].cast("array<float>") if single else parts["values"]
+    return functions.struct(
+        parts["size"].alias("size"), parts["indices"].alias("indices"), values.alias("values")
+    )
 
 
 def _first_lengths(frame: Any) -> list[Shape] | None:
@@ -374,6 +398,10 @@ def _first_lengths(frame: Any) -> list[Shape] | None:
 def _sizes(column: Any, kind: Any) -> Iterator[Any]:
     from pyspark.sql import functions
 
+    if isinstance(kind, types.StructType):
+        yield functions.coalesce(column["size"], functions.size(column["values"]))
+        # In place of a second length.
+        yield functions.when(column["size"].isNotNull(), 1).otherwise(0)
     while isinstance(kind, types.ArrayType):
         yield functions.size(column)
         column, kind = functions.get(column, functions.lit(0)), kind.elementType
@@ -383,13 +411,28 @@ def _quoted(frame: Any, name: str) -> Any:
     return frame["`" + name.replace("`", "``") + "`"]
 
 
-def _arrow_batches(frame: Any, sc: Any) -> RDD[bytes]:
+BATCH_BYTES = 1 << 26
+"""Of an Arrow batch at most, unless one row has more: Spark's own measure where it has one."""
+
+_MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_setting = threading.Lock()
+
+
+def _nbytes(field: Any, column: ArrowColumn) -> int:
+    """Return how many bytes a row of a column has in Arrow, at most."""
+    # Of a vector, as if it were dense.
+    dtype = _dtype(field.dataType) or "float64"
+    return math.prod(column.lengths) * np.dtype(dtype).itemsize
+
+
+def _arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:
     """Return a DataFrame's partitions as Arrow record batches, each one message.
 
     It is what Spark's own `toArrow` collects. `mapInArrow` would take the rows through one more
     Python process on their way to the one that trains, at three times the cost.
     """
-    batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    with _at_most(frame.sparkSession, max(1, BATCH_BYTES // max(1, row_bytes))):
+        batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
     return RDD(batches, sc, NoOpSerializer())
 
 
@@ -411,3 +454,18 @@ def _estimated_bytes(frame: Any) -> int | None:
 
 def _bytes_of(plan: Any) -> int:
     return int(plan.stats().sizeInBytes())
+
+
+@contextmanager
+def _at_most(spark: Any, rows: int) -> Iterator[None]:
+    """Let Arrow batches that are described meanwhile have no more rows than these."""
+    with _setting:
+        known = spark.conf.get(_MAX_RECORDS)
+        if 0 < int(known) <= rows:
+            yield
+            return
+        spark.conf.set(_MAX_RECORDS, str(rows))
+        try:
+            yield
+        finally:
+            spark.conf.set(_MAX_RECORDS, known)

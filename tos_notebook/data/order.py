@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .blocks import Array, Columns, concatenate
+from .sparse import SparseRows
 
 
 def in_content_order(blocks: Iterable[Columns]) -> Iterator[Columns]:
@@ -34,6 +35,9 @@ def content_order(columns: Sequence[Array]) -> npt.NDArray[np.int64]:
     for column in reversed(columns):
         size = math.prod(column.shape[1:])
         if not size:
+            continue
+        if isinstance(column, SparseRows):
+            order = order[np.argsort(column[order].keys(), kind="stable")]
             continue
         rows = np.ascontiguousarray(column[order]).reshape(len(order), size)
         # As bytes: any order will do as long as it is always the same.

@@ -40,7 +40,7 @@ def predict_frame(
 ) -> Any:
     """Return a DataFrame with a column for each output; see `Predicts.predict`."""
     frame = data.frame
-    wanted = frame.select(*data.expressions())
+    wanted = frame.select(*data.expressions(model.inputs))
     columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)
     fed = checked(model, [column.spec for column in columns])
     model.serve([spec for _, spec in fed], target)
@@ -59,7 +59,7 @@ def predict_frame(
         tuple(field for field, _ in fed),
         tuple(kind_of(port) for port in ports),
     )
-    return _with_columns(frame, data.expressions(), names, task)
+    return _with_columns(frame, data.expressions(model.inputs), names, task)
 
 
 def _names(ports: Sequence[Port], output: str | Names | None) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.sparse import dense
 from ..errors import ShapeMismatch
 from ..params import Array
 from .lean import without_keras
@@ -62,7 +63,7 @@ class Forward:
         """
         rows = len(columns[0])
         parts = [
-            self._batch([column[start : start + batch_size] for column in columns])
+            self._batch([dense(column[start : start + batch_size]) for column in columns])
             for start in range(0, rows, batch_size)
         ]
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))

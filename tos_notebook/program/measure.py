@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.sparse import dense
 from ..params import Array
 from .lean import without_keras
 from .quiet import quiet
@@ -52,7 +53,7 @@ class Measure:
         for block in blocks:
             rows += len(block[0])
             for start in range(0, len(block[0]), batch_size):
-                batch = [column[start : start + batch_size] for column in block]
+                batch = [dense(column[start : start + batch_size]) for column in block]
                 with eagerly():
                     self._loaded.measure(*map(as_tensor, batch))
         if not rows:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
+from ..data.sparse import SparseRows
 from ..data.stream import Stream
 from ..params import Array, aligned_empty
 
@@ -131,6 +132,8 @@ class _HeldFeed:
         if len(self._buffers[number]) < nbytes:
             self._buffers[number] = aligned_empty(nbytes)
         target = self._buffers[number][:nbytes].view(column.dtype).reshape(shape)
+        if isinstance(column, SparseRows):
+            return column[index].dense(target)
         # "clip" skips numpy's own buffering of `out`; the indices are a permutation.
         return np.take(column, index, axis=0, out=target, mode="clip")
 
