@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,7 +81,7 @@ class SparseRows:
         target = np.empty(self.shape, self.dtype) if out is None else out
         target[...] = 0
         numbers = np.repeat(np.arange(len(self)), np.diff(self.ends))
-        target.reshape(len(self), -1)[numbers, self.indices] = self.values
+        target.reshape(len(self), math.prod(self.row))[numbers, self.indices] = self.values
         return target
 
     def keys(self) -> Array:

@@ -84,10 +84,10 @@ def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: Fr
         )
     check_batches(frame.sparkSession)
     if len(names) == 1:
-        predict = functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark)
+        predict = _once(functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark), task)
         return frame.withColumn(names[0], predict(*fed))
     fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
-    predict = functions.arrow_udf(_function(task, len(fed)), types.StructType(fields))
+    predict = _once(functions.arrow_udf(_function(task, len(fed)), types.StructType(fields)), task)
     found = predict(*fed)
     return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
 
@@ -106,6 +106,15 @@ def check_batches(spark: Any) -> None:
             f"{BATCH_ROWS} is {limit}: Spark's functions over Arrow batches never end then, so "
             f'no prediction would come. Set a limit: spark.conf.set("{BATCH_ROWS}", 10000).'
         )
+
+
+def _once(predict: Any, task: FrameTask) -> Any:
+    """Return the function so that Spark calls it once where bad rows are predicted null.
+
+    They are about to be filtered out, and Spark would predict all rows for the filter, and those
+    that are left once more.
+    """
+    return predict if task.decoder.skips is None else predict.asNondeterministic()
 
 
 def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:
