@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, combiners, errors, events, ml, stop, testing, theory, workshop
+    from . import chaos, codecs, combiners, errors, events, ml, stop, testing, theory, workshop
     from .cluster.connect import connect
     from .data import partitioners
     from .data.frames import columns

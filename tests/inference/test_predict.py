@@ -161,6 +161,8 @@ def test_what_does_not_fit_is_refused_before_any_job(
         program.predict(rows[:, :3])
     with pytest.raises(ShapeMismatch, match="as many rows each"):
         program.predict(np.float32(1))
+    with pytest.raises(DataError, match=r"^predict: expected rows as columns .* got list of"):
+        program.predict(rows.tolist())
     with pytest.raises(ConfigError, match="batch_size"):
         program.predict(rows, batch_size=0)
     with pytest.raises(ConfigError, match="for a DataFrame only"):

@@ -71,4 +71,4 @@ def test_without_the_package_it_says_what_to_install(
         return None if name == "tensorboard" else find(name, *rest)
 
     monkeypatch.setattr("importlib.util.find_spec", without)
-    assert "pip install 'tos_notebook[tensorboard]'" in cells.fails("%tos_tensorboard /logs")
+    assert "pip install tensorboard." in cells.fails("%tos_tensorboard /logs")

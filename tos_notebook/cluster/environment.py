@@ -32,7 +32,7 @@ REQUIRED = ("numpy", "tensorflow")
 ADVICE = (
     "Install the driver's versions there, ship a packed environment (spark.archives), or set "
     "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship=True (--ship), "
-    "other pure Python with --py-files."
+    "other pure Python with sc.addPyFile(...) or the setting spark.submit.pyFiles."
 )
 
 OUT_OF_MEMORY = ("failed to map segment", "MemoryError", "Cannot allocate memory", "bad_alloc")

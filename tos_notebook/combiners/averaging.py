@@ -100,7 +100,10 @@ class FedAvg(AveragingCombiner):
     name = "fedavg"
     rule = "every K pushes: c += Σ n_k Δ_k / Σ n_k, where n_k: samples of a push"
     source = "McMahan et al. 2017, arXiv:1602.05629; Stich 2018, arXiv:1805.09767"
-    when = "sync='bsp': then every round begins at one center, and with H = 1 is a large batch."
+    when = (
+        "sync='bsp': then every round begins at one center; with H = 1 and plain SGD it is a large "
+        "batch."
+    )
     state = "the round's sum and weights"
 
     def reset(self, like: Array) -> None:

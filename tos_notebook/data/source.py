@@ -110,7 +110,9 @@ class DataSource(Protocol):
         """Release what this layout persisted; harmless when repeated."""
 
 
-def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -> DataSource:
+def as_source(
+    sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = (), use: str = ""
+) -> DataSource:
     """Return what the user gave as training data as a source.
 
     Parameters
@@ -124,6 +126,8 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         Number of partitions for arrays and callables.
     feeds : sequence of Feed
         The program's.
+    use : str
+        What for, if not to train; the error about data of another kind begins with it.
 
     Raises
     ------
@@ -157,10 +161,13 @@ def as_source(sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = ()) -
         if len(source.columns) == len(feeds):
             check_values(source.arrays, feeds, "Row")
         return source
+    wanted, function = "Expected training data", ", or a function that returns a tf.data.Dataset"
+    if use:
+        wanted, function = f"{use}: expected rows", ""
     raise DataError(
-        "Expected training data as columns of a DataFrame, tos.columns(df, ...), an RDD of "
-        "(feature, label) tuples, a tuple of numpy arrays with one array for each feed, such as "
-        f"(x, y), or a function that returns a tf.data.Dataset; got {_text(data)}."
+        f"{wanted} as columns of a DataFrame, tos.columns(df, ...), an RDD of (feature, label) "
+        f"tuples, numpy arrays with one array for each feed, such as (x, y){function}; got "
+        f"{_text(data)}."
     )
 
 
@@ -204,7 +211,7 @@ def as_rows(
     ConnectError, ShapeMismatch
         As in `as_source`.
     """
-    source = as_source(sc, data, partitions, feeds)
+    source = as_source(sc, data, partitions, feeds, use)
     if isinstance(source, StreamSource):
         raise DataError(
             f"{use}: expected rows, got a function that returns datasets, which is for training "

@@ -234,7 +234,7 @@ class TosMagics(Magics):
     @line_magic
     @documented
     def tos_set(self, line: str) -> None:
-        """Change the learning rate or the sync interval, from each worker's next milestone on.
+        """Change learning rate, sync interval, sync mode or codec, from the next milestone on.
 
         Examples
         --------

@@ -120,7 +120,7 @@ def require_mlflow() -> None:
     if importlib.util.find_spec("mlflow") is None:
         raise ConfigError(
             "mlflow: expected the package mlflow, which is not installed. Install it where this "
-            "notebook runs: pip install 'tos_notebook[mlflow]'. Executors do not need it."
+            "notebook runs: pip install mlflow-skinny. Executors do not need it."
         )
 
 

@@ -48,7 +48,7 @@ def require_tensorboard() -> None:
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
             "Event files need the package tensorboard, which is not installed. Install it where "
-            "this notebook runs: pip install 'tos_notebook[tensorboard]'. Executors do not need it."
+            "this notebook runs: pip install tensorboard. Executors do not need it."
         )
 
 
