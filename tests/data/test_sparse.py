@@ -10,7 +10,7 @@ import pytest
 from tos_notebook.content import content_of
 from tos_notebook.data.blocks import concatenate
 from tos_notebook.data.order import content_order
-from tos_notebook.data.sparse import SparseRows, dense
+from tos_notebook.data.sparse import SparseRows, at_once, dense
 
 
 def rows(count: int = 7, width: int = 9, seed: int = 0) -> tuple[SparseRows, np.ndarray]:
@@ -52,6 +52,15 @@ def test_they_take_the_memory_of_what_is_not_zero() -> None:
     wide = SparseRows(ends, np.zeros(1000, np.int32), np.ones(1000, np.float32), (1 << 18,))
     assert wide.nbytes < 20_000
     assert len(pickle.dumps(wide)) < 20_000
+
+
+def test_fewer_wide_rows_than_narrow_ones_are_dense_at_once() -> None:
+    sparse, wanted = rows()
+    assert at_once([sparse, wanted], 1000) == at_once([wanted], 1000) == 1000
+    sparse.row = (1 << 18,)
+    assert at_once([wanted, sparse], 1000) == 64
+    sparse.row = (1 << 30,)
+    assert at_once([sparse], 1000) == 1
 
 
 def test_their_digest_is_of_what_they_hold() -> None:

@@ -16,6 +16,10 @@ WIDTH = 1024
 """Narrower rows are made dense when they are read."""
 
 
+DENSE_BYTES = 1 << 26
+"""Of the rows that are dense at once for a prediction, whatever its batch size."""
+
+
 class SparseRows:
     """A column of a block, of vectors.
 
@@ -91,6 +95,19 @@ class SparseRows:
             content = self.indices[begin:end].tobytes() + self.values[begin:end].tobytes()
             found.append(hashlib.blake2b(content, digest_size=16).digest())
         return np.array(found, np.dtype((np.void, 16)))
+
+
+def at_once(columns: Sequence[Any], rows: int) -> int:
+    """Return how many rows to make dense at once: `rows`, or fewer if they are wide.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray or SparseRows
+    rows : int
+    """
+    sparse = [column for column in columns if isinstance(column, SparseRows)]
+    nbytes = sum(math.prod(column.row) * column.dtype.itemsize for column in sparse)
+    return max(1, min(rows, DENSE_BYTES // nbytes)) if nbytes else rows
 
 
 def join(parts: Sequence[SparseRows]) -> SparseRows:

@@ -72,7 +72,7 @@ class Predicts(ABC):
             Names of the columns to add to a DataFrame, likewise, one for each output: by default
             ``prediction``, or ``prediction_`` with each output's name.
         batch_size : int
-            Rows that are predicted at once.
+            Rows that are predicted at once; of wide sparse vectors fewer, as memory allows.
 
         Returns
         -------

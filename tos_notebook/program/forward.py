@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.sparse import dense
+from ..data.sparse import at_once, dense
 from ..errors import ShapeMismatch
 from ..params import Array
 from .lean import without_keras
@@ -61,10 +61,10 @@ class Forward:
         ShapeMismatch
             An output does not have a row for each row.
         """
-        rows = len(columns[0])
+        size = at_once(columns, batch_size)
         parts = [
-            self._batch([dense(column[start : start + batch_size]) for column in columns])
-            for start in range(0, rows, batch_size)
+            self._batch([dense(column[start : start + size]) for column in columns])
+            for start in range(0, len(columns[0]), size)
         ]
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
