@@ -145,7 +145,8 @@ def test_a_metric_of_the_users_own_is_that_of_all_rows_once_weighted_by_samples(
         list(zip(x[e - n : e], y[e - n : e], strict=True)) for e, n in zip(ends, sizes, strict=True)
     ]
     rdd = spark_context.parallelize(range(3), 3).flatMap(lambda p: parts[p])
-    history = train(model, batch_size=32, sync_interval=7).run(rdd, epochs=2).history
+    session = train(model, batch_size=32, sync_interval=7)
+    history = session.run(rdd, epochs=2, shuffle="partitions").history
     assert history["samples"].nunique() > 2
     expected = model.predict(x[: ends[-1]], verbose=0).max(1)
     for _, rows in history.groupby("epoch"):

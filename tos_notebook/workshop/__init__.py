@@ -9,6 +9,8 @@ from ..config import one_of
 from .exercise import EXERCISES, NotYet
 
 CHAPTERS: tuple[str, ...] = (
+    "first_steps",
+    "original",
     "server",
     "staleness",
     "stragglers",
