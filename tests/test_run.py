@@ -769,6 +769,20 @@ def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
             thread.join(LIMIT)
 
 
+def test_data_that_cannot_be_released_cost_no_weights(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the JVM is gone at the end."""
+
+    def refuse(self: ArraySource) -> None:
+        raise ConnectionRefusedError("no JVM at this port")
+
+    monkeypatch.setattr(ArraySource, "close", refuse)
+    run = setting.start().wait(LIMIT)
+    assert (run.state, setting.program.written) == ("finished", [exact(1)])
+    assert any("not released" in note and "no JVM" in note for note in run.status.notes)
+
+
 def test_a_combiner_that_raises_ends_the_run_with_its_error(setting: Setting) -> None:
     class Broken(Downpour):
         striped = False

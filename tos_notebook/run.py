@@ -685,6 +685,7 @@ class Run(Outputs):
     def _end(self) -> None:
         steps = (
             self._keep,
+            self._release_data,
             self._end_companions,
             self._watchdog.close,
             self._legs.report_lapsed,
@@ -705,10 +706,16 @@ class Run(Outputs):
     def _keep(self) -> None:
         self._legs.phase.enter("an evaluation of the model, so that it can be written")
         self._training.settle()
-        self._patiently(
-            partial(within, CLOSE, self._legs.source.close, "Spark to release the data")
-        )
         self._model.keep(EVALUATION)
+
+    def _release_data(self) -> None:
+        """Let Spark drop the data; what goes wrong costs memory there, and nothing else."""
+        try:
+            within(CLOSE, self._legs.source.close, "Spark to release the data")
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            self._told += (f"Spark has not released the data of the run: {reason}",)
+            logger.warning("Run %s: %s", self.run_id, self._told[-1])
 
     def _end_companions(self) -> None:
         if not self._companions:
