@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.errors import WorkerError
+from tos_notebook.errors import WaitTimeout, WorkerError
 from tos_notebook.roster import Doing, Member
 from tos_notebook.standstill import ATTEMPTS, FIRST, GAP, SLOWER, Standstill, still
 from tos_notebook.watchdog import JOB, Facts
@@ -157,3 +157,21 @@ def test_tasks_that_have_left_but_do_not_end_are_killed_once() -> None:
     told.look(facts(left=(7, 8)), 100, 300)
     assert told.killed == [7, 8]
     assert not told.superseded
+
+
+def test_spark_is_asked_again_until_another_attempt_has_come() -> None:
+    told = Told()
+    told.standstill._kill = _refusing(told.killed)
+    told.look(facts(member(1)), 0, 100)
+    told.look(facts(missing=(1,), changed=100.0), 101, 310)
+    assert told.killed == [8, 8, 8]
+    told.look(facts(replace(member(1, heard=311.0), task=9)), 311, 400)
+    assert told.killed == [8, 8, 8]
+
+
+def _refusing(asked: list[int]) -> Any:
+    def kill(task: int, reason: str) -> None:
+        asked.append(task)
+        raise WaitTimeout("Spark does not answer")
+
+    return kill

@@ -95,6 +95,8 @@ class Standstill:
         self._since = -math.inf
         self._told: dict[int, str] = {}
         self._in_vain: Counter[int] = Counter()
+        # By partition: whom Spark is to kill, and when it was asked last.
+        self._asked: dict[int, tuple[Member, float]] = {}
         self._ended = -math.inf
 
     def check(self, facts: Facts, now: float) -> None:
@@ -106,6 +108,7 @@ class Standstill:
         self._looked = now
         for member in still(facts, now, self._limit, self._since):
             self._replace(member, now)
+        self._ask_again(facts, now, self._limit)
         self._end_left(facts, now)
 
     def _replace(self, member: Member, now: float) -> None:
@@ -125,7 +128,25 @@ class Standstill:
         if self._in_vain[partition] >= ATTEMPTS:
             self._fail(_hopeless(member, reason))
             return
-        self._kill(member.task, reason)
+        self._ask(member, now)
+
+    def _ask(self, member: Member, now: float) -> None:
+        self._asked[member.partition] = member, now
+        self._end(member.task, "a later attempt is to take its place")
+
+    def _ask_again(self, facts: Facts, now: float, limit: float) -> None:
+        """Ask Spark once more to kill those in whose place no attempt has come."""
+        for partition, (member, at) in list(self._asked.items()):
+            if facts.phase == JOB and partition not in facts.missing and at < now:
+                del self._asked[partition]
+            elif now - at >= limit:
+                self._ask(member, now)
+
+    def _end(self, task: int, reason: str) -> None:
+        try:
+            self._kill(task, reason)
+        except Exception as error:
+            log.warning("Spark was asked to kill task %s, but: %s", task, error)
 
     def _end_left(self, facts: Facts, now: float) -> None:
         """Kill the tasks that have left but do not end: Spark's next attempt ends at once."""
@@ -135,7 +156,7 @@ class Standstill:
             return
         self._ended = now
         for task in facts.left:
-            self._kill(task, f"it did not end within {self._limit:g} s of its last batch")
+            self._end(task, f"it did not end within {self._limit:g} s of its last batch")
 
 
 def _hopeless(member: Member, reason: str) -> WorkerError:

@@ -70,5 +70,7 @@ def _member(training: Any, partition: int) -> Member:
     return found
 
 
-def _doing(training: Any, partition: int) -> Doing:
-    return _member(training, partition).doing
+def _doing(training: Any, partition: int) -> Doing | None:
+    """Return what a partition's worker does; None before it has joined."""
+    members = training.facts((JOB, 0.0), 2).members
+    return next((m.doing for m in members if m.partition == partition), None)
