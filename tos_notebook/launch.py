@@ -152,7 +152,7 @@ class Launcher:
             raise
 
     def keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
-        """Return what keeps a new run, its program saved already."""
+        """Return what keeps a new run, its program and its arrays saved already."""
         first, plan = wanted.first, wanted.plan
         archive = self._archive(first)
         origin = Origin(
@@ -181,8 +181,10 @@ class Launcher:
         folder = Folder(self.storage.inside(wanted.run_id))
         folder.begin()
         folder.storage.write(PROGRAM, archive)
-        data = [partial(write_data, arrays=first.arrays)] if isinstance(first, ArraySource) else []
-        return Keeper(folder, origin, every, keep, first=data)
+        if isinstance(first, ArraySource):
+            # Before the caller can change them: the run holds the arrays, and no copy.
+            write_data(folder, first.arrays)
+        return Keeper(folder, origin, every, keep)
 
     def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
         task, initial = self._task(wanted, source), self.program.read()

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.checkpoint.test_keeper import origin
+from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Frail, Served, center, counting_training, numbers
 from tests.worker.test_content import BATCH, OTHERS, ROWS, work
 from tos_notebook.checkpoint.contents import Checkpoint, from_sealed, to_parts
-from tos_notebook.checkpoint.data import check_content, check_same
+from tos_notebook.checkpoint.data import check_content, check_same, read_data, write_data
+from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.content import content_of
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import ColumnSpec
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.stream import StreamSource
-from tos_notebook.errors import DataError, TransportError
+from tos_notebook.errors import CheckpointError, DataError, TransportError
+from tos_notebook.every import Every
+from tos_notebook.launch import Launcher, Wanted
+from tos_notebook.legs import RunPlan
+from tos_notebook.snapshots import BEGINNING
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:
@@ -135,7 +141,7 @@ def test_arrays_are_compared_with_those_that_the_run_began_with() -> None:
         check_same(unread(RddSource), begun)
 
 
-def test_a_checkpoint_without_any_rows_has_nothing_to_compare(tmp_path: Path) -> None:
+def test_arrays_are_compared_with_what_the_workers_were_served() -> None:
     training, _ = counting_training(rows=ROWS)
     served = Served(training)
     served.work(Counting(), columns=1)
@@ -145,3 +151,34 @@ def test_a_checkpoint_without_any_rows_has_nothing_to_compare(tmp_path: Path) ->
     value, arrays = to_parts(origin(), snapshot, None, ())
     checkpoint = from_sealed(decode(encode({}, value, arrays), "file"), "file")
     check_content(None, ArraySource((numbers(ROWS),), 1), checkpoint)
+    with pytest.raises(DataError, match="partition 0: expected 11 rows with digest"):
+        check_content(None, ArraySource((numbers(ROWS) / 255,), 1), checkpoint)
+
+
+def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> None:
+    x, archive = np.arange(100.0), tmp_path / "archive"
+    archive.write_bytes(b"program")
+    (tmp_path / "run").mkdir()
+    program: Any = SimpleNamespace(export=lambda columns: archive)
+    storage: Any = SimpleNamespace(inside=lambda name: Disk(tmp_path / name))
+    unused: Any = None
+    launcher = Launcher(
+        unused, program, storage, unused, "", unused, batch_size=1, non_finite="raise", slots="keep"
+    )
+    settings = counting_training()[0].settings
+    plan, source = RunPlan(1, None, 0, 2), ArraySource((x,), 2)
+    wanted = Wanted(1, "run", plan, settings, True, source, BEGINNING, ())
+    keeper = launcher.keeper(wanted, Every(milestones=1), 3)
+    x /= 255
+    saved = read_data(keeper.folder, keeper._origin).arrays[0]
+    np.testing.assert_array_equal(saved, np.arange(100.0))
+
+
+def test_a_file_of_other_arrays_than_the_run_began_with_is_refused(tmp_path: Path) -> None:
+    folder, x = Folder(Disk(tmp_path)), np.arange(100.0)
+    begun = origin(content=content_of((x,)).digest)
+    write_data(folder, (x,))
+    np.testing.assert_array_equal(read_data(folder, begun).arrays[0], x)
+    write_data(folder, (x / 255,))
+    with pytest.raises(CheckpointError, match=r"data.tos: expected arrays with digest .* give the"):
+        read_data(folder, begun)

@@ -671,8 +671,8 @@ def test_what_cannot_be_saved_is_refused_at_once() -> None:
 def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> None:
     folder = Folder(Disk(tmp_path))
     write_data(folder, (numbers(100),))
-    source = read_data(folder, origin())
     begun = origin(content=content_of((numbers(100),)).digest)
+    source = read_data(folder, begun)
     check_same(source, begun)
     np.testing.assert_array_equal(source.rows(1)[0], numbers(100)[50:])
     for wrong, name in (

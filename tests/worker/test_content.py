@@ -136,10 +136,18 @@ def test_another_layout_may_bring_other_rows(serve: Any) -> None:
     assert center(training) == EXACT
 
 
-def test_rows_that_the_driver_serves_are_not_hashed(serve: Any) -> None:
+def test_arrays_that_are_changed_in_place_end_the_run_at_the_next_attempt(serve: Any) -> None:
     training, _ = counting_training(rows=ROWS, epochs=1)
-    serve(training).work(Counting(), columns=1)
-    assert training._ledger.contents.held == {}
+    served = serve(training)
+    with pytest.raises(TransportError):
+        served.work(Counting(), columns=1, connection=Frail(served.connect(), 0, True))
+    leg = training._leg
+    assert leg is not None
+    leg.source.rows(0)[0][:] /= 255
+    again = Counting()
+    served.work(again, task=1, columns=1)
+    assert again.batches == []
+    assert "Do not change the arrays while the run trains on them." in str(training.error)
 
 
 @pytest.mark.parametrize("message", [Loaded(-1, "0" * 32, False), Loaded(1, "0" * 31, False)])

@@ -26,7 +26,7 @@ class Numbers(Stream):
 @pytest.fixture(params=["held", "streamed"])
 def rows(request: pytest.FixtureRequest) -> Held | Streamed:
     if request.param == "held":
-        return Held((ROWS,), 0, 0, False, 3)
+        return Held((ROWS,), 0, 0, False, 3, content_of((ROWS,)))
     return Streamed(Numbers(lambda _: None, 0, 1, (), ()), 0, 3)
 
 

@@ -31,7 +31,7 @@ def read_data(folder: Folder, origin: Origin) -> ArraySource:
     DataError
         They are not in the folder: they were no arrays.
     CheckpointError
-        The file is missing or damaged.
+        The file is missing or damaged, or holds other arrays than those that the run began with.
     """
     if not origin.stored:
         raise DataError(
@@ -39,7 +39,14 @@ def read_data(folder: Folder, origin: Origin) -> ArraySource:
             "stored with its checkpoints. Give them again: tos.resume(uri, data)."
         )
     try:
-        return ArraySource(folder.read(DATA).arrays, origin.came_in or origin.partitions)
+        arrays = folder.read(DATA).arrays
+        digest = content_of(arrays).digest
+        if digest != origin.content:
+            raise CheckpointError(
+                f"{DATA}: expected arrays with digest {origin.content[:8]}, got digest "
+                f"{digest[:8]}."
+            )
+        return ArraySource(arrays, origin.came_in or origin.partitions)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Or give the same arrays: tos.resume(uri, data).") from None
 

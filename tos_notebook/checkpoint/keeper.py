@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,8 +74,6 @@ class Keeper:
         On the folder; by default that of the process that starts the run.
     history : tuple of str
         Names of the files of its events so far.
-    first : sequence of callable
-        Each writes to the folder what has to be there before any checkpoint.
     clock : callable
         Returns the time in seconds.
     """
@@ -88,7 +86,6 @@ class Keeper:
         keep: int,
         claim: Claim = FIRST,
         history: tuple[str, ...] = (),
-        first: Sequence[Callable[[Folder], object]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
@@ -97,7 +94,6 @@ class Keeper:
         self._keep = keep
         self._claim, self._number = claim
         self._history = history
-        self._first = list(first)
         self._clock = clock
         self._began = clock()
         self._written: dict[int, float] = {}
@@ -196,9 +192,6 @@ class Keeper:
         if self._saved == contents:
             return None
         self.folder.require(self._claim)
-        while self._first:
-            self._first[0](self.folder)
-            del self._first[0]
         subject.flush(FLUSH)
         # Counted on whatever becomes of it, so that no file is written twice.
         self._number = number = self._number + 1

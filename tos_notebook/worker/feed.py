@@ -59,8 +59,8 @@ class Held:
     shuffle : bool
         Whether the order of rows is random, by the seed.
     batch_size : int
-    content : Content, optional
-        What the rows are, if Spark has brought them.
+    content : Content
+        What the rows are.
     """
 
     streamed = False
@@ -72,7 +72,7 @@ class Held:
         partition: int,
         shuffle: bool,
         batch_size: int,
-        content: Content | None = None,
+        content: Content,
     ) -> None:
         self._columns = columns
         self._seed = seed
@@ -98,9 +98,9 @@ class _HeldFeed:
         columns: Columns,
         order: npt.NDArray[np.int64],
         batch_size: int,
-        content: Content | None,
+        content: Content,
     ) -> None:
-        self.content = content
+        self.content: Content | None = content
         self._columns = columns
         self._order = order
         self._batch_size = batch_size

@@ -378,7 +378,6 @@ class Worker:
 
     def _load(self, blocks: Iterable[Columns] | Iterable[Stream]) -> Held | Streamed:
         plan, partition = self._plan, self._join.partition
-        content = None
         if plan.columns:
             columns = tuple(fetch(self._connection, i) for i in range(plan.columns))
         else:
@@ -386,11 +385,11 @@ class Worker:
             if came and isinstance(came[0], Stream):
                 return Streamed(came[0], plan.seed, plan.batch_size)
             columns = concatenate(came)
-            content = content_of(columns)
         feeds = self._runner.spec.feeds
         check_values(columns, feeds, f"Partition {partition}, row")
         if plan.count_labels and (counts := class_counts(columns, feeds)):
             self._ask(Labelled(list(counts), list(counts.values())), Proceed)
+        content = content_of(columns)
         return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size, content)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
