@@ -74,6 +74,7 @@ def scripted(
     jobs: Sequence[Job],
     epochs: int,
     rest: Callable[[float], object] | None,
+    every: int | None = None,
 ) -> tuple[Legs, list[Job]]:
     """Return legs over scripted jobs, and the jobs that are left."""
     left = list(jobs)
@@ -84,7 +85,7 @@ def scripted(
     monkeypatch.setattr(legs_module, "run_job", run_job)
     source = ArraySource((np.arange(3.0),), 1)
     task: Any = None
-    plan = RunPlan(epochs, None, 0, 1)
+    plan = RunPlan(epochs, every, 0, 1)
     return Legs(None, training, task, source, plan, training._publish, rest=rest), left
 
 
@@ -177,3 +178,24 @@ def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
     freed.set()
     assert not left
     assert "Spark has not ended the job" in legs.notes[0]
+
+
+@pytest.mark.parametrize("hangs", ["repartition", "close", "persist"])
+def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, hangs: str
+) -> None:
+    monkeypatch.setattr(legs_module, "GIVE_UP", 0.01)
+    monkeypatch.setattr(legs_module, "LOOK", 0.01)
+    training, _ = counting_training(rows=3, epochs=2)
+    freed = threading.Event()
+
+    def hang(*_: object) -> None:
+        training.command(Command.STOP, "now")
+        assert freed.wait(SECONDS)
+
+    monkeypatch.setattr(ArraySource, hangs, hang)
+    legs, left = scripted(monkeypatch, training, [returns(3)], 2, None, every=1)
+    Aside(legs.train).result()
+    freed.set()
+    assert len(left) == (1 if hangs == "persist" else 0)
+    assert "Spark has not answered" in legs.notes[0]

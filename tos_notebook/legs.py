@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .cluster.calls import aside
 from .cluster.jobs import cancellation, job_error, run_job
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 Asked = tuple[int, AnyPartitioner]
 """A repartition that was asked for."""
 
@@ -61,6 +63,11 @@ GIVE_UP = 60.0
 UNENDED = (
     f"Spark has not ended the job within {GIVE_UP:g} s of the run's end; its tasks may still run. "
     "See whether Spark's own process (the JVM) and its master answer."
+)
+
+UNANSWERED = (
+    f"Spark has not answered within {GIVE_UP:g} s of the run's end, and may still store data of "
+    "the run. See whether Spark's own process (the JVM) answers; if not, restart the kernel."
 )
 
 UNFINISHED = (
@@ -189,7 +196,8 @@ class Legs:
         epochs, run_id = self._plan.epochs, self._training.run_id
         epoch = self._start.epoch
         if self._last_epoch(epoch) < epochs - 1:
-            self._lasting = self.notes = keep(self._sc, self.source)
+            kept = self._asked_of_spark(partial(keep, self._sc, self.source))
+            self._lasting = self.notes = self.notes + (kept or ())
         if self._start.between and epoch < epochs:
             self._lay_out(epoch)
         while epoch < epochs and self.onward:
@@ -232,7 +240,7 @@ class Legs:
         job = aside(
             partial(run_job, self._sc, make, self._task, run_id, description), f"tos-job-{run_id}"
         )
-        if not self._ends(job):
+        if not self._ends(job, UNENDED):
             return ClusterUnreachable(UNENDED)
         try:
             job.result()
@@ -242,15 +250,20 @@ class Legs:
             return raised if isinstance(raised, TosError) else job_error(raised)
         return None
 
-    def _ends(self, job: Future[None]) -> bool:
+    def _asked_of_spark(self, call: Callable[[], Result]) -> Result | None:
+        """Return what a call into Spark returns; None if the run ends and it does not."""
+        answer = aside(call, f"tos-data-{self._training.run_id}")
+        return answer.result() if self._ends(answer, UNANSWERED) else None
+
+    def _ends(self, job: Future[Any], otherwise: str) -> bool:
         """Wait for a job; return whether it ended, before or soon after the run was to end."""
         while self.onward:
             if wait({job}, LOOK).done:
                 return True
         if wait({job}, GIVE_UP).done:
             return True
-        self.notes += (UNENDED,)
-        logger.warning("Run %s: %s", self._training.run_id, UNENDED)
+        self.notes += (otherwise,)
+        logger.warning("Run %s: %s", self._training.run_id, otherwise)
         return False
 
     def _restart(self, error: TosError, commits: int) -> None:
@@ -307,9 +320,11 @@ class Legs:
             return
         self.phase.enter("the data to be laid out anew")
         began = time.perf_counter()
-        self._layout = LaidOut(*asked, epoch)
-        old, self.source = self.source, self.source.repartition(*self._layout)
-        old.close()
+        layout = LaidOut(*asked, epoch)
+        source = self._asked_of_spark(partial(_laid_out, self.source, layout))
+        if source is None:
+            return
+        self._layout, self.source = layout, source
         took = time.perf_counter() - began
         self._publish(Repartitioned(time.time(), epoch, asked[0], took))
         self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
@@ -325,3 +340,10 @@ class Legs:
         if self._asked is not None:
             detail = f"{self._asked[0]} partitions: no epoch followed"
             self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))
+
+
+def _laid_out(source: DataSource, layout: LaidOut) -> DataSource:
+    """Return data in another layout; the one before is released."""
+    made = source.repartition(*layout)
+    source.close()
+    return made

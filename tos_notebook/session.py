@@ -403,7 +403,7 @@ class TrainingSession:
             resumed,
             origin.came_in,
         )
-        with self._lock:
+        with self._lock, announced(f"Spark, or the files in {self._launcher.storage.uri}"):
             return self._launch(wanted, beside)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tos_notebook.errors import WaitTimeout
 
 class Hung:
     """A Spark context whose JVM does not answer, until it is freed."""
+
+    master = "spark://host:7077"
 
     def __init__(self) -> None:
         self.freed = threading.Event()
@@ -51,6 +54,14 @@ def test_a_call_that_ends_in_time_is_as_without_a_limit() -> None:
     assert within(10, lambda: 3, "a number") == 3
     with pytest.raises(KeyError, match="x"):
         within(10, lambda: {}["x"], "a key")
+
+
+def test_a_worker_joins_although_the_jvm_does_not_say_where_it_runs(hung: Any) -> None:
+    found = Future[Any]()
+    asking = threading.Thread(target=lambda: found.set_result(executors.executor_of(hung, 7)))
+    asking.start()
+    assert found.result(5) == ("?", "?")
+    asking.join(5)
 
 
 def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from .calls import within
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+logger = logging.getLogger(__name__)
 
 DRIVER = "driver"
 """Spark's id of the process that runs the tasks of a ``local[...]`` master."""
@@ -123,10 +126,20 @@ def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     Returns
     -------
     tuple of str
-        ``("?", "?")`` if Spark's status store does not have the task (yet, or any more).
+        ``("?", "?")`` if Spark's status store does not have the task (yet, or any more), or Spark
+        does not answer.
     """
     if is_local(sc):
         return DRIVER, "127.0.0.1"
+    try:
+        return within(ANSWER, lambda: _executor_of(sc, task_attempt_id), "Spark's list of tasks")
+    except WaitTimeout as error:
+        # A worker asks while it joins, and can train without it.
+        logger.warning("%s", error)
+        return UNKNOWN, UNKNOWN
+
+
+def _executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     for task in _running_tasks(sc):
         if task.taskId() == task_attempt_id:
             return task.executorId(), task.host()
