@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -795,6 +796,32 @@ def test_a_combiner_that_raises_ends_the_run_with_its_error(setting: Setting) ->
         run.wait(LIMIT)
     assert (run.state, setting.cluster.cancelled) == ("failed", ["run"])
     assert setting.program.written == [{"total": 0, "rows": 0}]
+
+
+def test_parameters_with_a_part_of_a_push_are_named_in_the_notes_and_when_they_are_saved(
+    setting: Setting, tmp_path: Path
+) -> None:
+    class Broken(Downpour):
+        def merge(self, center: Any, update: Any, push: Any) -> None:
+            super().merge(center, update, push)
+            raise KeyError("layer")
+
+    run = setting.start(combiner=Broken(), epochs=3)
+    with pytest.raises(CombinerError, match="A part of the push is in the parameters"):
+        run.wait(LIMIT)
+    (note,) = (note for note in run.status.notes if "merged a push in part" in note)
+    assert "tos.resume" in note
+    with pytest.warns(RuntimeWarning, match="merged a push in part"):
+        run.save(tmp_path / "weights.npz")
+    assert (tmp_path / "weights.npz").exists()
+
+
+def test_whole_parameters_are_saved_without_a_warning(setting: Setting, tmp_path: Path) -> None:
+    run = setting.start().wait(LIMIT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.save(tmp_path / "weights.npz")
+    assert run.status.notes == ()
 
 
 def test_a_layout_that_cannot_be_made_ends_the_run(setting: Setting) -> None:

@@ -479,7 +479,7 @@ def _not_merged(
     relies = (
         "It does not count either."
         if revoked
-        else "A later attempt has gone on behind it, so it counts. No checkpoint is written of "
+        else "The ledger counts it already. No checkpoint is written of "
         "these parameters. tos.resume continues from the last one before."
     )
     found = CombinerError(

@@ -281,7 +281,8 @@ class Run(Outputs):
         companions = [note for companion in self._companions for note in companion.notes]
         disabled = map(str, self._bus.disabled)
         training = *self._legs.notes, *self._standstill.notes, *self._training.notes
-        return *training, *companions, *disabled, *self._unsaved(), *self._told
+        torn = self._torn()
+        return *training, *companions, *disabled, *self._unsaved(), *torn, *self._told
 
     def _unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""

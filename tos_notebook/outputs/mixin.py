@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,14 @@ class Outputs:
             )
         return weights_figure(found[0], names)
 
+    def _torn(self) -> tuple[str, ...]:
+        """Say so if the parameters are not what a sequence of whole pushes makes of them."""
+        why = self._training.store.torn
+        if why is None:
+            return ()
+        advice = "If the run has checkpoints, tos.resume continues from the last good one."
+        return (f"{why} The model and run.parameters() hold such parameters. {advice}",)
+
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the center parameters, by name."""
         buffer, _ = self._training.store.read()
@@ -160,5 +169,12 @@ class Outputs:
             The program cannot be written in that format, or it is not clear which one is meant.
         CheckpointError
             The file system refused.
+
+        Warns
+        -----
+        RuntimeWarning
+            The parameters lack a push that counts, or a part of one. They are saved all the same.
         """
+        for torn in self._torn():
+            warnings.warn(f"Run {self.run_id}: {torn}", RuntimeWarning, stacklevel=2)
         return save(self._sc, self._model, self.parameters(), target, format)

@@ -248,6 +248,11 @@ class Store:
                 stripe.of(vectors)[...] = stripe.center
         return buffer, version
 
+    @property
+    def torn(self) -> str | None:
+        """Why center and ledger contradict each other, a sentence; None while they agree."""
+        return self._torn
+
     def tear(self, why: str) -> None:
         """Let nobody take a `snapshot` any more: center and ledger contradict each other.
 
