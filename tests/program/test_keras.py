@@ -131,6 +131,21 @@ def test_write_gives_the_model_the_trained_weights() -> None:
     )
 
 
+def test_averages_are_constrained_as_their_weights_are() -> None:
+    """Several workers' changes may add up to averages that no weight may have."""
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2, kernel_constraint="non_neg")])
+    model.compile(keras.optimizers.SGD(0.1, use_ema=True), "mse")
+    program = KerasProgram(model)
+    buffer = program.layout.allocate()
+    for tensor in program.layout.tensors(buffer).values():
+        tensor[...] = -1
+    program.write(buffer)
+    assert program.finish()
+    kernel, bias = model.get_weights()
+    np.testing.assert_array_equal(kernel, 0)
+    np.testing.assert_array_equal(bias, -1)
+
+
 def test_moving_statistics_are_synchronised() -> None:
     model, x, y = classifier(layers.BatchNormalization()), 3 + rows(5), classes(3)
     lone = Lone(capture(model), x, y)

@@ -46,10 +46,14 @@ class Averages:
                 del optimizer._update_model_variables_moving_average
 
     def finish(self) -> bool:
-        """Put the averages into the weights, as ``fit`` does; return whether there are any."""
+        """Put the averages into the weights, as ``fit`` does; return whether there are any.
+
+        A weight's constraint holds for its average, too: what changes add up to may lie outside.
+        """
         for optimizer in self._optimizers:
             for weight, average in _pairs(optimizer):
-                weight.assign(average)
+                allowed = weight.constraint
+                weight.assign(average if allowed is None else allowed(average.value))
         return bool(self._optimizers)
 
 
