@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .checkpoint.contents import Checkpoint, Origin
-from .checkpoint.data import check_content, write_data
+from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.executors import executor_of, task_cores
@@ -24,6 +24,7 @@ from .cluster.storage import Storage, digest_of, executor_folder
 from .content import content_of
 from .data.arrays import ArraySource
 from .data.source import DataSource
+from .data.stream import StreamSource
 from .every import Every
 from .legs import RunPlan
 from .ps.slots import SlotMean
@@ -132,21 +133,28 @@ class Launcher:
             Called when the run has left nothing behind.
         """
         first, layout = wanted.first, wanted.reached.layout
+        if wanted.resumed is not None:
+            self._compare(check_earlier, first, wanted.resumed.checkpoint)
         source = first if layout is None else first.repartition(*layout)
         if source is not first:
             first.close()
         if wanted.resumed is not None:
-            self._compare(source, wanted.resumed.checkpoint)
+            self._compare(check_content, source, wanted.resumed.checkpoint)
         run = self._make(wanted, source, on_end)
         _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
         for watch in watchers:
             watch(run)
         return run
 
-    def _compare(self, source: DataSource, saved: Checkpoint) -> None:
+    def _compare(
+        self,
+        check: Callable[[Any, DataSource, Checkpoint], None],
+        source: DataSource,
+        saved: Checkpoint,
+    ) -> None:
         """Look at all rows before a run continues with them."""
         try:
-            check_content(self.sc, source, saved)
+            check(self.sc, source, saved)
         except BaseException:
             source.close()
             raise
@@ -177,6 +185,7 @@ class Launcher:
             patience=plan.patience,
             stall_timeout=plan.stall_timeout,
             content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
+            stream=isinstance(first, StreamSource),
         )
         folder = Folder(self.storage.inside(wanted.run_id))
         folder.begin()

@@ -304,7 +304,9 @@ def resume(
     """Go on with a run from its last good checkpoint, where it was.
 
     First all rows that the run has loaded before are compared with the checkpoint; other ones are
-    refused, and the run stays as it was. Then it continues in the background.
+    refused, and the run stays as it was. Then it continues in the background. Workers compare what
+    a function of datasets returns, in epochs that were trained in part. Between two epochs there is
+    nothing to compare: other records of a function are not noticed then.
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What

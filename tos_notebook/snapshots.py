@@ -32,11 +32,14 @@ class Reached:
         Whether the data is to be laid out for it, if that is due.
     layout : LaidOut or None
         That of the data now; None for the first one.
+    earlier : LaidOut or None
+        The one before, whose rows are compared until all of those of the new one are known.
     """
 
     epoch: int
     between: bool
     layout: LaidOut | None
+    earlier: LaidOut | None = None
 
 
 BEGINNING = Reached(0, False, None)
@@ -118,7 +121,7 @@ class Snapshots(Answers):
                 self._let_go()
                 raise WaitTimeout(f"A push is still being merged after {PATIENCE:g} s.")
             epoch = self._ledger.open_epoch(leg.first_epoch)
-            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout)
+            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, self._earlier)
             ledger = self._ledger.to_json(epoch)
             # The rows of another layout say nothing of the next.
             samples, rows = dict(self._samples), {} if reached.between else dict(self._rows)
@@ -166,6 +169,7 @@ class Snapshots(Answers):
         with self._lock:
             self._ledger, self._samples, self._rows = ledger, samples, rows
             self._layout = progress.reached.layout
+            self._earlier = progress.reached.earlier
             self._unconfirmed = {
                 partition
                 for epoch, partition in ledger.contents.streams()

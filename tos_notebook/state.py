@@ -80,6 +80,8 @@ class TrainingState:
         # one was used up.
         self._layout: LaidOut | None = None
         self._rows: dict[int, int] = {}
+        # The layout that the ledger's earlier contents are of.
+        self._earlier: LaidOut | None = None
         # Rows of each label in the partitions of a layout in which the rows came.
         self._labels: dict[int, Counts] = {}
         # Partitions of a resumed run whose streams must first show that they are the same.

@@ -43,11 +43,12 @@ class Training(Snapshots):
         """Let the workers of the next Spark job in."""
         with self._lock:
             if layout != self._layout:
+                if self._ledger.contents.turn(self._ledger.partitions):
+                    self._earlier = self._layout
                 self._layout = layout
                 self._rows.clear()
                 self._labels.clear()
                 self.notes = ()
-                self._ledger.contents.clear()
             self._leg = Leg(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
             self._leg.started = max(first_epoch, self._ledger.latest_epoch())

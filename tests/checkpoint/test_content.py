@@ -15,18 +15,26 @@ from tests.numpy_program import Counting
 from tests.worker.support import Frail, Served, center, counting_training, numbers
 from tests.worker.test_content import BATCH, OTHERS, ROWS, work
 from tos_notebook.checkpoint.contents import Checkpoint, from_sealed, to_parts
-from tos_notebook.checkpoint.data import check_content, check_same, read_data, write_data
+from tos_notebook.checkpoint.data import (
+    check_content,
+    check_earlier,
+    check_same,
+    read_data,
+    write_data,
+)
 from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.content import content_of
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import ColumnSpec
+from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.stream import StreamSource
 from tos_notebook.errors import CheckpointError, DataError, TransportError
 from tos_notebook.every import Every
 from tos_notebook.launch import Launcher, Wanted
 from tos_notebook.legs import RunPlan
+from tos_notebook.roster import LaidOut
 from tos_notebook.snapshots import BEGINNING
 
 
@@ -102,7 +110,8 @@ def test_the_first_partition_that_differs_is_named() -> None:
     checkpoint = saved("held", 1)
     known = content_of((numbers(ROWS),))
     ledger = dict(checkpoint.progress.ledger)
-    ledger["contents"] = {"held": [[0, *known], [1, *known], [2, *known]], "streamed": []}
+    held = [[0, *known], [1, *known], [2, *known]]
+    ledger["contents"] = {"held": held, "earlier": [], "streamed": []}
     checkpoint = replace(checkpoint, progress=replace(checkpoint.progress, ledger=ledger))
     same: Any = Rows(*[numbers(ROWS)] * 3)
     check_content(None, same, checkpoint)
@@ -125,10 +134,28 @@ def unread(kind: type[Any]) -> Any:
     return source
 
 
-@pytest.mark.parametrize(("kind", "source"), [("held", StreamSource), ("streamed", RddSource)])
-def test_a_function_and_rows_do_not_stand_for_each_other(kind: str, source: Any) -> None:
+@pytest.mark.parametrize(("stream", "source"), [(False, StreamSource), (True, RddSource)])
+def test_a_function_and_rows_do_not_stand_for_each_other(stream: bool, source: Any) -> None:
+    begun = origin(stored=False, rows=None, stream=stream)
     with pytest.raises(DataError, match=f"expected data of the same kind, got {source.__name__}"):
-        check_content(None, unread(source), saved(kind, 1))
+        check_same(unread(source), begun)
+
+
+def test_before_a_new_layout_is_loaded_the_earlier_one_is_compared() -> None:
+    training, _ = counting_training(rows=ROWS, epochs=1)
+    served, rows = Served(training), numbers(ROWS)
+    work(served, "held", rows)
+    served.close()
+    layout = LaidOut(2, RandomPartitioner(2), 1)
+    training.begin_leg(ArraySource((rows,), 1).repartition(*layout), 1, 1, layout)
+    snapshot = training.snapshot()
+    assert snapshot is not None
+    value, arrays = to_parts(origin(stored=False), snapshot, None, ())
+    checkpoint = from_sealed(decode(encode({}, value, arrays), "file"), "file")
+    assert checkpoint.progress.reached.earlier is None
+    check_earlier(None, ArraySource((rows,), 1), checkpoint)
+    with pytest.raises(DataError, match="partition 0: expected 11 rows with digest"):
+        check_earlier(None, ArraySource((rows[::-1],), 1), checkpoint)
 
 
 def test_arrays_are_compared_with_those_that_the_run_began_with() -> None:

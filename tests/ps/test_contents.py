@@ -11,8 +11,29 @@ def test_the_first_content_of_a_partition_counts_until_another_layout() -> None:
     contents = Contents()
     assert contents.keep(1, Content(3, "a")) == Content(3, "a")
     assert contents.keep(1, Content(4, "b")) == Content(3, "a")
-    contents.clear()
+    contents.turn(2)
     assert contents.keep(1, Content(4, "b")) == Content(4, "b")
+
+
+def test_an_earlier_layout_is_known_until_every_partition_of_the_next_one_is() -> None:
+    contents = Contents()
+    for partition in (0, 1):
+        contents.keep(partition, Content(3, "a"))
+    assert contents.turn(2)
+    contents.keep(0, Content(4, "b"))
+    assert contents.to_json(0, 2)["earlier"] == [[0, 3, "a"], [1, 3, "a"]]
+    assert Contents.from_json(contents.to_json(0, 2)).earlier == contents.earlier
+    contents.keep(1, Content(4, "c"))
+    assert contents.to_json(0, 2)["earlier"] == []
+
+
+def test_a_layout_of_which_not_all_is_known_does_not_take_the_place_of_the_one_before() -> None:
+    contents = Contents()
+    contents.keep(0, Content(3, "a"))
+    assert contents.turn(1)
+    contents.keep(0, Content(2, "b"))
+    assert not contents.turn(2)
+    assert (contents.earlier, contents.held) == ({0: Content(3, "a")}, {})
 
 
 def test_a_stream_is_known_up_to_its_last_committed_push() -> None:

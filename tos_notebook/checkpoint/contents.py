@@ -66,6 +66,8 @@ class Origin:
         As `TrainingSession.start` has them.
     content : str
         Digest of the arrays that are stored; empty without.
+    stream : bool
+        Whether the data are a function of datasets, which makes the rows of each epoch.
     """
 
     run_id: str
@@ -89,6 +91,7 @@ class Origin:
     patience: float = PATIENCE
     stall_timeout: float | None = STALL_TIMEOUT
     content: str = ""
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,12 @@ def to_parts(
         "merged": progress.slots is not None,
         "samples": list(progress.samples.items()),
         "rows": list(progress.rows.items()),
-        "reached": [reached.epoch, reached.between, _layout(reached.layout)],
+        "reached": [
+            reached.epoch,
+            reached.between,
+            _layout(reached.layout),
+            _layout(reached.earlier),
+        ],
         "settings": settings_to_json(snapshot.settings),
         "combiner": snapshot.settings.combiner.name,
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
@@ -254,14 +262,15 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
         raise TypeError(f"expected settings by name, got {value['settings']!r}")
     # Looked at here, where a wrong one is told as what it is.
     Ledger.from_json(value["ledger"])
-    epoch, between, layout = value["reached"]
+    epoch, between, *layouts = value["reached"]
+    layout, earlier = map(_laid_out, layouts)
     progress = Progress(
         value["ledger"],
         copied,
         arrays[1] if merged else None,
         dict(map(tuple, value["samples"])),
         dict(map(tuple, value["rows"])),
-        Reached(epoch, between, None if layout is None else _laid_out(*layout)),
+        Reached(epoch, between, layout, earlier),
     )
     asked = value["asked"]
     return Checkpoint(
@@ -274,5 +283,8 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     )
 
 
-def _laid_out(partitions: int, partitioner: Any, epoch: int) -> LaidOut:
+def _laid_out(layout: Any) -> LaidOut | None:
+    if layout is None:
+        return None
+    partitions, partitioner, epoch = layout
     return LaidOut(partitions, rebuild(partitioner, PARTITIONERS), epoch)

@@ -66,6 +66,8 @@ def check_same(source: DataSource, origin: Origin) -> None:
     DataError
         They are not.
     """
+    if isinstance(source, StreamSource) != origin.stream:
+        raise _other(origin, f"expected data of the same kind, got {source!r}")
     columns = tuple((c.dtype, tuple(c.shape)) for c in source.columns)
     found = {"partitions": source.partitions, "columns": columns, "rows": source.samples}
     expected = {
@@ -113,17 +115,47 @@ def check_content(sc: Any, source: DataSource, saved: Checkpoint) -> None:
         The rows cannot be read.
     """
     contents = Contents.from_json(saved.progress.ledger["contents"])
-    stream = isinstance(source, StreamSource)
-    if (stream and contents.held) or (contents.streams() and not stream):
-        raise _other(saved.origin, f"expected data of the same kind, got {source!r}")
-    found = _contents_of(sc, source, sorted(contents.held)) if contents.held else {}
-    others = [p for p, content in found.items() if content != contents.held[p]]
+    _check_rows(sc, source, contents.held, saved.origin)
+
+
+def check_earlier(sc: Any, first: DataSource, saved: Checkpoint) -> None:
+    """Check the same of the layout before, of a checkpoint that does not know all rows of its own.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    first : DataSource
+        In the first layout.
+    saved : Checkpoint
+
+    Raises
+    ------
+    DataError
+        The rows are others, or come in another order.
+    TosError
+        The rows cannot be read.
+    """
+    earlier = Contents.from_json(saved.progress.ledger["contents"]).earlier
+    if not earlier:
+        return
+    layout = saved.progress.reached.earlier
+    source = first if layout is None else first.repartition(*layout)
+    try:
+        _check_rows(sc, source, earlier, saved.origin)
+    finally:
+        if source is not first:
+            source.close()
+
+
+def _check_rows(sc: Any, source: DataSource, held: Mapping[int, Content], origin: Origin) -> None:
+    found = _contents_of(sc, source, sorted(held)) if held else {}
+    others = [p for p, content in found.items() if content != held[p]]
     if others:
         first = others[0]
         more = f", and {len(others) - 1} more partitions differ" if len(others) > 1 else ""
         raise _other(
-            saved.origin,
-            f"partition {first}: expected {contents.held[first]}, got {found[first]}{more}",
+            origin,
+            f"partition {first}: expected {held[first]}, got {found[first]}{more}",
             source.remedy,
         )
 

@@ -5,7 +5,7 @@ Pure state, as the ledger that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..content import Content
@@ -18,17 +18,36 @@ class Contents:
     ----------
     held : dict of int
         By partition: what all of its rows are, once a worker has loaded them.
+    earlier : dict of int
+        The same of the last layout of which every partition was loaded, if this one has not come
+        so far.
     """
 
     def __init__(self) -> None:
         self.held: dict[int, Content] = {}
+        self.earlier: dict[int, Content] = {}
         # Of streams, by epoch and partition: the digest of the rows that are committed, and the
         # one before the last push.
         self._streamed: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def clear(self) -> None:
-        """Forget the rows of a layout; what an epoch's stream has brought stays."""
-        self.held.clear()
+    def turn(self, partitions: int | None) -> bool:
+        """Begin another layout; what an epoch's stream has brought stays.
+
+        Parameters
+        ----------
+        partitions : int or None
+            Of the layout so far.
+
+        Returns
+        -------
+        bool
+            Whether every one of them was loaded, so that they are the `earlier` ones now.
+        """
+        complete = len(self.held) == partitions
+        if complete:
+            self.earlier = self.held
+        self.held = {}
+        return complete
 
     def keep(self, partition: int, content: Content) -> Content:
         """Return what a partition's rows are; what is given, if they come for the first time."""
@@ -52,11 +71,21 @@ class Contents:
         """Return epoch and partition of each stream of which some rows are committed."""
         return [key for key, (digest, _) in self._streamed.items() if digest]
 
-    def to_json(self, first: int = 0) -> dict[str, Any]:
-        """Return what is known, of streams from an epoch on, as plain JSON values."""
+    def to_json(self, first: int = 0, partitions: int | None = None) -> dict[str, Any]:
+        """Return what is known as plain JSON values.
+
+        Parameters
+        ----------
+        first : int
+            The epoch from which on streams are told of.
+        partitions : int, optional
+            Of the layout. The earlier one is left out once each of them was loaded.
+        """
+        earlier = {} if len(self.held) == partitions else self.earlier
         streamed = [(*key, *both) for key, both in sorted(self._streamed.items())]
         return {
-            "held": [[partition, *content] for partition, content in sorted(self.held.items())],
+            "held": _listed(self.held),
+            "earlier": _listed(earlier),
             "streamed": [list(known) for known in streamed if known[0] >= first],
         }
 
@@ -64,9 +93,18 @@ class Contents:
     def from_json(cls, value: Mapping[str, Any]) -> Contents:
         """Rebuild what `to_json` has returned."""
         contents = cls()
-        contents.held = {partition: Content(*found) for partition, *found in value["held"]}
+        contents.held = _by_partition(value["held"])
+        contents.earlier = _by_partition(value["earlier"])
         contents._streamed = {
             (epoch, partition): (digest, before)
             for epoch, partition, digest, before in value["streamed"]
         }
         return contents
+
+
+def _listed(contents: Mapping[int, Content]) -> list[list[Any]]:
+    return [[partition, *content] for partition, content in sorted(contents.items())]
+
+
+def _by_partition(listed: Iterable[Any]) -> dict[int, Content]:
+    return {partition: Content(*found) for partition, *found in listed}

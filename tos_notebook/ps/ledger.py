@@ -236,7 +236,7 @@ class Ledger:
             for (epoch, partition), r in sorted(self._records.items())
             if epoch >= first
         ]
-        contents = self.contents.to_json(first)
+        contents = self.contents.to_json(first, self.partitions)
         return {"partitions": self.partitions, "records": records, "contents": contents}
 
     @classmethod
