@@ -309,7 +309,8 @@ def test_a_push_that_counts_but_cannot_be_merged_any_more_ends_the_run(
     assert training.machine.state == "failed"
     assert isinstance(training.error, CombinerError)
     assert "Push 0 of partition 0, epoch 0, was not merged" in str(training.error)
-    assert "so it counts" in str(training.error)
+    assert "The ledger counts it already." in str(training.error)
+    assert training.store.torn == "The parameters lack a push that counts as merged."
     with pytest.raises(CheckpointError, match="lack a push that counts"):
         training.snapshot()
 
@@ -346,7 +347,7 @@ def test_a_later_attempt_that_has_pushed_on_relies_on_the_push_before_it() -> No
     training.lost(new, "gone")
     combiner.released.set()
     pushed.result()
-    assert "so it counts" in str(training.error)
+    assert "The ledger counts it already." in str(training.error)
 
 
 def test_a_combiner_that_ends_the_process_ends_the_run() -> None:
