@@ -272,7 +272,7 @@ class Answers(TrainingState):
         """
         spoiled = isinstance(error, NonFiniteUpdate)
         if spoiled and member.suspect is not None:
-            error = self._blame(member.partition, member.suspect)
+            error = self._blame(member, message.epoch, member.suspect)
         if spoiled and self._non_finite == "skip":
             place = (message.epoch, member.partition, member.attempt, message.sequence)
             self._publish(UpdateSkipped(time.time(), *place, str(error)))
@@ -299,16 +299,21 @@ class Answers(TrainingState):
         except RemoteProtocolError:
             return False
 
-    def _blame(self, partition: int, found: Suspect) -> DataError:
+    def _blame(self, member: Member, epoch: int, found: Suspect) -> DataError:
+        """Return an error of the data, with the worker that was given them as its cause."""
+        partition = member.partition
         number = None if self._leg is None else self._leg.source.number(partition, found.row)
         where = f"partition {partition}, row {found.row}"
         where = where if number is None else f"row {number} of the arrays ({where})"
         others = f" (as in {found.rows - 1} more rows of this milestone)" if found.rows > 1 else ""
-        return DataError(
+        text = (
             f"{where[0].upper()}{where[1:]}, feed {found.feed!r}: expected finite numbers, got "
             f"{found.value}{others}. The update that was learned from them is not finite either. "
             "Leave such rows out of the data, or replace their values."
         )
+        error = DataError(text)
+        error.__cause__ = WorkerError(f"DataError: {text}", **member.who(), epoch=epoch)
+        return error
 
     def finish(self, member: Member, message: Finish) -> Proceed:
         """Take note that a worker used up its partition in one epoch; other rows end the run.

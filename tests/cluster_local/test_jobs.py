@@ -159,6 +159,16 @@ def test_bad_rows_are_a_data_error_with_the_worker_that_has_seen_them_as_its_cau
     assert (error.__cause__.executor, error.__cause__.partition) == ("4", 1)
 
 
+def test_bad_rows_have_a_worker_as_their_cause_although_spark_does_not_say_which() -> None:
+    text = TRACEBACK.replace("FileNotFoundError: no", "tos_notebook.errors.DataError: no")
+    error = job_error(RuntimeError("\n  An exception was thrown:\n" + text))
+    cause = error.__cause__
+    assert type(error) is DataError
+    assert isinstance(cause, WorkerError)
+    assert (cause.message, cause.partition) == ("DataError: no such file", -1)
+    assert "open_nothing" in cause.frames[0]
+
+
 def test_a_call_into_spark_raises_our_errors_only() -> None:
     with pytest.raises(UnsupportedProgram, match="open file"), spoken():
         raise PicklingError("Could not serialize object: TypeError: cannot pickle 'file'")

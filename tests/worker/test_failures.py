@@ -274,6 +274,10 @@ def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
     assert "Row 7 of the arrays (partition 1, row 1), feed 'row'" in str(training.error)
     assert "got nan (as in 1 more rows of this milestone)" in str(training.error)
     assert "learning rate" not in str(training.error)
+    cause = training.error.__cause__
+    assert isinstance(cause, WorkerError)
+    assert (cause.partition, cause.epoch) == (1, 0)
+    assert cause.message == f"DataError: {training.error}"
 
 
 def test_a_number_too_large_for_the_program_is_named_as_such(serve: Any) -> None:

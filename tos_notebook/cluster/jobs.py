@@ -155,11 +155,12 @@ def job_error(error: BaseException) -> TosError:
             "tos_notebook.connect, which sends it."
         )
     own = list(_OWN_ERROR.finditer(text))
-    if own:
-        return _own_error(own[-1], _task(error, text))
     raised = list(_TRACEBACK.finditer(text))
+    task = _task(error, text)
+    if own:
+        return _own_error(own[-1], raised[-1][0] if raised else "", task)
     if raised:
-        return _worker_error(raised[-1], _task(error, text))
+        return _worker_error(raised[-1]["message"], raised[-1][0], task)
     return _spark_error(text) or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
 
 
@@ -220,27 +221,24 @@ def _task(error: BaseException, text: str) -> re.Match[str] | None:
     return _TASK.search(text) or _TASK.search(str(getattr(error, "_stackTrace", "")))
 
 
-def _own_error(own: re.Match[str], task: re.Match[str] | None) -> TosError:
-    """Return one of our errors; if it is of the data, with the worker that has seen it."""
+def _own_error(own: re.Match[str], traceback: str, task: re.Match[str] | None) -> TosError:
+    """Return one of our errors; if it is of the data, with the worker that has seen it.
+
+    Where rows are dealt, an executor sees them before there is a worker that could tell of them.
+    """
     found = error_of(Refused(own["name"], own["text"]))
-    if task is not None and isinstance(found, DataError | ShapeMismatch):
-        found.__cause__ = WorkerError(
-            f"{own['name']}: {own['text']}",
-            task["executor"],
-            task["host"],
-            int(task["partition"]),
-            int(task["attempt"]),
-        )
+    if isinstance(found, DataError | ShapeMismatch):
+        found.__cause__ = _worker_error(f"{own['name']}: {own['text']}", traceback, task)
     return found
 
 
-def _worker_error(raised: re.Match[str], task: re.Match[str] | None) -> WorkerError:
-    """Return what a function of the user raised before the worker's own loop was called."""
-    frames = users_first([FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(raised[0])])
+def _worker_error(message: str, traceback: str, task: re.Match[str] | None) -> WorkerError:
+    """Return what was raised before the worker's own loop was called, and where, if it is known."""
+    frames = users_first([FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(traceback)])
     if task is None:
-        return WorkerError(raised["message"], frames=frames)
+        return WorkerError(message, frames=frames)
     return WorkerError(
-        raised["message"],
+        message,
         task["executor"],
         task["host"],
         int(task["partition"]),
