@@ -87,6 +87,8 @@ def test_record_that_differs_from_the_first_is_named_by_partition_and_index(
     with pytest.raises(errors.TosError, match=r"(?s)60") as caught:
         session.run(spark_context.parallelize(records, 2))
     assert "partition 1" in str(caught.value)
+    # The rows are dealt first, before any worker could tell of them.
+    assert isinstance(caught.value.__cause__, errors.WorkerError)
 
 
 def test_second_run_on_a_busy_session_is_refused(
