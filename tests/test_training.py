@@ -56,7 +56,7 @@ from tos_notebook.events import (
 )
 from tos_notebook.roster import Member
 from tos_notebook.training import Training
-from tos_notebook.wire.messages import Directive, Failed, Poll
+from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
 
 LAYOUT = Counting().spec.layout
 
@@ -762,6 +762,19 @@ def test_a_skipped_update_counts_as_consumed() -> None:
     (skipped,) = of(UpdateSkipped, events)
     assert skipped.sequence == 1
     assert "'total'" in skipped.reason
+
+
+def test_batches_that_are_left_out_are_told_of_in_one_note_with_the_first_row() -> None:
+    training, _ = counting_training(non_finite="skip")
+    member = enter(training)
+    assert training.notes == ()
+    for sequence, row in enumerate((3, 1)):
+        training.suspect(member, Suspect("row", row, "nan", 1))
+        bad = push(sequence, steps=2, samples=8, finite=False)
+        assert training.push(member, bad, update(float("nan"))).status == "skipped"
+    (note,) = training.notes
+    assert note.startswith("The server left out 4 batches. The first: Row 3 of the arrays")
+    assert "got nan" in note
 
 
 class Broken(TensorCombiner):

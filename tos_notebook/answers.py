@@ -222,9 +222,9 @@ class Answers(TrainingState):
         counts = _counts_of(message)
         with self._lock:
             self._labels[member.partition] = counts
-            told = None if self.notes else skew(self._labels)
+            told = None if self._skew else skew(self._labels)
             if told is not None:
-                self.notes = (told,)
+                self._skew = (told,)
                 log.warning("Run %s: %s", self.run_id, told)
                 self._publish(LabelsSkewed(time.time(), told))
             return Proceed(Directive.WAIT, member.settings_version, None)
@@ -275,6 +275,7 @@ class Answers(TrainingState):
             error = self._blame(member, message.epoch, member.suspect)
         if spoiled and self._non_finite == "skip":
             place = (message.epoch, member.partition, member.attempt, message.sequence)
+            self._leave_out(message, error)
             self._publish(UpdateSkipped(time.time(), *place, str(error)))
             return
         with self._lock:
@@ -287,6 +288,13 @@ class Answers(TrainingState):
             raise error
         else:
             self.fail(_not_merged(member, message, error, revoked))
+
+    def _leave_out(self, message: Push, error: BaseException) -> None:
+        with self._lock:
+            if not self._left_out:
+                self._left_out_first = str(error)
+                log.warning("Run %s: the server left out a batch. %s", self.run_id, error)
+            self._left_out += message.steps
 
     def _revoke(self, member: Member, message: Push) -> bool:
         """Take a push back that was not merged; return False if a later attempt relies on it."""

@@ -65,7 +65,10 @@ class TrainingState:
         self.machine = Machine()
         self.failures: list[WorkerError] = []
         self.error: TosError | None = None
-        self.notes: tuple[str, ...] = ()
+        self._skew: tuple[str, ...] = ()
+        # Batches of updates that were not finite, and why the first was left out.
+        self._left_out = 0
+        self._left_out_first = ""
         self._publish = publish
         self._locate = locate
         self._on_failure = on_failure
@@ -99,6 +102,15 @@ class TrainingState:
     def settings(self) -> Settings:
         """The settings in force for whoever asks next."""
         return self._roster.settings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the data: that partitions differ, what was left out."""
+        with self._lock:
+            if not self._left_out:
+                return self._skew
+            batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"
+            return *self._skew, f"The server left out {batches}. The first: {self._left_out_first}"
 
     def report(self, event: RunEvent) -> None:
         """Move the state machine by something that happened."""

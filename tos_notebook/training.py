@@ -48,7 +48,7 @@ class Training(Snapshots):
                 self._layout = layout
                 self._rows.clear()
                 self._labels.clear()
-                self.notes = ()
+                self._skew = ()
             self._leg = Leg(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
             self._leg.started = max(first_epoch, self._ledger.latest_epoch())
