@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cluster.executors import active_context, task_cores
+from ..cluster.jobs import spoken
 from ..data.blocks import ColumnSpec, describe
 from ..data.described import is_frame
 from ..data.feeds import check_columns, check_values
@@ -90,7 +91,8 @@ def _predict_rdd(model: Predicts, data: Any, batch_size: int, target: Path) -> A
         raise ConnectError("There is no Spark to predict on: call tos.connect() first.")
     if is_rdd(data):
         data = data.map(_as_record)
-    source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
+    with spoken():
+        source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
     fed = checked(model, source.columns)
     model.serve([spec for _, spec in fed], target)
     served = Served(publish(sc, target), task_cores(sc), batch_size)

@@ -78,7 +78,8 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
         raise ConnectError("There is no Spark to evaluate on: call tos.connect() first.")
-    source = as_rows(sc, data, sc.defaultParallelism, model.feeds, use="evaluate")
+    with spoken():
+        source = as_rows(sc, data, sc.defaultParallelism, model.feeds, use="evaluate")
     check_columns(source.columns, model.feeds)
     with temporary.directory("tos-evaluate-") as folder:
         archive = Path(folder, "measure.zip")

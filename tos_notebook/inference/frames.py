@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..cluster.executors import task_cores
+from ..cluster.jobs import spoken
 from ..data.arrow import ArrowDecoder
 from ..data.blocks import Columns
 from ..data.frames import FrameColumns
@@ -41,7 +42,8 @@ def predict_frame(
     """Return a DataFrame with a column for each output; see `Predicts.predict`."""
     frame = data.frame
     wanted = frame.select(*data.expressions(model.inputs))
-    columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)
+    with spoken():
+        columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)
     fed = checked(model, [column.spec for column in columns])
     model.serve([spec for _, spec in fed], target)
     ports = read_signature(target).outputs
