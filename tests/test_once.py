@@ -241,7 +241,7 @@ class Cluster(RuleBasedStateMachine):
         data=st.data(),
         steps=st.integers(1, BATCHES),
         lost=st.booleans(),
-        meanwhile=st.sampled_from(["", "", "another attempt", "the same task"]),
+        meanwhile=st.sampled_from(["", "", "another attempt", "the same task", "supersede"]),
         error=st.sampled_from([None, None, None, MemoryError("full"), Unforeseen()]),
         stripe=st.integers(0, 5),
     )
@@ -251,7 +251,9 @@ class Cluster(RuleBasedStateMachine):
         able = [a for a in self.attempts if a.steps < BATCHES or a.last]
         attempt = data.draw(st.sampled_from(able))
         message, update = attempt.last or self.next_push(attempt, steps)
-        if meanwhile:
+        if meanwhile == "supersede":
+            FUSE.meanwhile = lambda: self.training.supersede(attempt.member, "stands still")
+        elif meanwhile:
             task = attempt.task if meanwhile == "the same task" else None
             FUSE.meanwhile = lambda: self.enter_if_possible(attempt.member.partition, task)
         FUSE.error, FUSE.left = error, stripe
@@ -318,6 +320,13 @@ class Cluster(RuleBasedStateMachine):
     def die(self, attempt: Attempt) -> None:
         self.training.lost(attempt.member, "killed")
         self.attempts.remove(attempt)
+
+    @precondition(lambda self: self.attempts)
+    @rule(data=st.data())
+    def supersede(self, data: Any) -> None:
+        """Take the partition of one that stands still; it does not know, and may push again."""
+        attempt = data.draw(st.sampled_from(self.attempts))
+        self.training.supersede(attempt.member, "stands still")
 
     @rule(data=st.data())
     def another_attempt(self, data: Any) -> None:
