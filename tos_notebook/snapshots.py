@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .answers import Answers
+from .data.partitioners import AnyPartitioner
 from .errors import CheckpointError, WaitTimeout
 from .ps.ledger import Ledger
 from .ps.slots import Buffer
 from .ps.store import Copied
 from .roster import LaidOut
 from .settings import Settings
+
+Asked = tuple[int, AnyPartitioner]
+"""A repartition: into how many partitions, and by what."""
 
 PATIENCE = 10.0
 """Seconds that a copy waits for pushes that are being merged, before it is given up."""
@@ -84,18 +88,23 @@ class Snapshot:
     state : str
     stall : float
         Seconds for which pushes had to wait for the copy.
+    asked : tuple of int and Partitioner, or None
+        A repartition that is still to be done.
     """
 
     progress: Progress
     settings: Settings
     state: str
     stall: float
+    asked: Asked | None = None
 
 
 class Snapshots(Answers):
     """Copies a run, and restores it; its parameters are those of `TrainingState`."""
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(
+        self, asked: Callable[[], Asked | None] = lambda: None, last: bool = False
+    ) -> Snapshot | None:
         """Copy what is done; None before the first Spark job.
 
         None, too, while a resumed run does not know yet that it has the same data.
@@ -103,18 +112,30 @@ class Snapshots(Answers):
         No push is admitted until those under way are merged and the copy has its place among the
         merges; later ones then follow behind it.
 
+        Parameters
+        ----------
+        asked : callable
+            Returns a repartition that is still to be done.
+        last : bool
+            Whether no other copy follows, so that data that are not known to be the same are an
+            error.
+
         Raises
         ------
         WaitTimeout
             A push is still being merged after `PATIENCE`.
         CheckpointError
             The combiner keeps something that cannot be saved, or the center is not what the
-            ledger says: a push was merged in part, or counts and was not merged.
+            ledger says: a push was merged in part, or counts and was not merged. Or it is the
+            last one, and the data are not known to be the same.
         """
         began = time.perf_counter()
         with self._changed:
             leg = self._leg
-            if leg is None or self._unconfirmed:
+            if leg is None:
+                return None
+            if self._unconfirmed:
+                self._not_yet(last)
                 return None
             self._holding = True
             if not self._changed.wait_for(lambda: not self._merging, PATIENCE):
@@ -122,7 +143,7 @@ class Snapshots(Answers):
                 raise WaitTimeout(f"A push is still being merged after {PATIENCE:g} s.")
             epoch = self._ledger.open_epoch(leg.first_epoch)
             reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, self._earlier)
-            ledger = self._ledger.to_json(epoch)
+            ledger, wanted = self._ledger.to_json(epoch), asked()
             # The rows of another layout say nothing of the next.
             samples, rows = dict(self._samples), {} if reached.between else dict(self._rows)
         seen: list[tuple[Settings, str, float]] = []
@@ -140,7 +161,15 @@ class Snapshots(Answers):
             self._let_go()
         slots = None if self.slots is None else self.slots.copy()
         progress = Progress(ledger, copied, slots, samples, rows, reached)
-        return Snapshot(progress, *seen[0])
+        return Snapshot(progress, *seen[0], wanted)
+
+    def _not_yet(self, last: bool) -> None:
+        if last:
+            raise CheckpointError(
+                "The functions of datasets did not show in time that they return the records that "
+                f"were trained before: partitions {sorted(self._unconfirmed)}. What was trained "
+                "since is in no checkpoint; the one that the run continued from is as it was."
+            )
 
     def _let_go(self) -> None:
         with self._changed:

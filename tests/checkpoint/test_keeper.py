@@ -313,6 +313,56 @@ def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
     assert kept.training.store.version == 1
 
 
+def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(kept: Kept) -> None:
+    """One asked for and done while the copy was made would be lost, or done twice."""
+    before, after = (3, RandomPartitioner(3)), (4, RandomPartitioner(4))
+    now, copy = [before], kept.training.store.snapshot
+
+    def copy_late(entered: Callable[[], object]) -> Copied:
+        now[0] = after
+        return copy(entered)
+
+    kept.training.store.snapshot = copy_late  # type: ignore[method-assign]
+    kept.subject = replace(kept.subject, asked=lambda: now[0])
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    assert _last(kept.keeper.folder)[1].asked is not None
+    assert [_last(kept.keeper.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
+    kept: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> bool:
+        raise CheckpointError("permission denied")
+
+    monkeypatch.setattr(kept.disk, "delete", refuse)
+    kept.keeper._keep = 1
+    kept.keeper._subject = kept.subject
+    for sequence in (0, 1):
+        kept.push(sequence)
+        kept.keeper._try()
+        kept.now += 61.0
+    kept.push(2)
+    kept.keeper._try()
+    assert [event.number for event in kept.seen(CheckpointWritten)] == [1, 2, 3]
+    assert kept.seen(CheckpointFailed) == []
+    assert kept.keeper.status.error is None
+    assert "Old checkpoints of run-1 stay in" in caplog.text
+
+
+def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
+    kept: Kept,
+) -> None:
+    kept.push(0)
+    kept.training._unconfirmed = {0}
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "is in no checkpoint" in failed.message
+    assert kept.keeper.status.error == failed.message
+
+
 def test_pushes_wait_while_a_copy_waits_for_those_under_way(kept: Kept) -> None:
     kept.training._merging += 1
     copying = Aside(kept.training.snapshot)

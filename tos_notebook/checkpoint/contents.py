@@ -19,13 +19,11 @@ from ..ps.ledger import Ledger
 from ..ps.store import Copied
 from ..roster import LaidOut
 from ..settings import Settings
-from ..snapshots import Progress, Reached, Snapshot
+from ..snapshots import Asked, Progress, Reached, Snapshot
 from ..sync import as_sync
 from .format import Sealed
 from .made import describe, rebuild
 from .values import encode
-
-Asked = tuple[int, AnyPartitioner]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import Any
 from ..errors import CheckpointError, SessionClosed, WaitTimeout
 from ..events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
 from ..every import Every
-from ..snapshots import Snapshot
+from ..snapshots import Asked, Snapshot
 from ..status import CheckpointStatus
 from . import folder as names
-from .contents import Asked, Origin, to_parts
+from .contents import Origin, to_parts
 from .folder import FIRST, Claim, Folder
 from .record import Record, columns
 
@@ -39,9 +39,10 @@ class Subject:
     Parameters
     ----------
     snapshot : callable
-        Returns what is done; None if nothing has begun.
+        Takes what returns `asked`, and whether this is the last one. Returns what is done; None
+        if nothing has begun.
     asked : callable
-        Returns a repartition that is still to be done.
+        Returns a repartition that is still to be done, at the moment of the snapshot.
     totals : callable
         Returns what a list of runs shows: plain JSON by name.
     publish : callable
@@ -50,7 +51,7 @@ class Subject:
         Waits so many seconds until all events so far have arrived.
     """
 
-    snapshot: Callable[[], Snapshot | None]
+    snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
     asked: Callable[[], Asked | None]
     totals: Callable[[], dict[str, Any]]
     publish: Callable[[Event], None]
@@ -161,6 +162,16 @@ class Keeper:
         if event is not None:
             self._tell(event)
 
+    def _prune(self) -> None:
+        """Delete old checkpoints; the new one is as good if one of them stays."""
+        try:
+            self.folder.prune(self._keep, self._is_young)
+        except Exception as error:
+            logger.warning(
+                "Old checkpoints of %s stay in %s: %s",
+                self._origin.run_id, self.folder.storage.uri, error,
+            )  # fmt: skip
+
     def _failed(self, text: str) -> CheckpointFailed:
         logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
         self.status = replace(self.status, error=text)
@@ -184,10 +195,10 @@ class Keeper:
             A push did not end in time, or events did not arrive.
         """
         began = time.perf_counter()
-        snapshot = subject.snapshot()
+        snapshot = subject.snapshot(subject.asked, self._ending)
         if snapshot is None:
             return None
-        version, asked = snapshot.progress.copied.version, subject.asked()
+        version, asked = snapshot.progress.copied.version, snapshot.asked
         contents = version, snapshot.state, snapshot.settings, asked
         if self._saved == contents:
             return None
@@ -208,8 +219,8 @@ class Keeper:
         self._saved = contents
         self.status = CheckpointStatus(number, summary["when"])
         self._written[number] = self._clock()
-        self.folder.prune(self._keep, self._is_young)
         took = time.perf_counter() - began
+        self._prune()
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
 
     def _is_young(self, number: int) -> bool:
