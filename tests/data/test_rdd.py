@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.worker.support import until
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import ColumnSpec
 from tos_notebook.data.partitioners import Dirichlet, LabelPartitioner, RandomPartitioner, Shards
@@ -183,6 +187,51 @@ def test_the_last_layout_to_close_unpersists_the_base(spark_context: Any) -> Non
     assert sorted(flat(layout_of(layout, spark_context))) == list(range(20))
     layout.close()
     assert not persisted()
+
+
+def shuffles_of(sc: Any) -> dict[str, int]:
+    """Return the bytes of each shuffle's files on this machine."""
+    folders = sc.parallelize([0], 1).map(lambda _: os.environ["SPARK_LOCAL_DIRS"]).first()
+    found: dict[str, int] = {}
+    for file in (f for d in folders.split(",") for f in Path(d).rglob("shuffle_*_*_*")):
+        with suppress(FileNotFoundError):
+            number = file.name.split("_")[1]
+            found[number] = found.get(number, 0) + file.stat().st_size
+    return found
+
+
+def test_each_layout_deletes_its_shuffle_and_the_last_one_the_dealt_rows(
+    spark_context: Any,
+) -> None:
+    computed = spark_context.accumulator(0)
+
+    def seen(row: tuple[Any, int]) -> tuple[Any, int]:
+        computed.add(1)
+        return row
+
+    rows = spark_context.parallelize(range(600), 4).map(record)
+    users = rows.map(lambda row: (row[1], row)).partitionBy(3).values().map(seen)
+    source = RddSource(users)
+    others = shuffles_of(spark_context).keys()
+    before = computed.value
+    dealt = source.dealt(4, 0)
+    layout_of(dealt, spark_context)
+    again = dealt.repartition(2, RandomPartitioner(2), 1)
+    laid = layout_of(again, spark_context)
+    third = dealt.repartition(2, RandomPartitioner(2), 2)
+    assert len(shuffles_of(spark_context).keys() - others) == 2
+    dealt.close()
+    assert layout_of(again, spark_context) == laid
+    again.close()
+    again.close()
+    until(lambda: len(shuffles_of(spark_context).keys() - others) == 1)
+    # From the files of the dealt rows.
+    assert sorted(flat(layout_of(third, spark_context))) == list(range(600))
+    assert computed.value - before == 600
+    third.close()
+    until(lambda: shuffles_of(spark_context).keys() == others)
+    # What is left is the user's own. A layout that is closed can still be read.
+    assert sorted(flat(layout_of(third, spark_context))) == list(range(600))
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -40,9 +40,6 @@ DETERMINATE = "DETERMINATE"
 Decoder = Callable[..., Iterator[Columns]]
 """`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
 
-Layout = Callable[[], RDD[Columns]]
-"""Makes the RDD of a layout's blocks."""
-
 Assign = Callable[[Columns, int], npt.NDArray[np.integer[Any]]]
 """Returns the targets of a source partition's rows."""
 
@@ -65,6 +62,7 @@ class RddSource:
     partition's rows in another order next time, such as after a shuffle, they are sorted by
     content. Rows that are `dealt` are stored in the files of Spark's shuffle, the base of all
     further layouts; else `persist` keeps the blocks (memory, then disk), as a repartition does.
+    The last layout that closes removes those files, and each layout those of its own shuffle.
 
     Parameters
     ----------
@@ -138,10 +136,14 @@ class RddSource:
         return source
 
     def _start(
-        self, base: _Base, partitions: int | None = None, layout: Layout | None = None
+        self,
+        base: _Base,
+        partitions: int | None = None,
+        shuffle: Callable[[], _Shuffled] | None = None,
     ) -> None:
         self._base = base
-        self._layout = cache(layout or (lambda: base.blocks))
+        self._shuffle = shuffle
+        self._shuffled: _Shuffled | None = None
         self._closed = False
         self.columns = base.columns
         self.partitions: int = partitions or base.blocks.getNumPartitions()
@@ -157,15 +159,24 @@ class RddSource:
         check_partitioner(partitioner, partitions, self.columns)
         self._base.persist()
         source = RddSource.__new__(RddSource)
-        layout = partial(self._base.shuffled, partitions, partitioner, epoch)
-        source._start(self._base, partitions, layout)
+        shuffle = partial(self._base.shuffled, partitions, partitioner, epoch)
+        source._start(self._base, partitions, shuffle)
         return source
 
     def dealt(self, partitions: int, seed: int) -> RddSource:
         """Return a random layout of the same records; see `DataSource.dealt`. Lazy."""
         base = self._base
-        blocks = base.shuffled(partitions, RandomPartitioner(partitions, seed), 0)
-        return RddSource._over(_Base(blocks, base.columns, base.skips, base.nbytes, stored=True))
+        shuffled = base.shuffled(partitions, RandomPartitioner(partitions, seed), 0)
+        return RddSource._over(
+            _Base(
+                shuffled.blocks,
+                base.columns,
+                base.skips,
+                base.nbytes,
+                stored=True,
+                shuffled=shuffled,
+            )
+        )
 
     def persist(self) -> None:
         """See `DataSource.persist`: blocks are kept in memory, then on disk."""
@@ -173,7 +184,11 @@ class RddSource:
 
     def tasks(self, sc: Any) -> RDD[Columns]:
         """Return the RDD of this layout's blocks."""
-        return self._layout()
+        if self._shuffle is None:
+            return self._base.blocks
+        if self._shuffled is None:
+            self._shuffled = self._shuffle()
+        return self._shuffled.blocks
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -187,9 +202,11 @@ class RddSource:
         """Return None: there are no arrays."""
 
     def close(self) -> None:
-        """Let go of the base; the last layout to do so unpersists it."""
+        """Remove what Spark has stored for this layout; the last one, what all of them share."""
         if not self._closed:
             self._closed = True
+            if self._shuffled is not None:
+                self._shuffled.remove()
             self._base.release()
 
     def __repr__(self) -> str:
@@ -208,6 +225,8 @@ class _Base:
         What the rows take, as far as that is known.
     stored : bool
         Whether Spark has the rows in store, so that none is computed again.
+    shuffled : _Shuffled, optional
+        What stores them, where that is a shuffle for these layouts alone.
     """
 
     def __init__(
@@ -217,6 +236,7 @@ class _Base:
         skips: Skips,
         nbytes: int | None = None,
         stored: bool = False,
+        shuffled: _Shuffled | None = None,
     ) -> None:
         self.columns = columns
         self.blocks = blocks
@@ -224,6 +244,7 @@ class _Base:
         self.nbytes = nbytes
         self.users = 0
         self._stored = stored
+        self._shuffled = shuffled
         self._persisted = False
         self._counts: list[Counts] | None = None
 
@@ -232,10 +253,10 @@ class _Base:
             self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
 
-    def shuffled(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> RDD[Columns]:
+    def shuffled(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> _Shuffled:
         assign = self._assigner(partitions, partitioner, epoch)
         split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, assign))
-        return split.partitionBy(partitions, int).mapPartitions(_merge)
+        return _Shuffled(split.partitionBy(partitions, int))
 
     def _assigner(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> Assign:
         if isinstance(partitioner, LabelPartitioner):
@@ -252,9 +273,40 @@ class _Base:
 
     def release(self) -> None:
         self.users -= 1
-        if not self.users and self._persisted:
+        if self.users:
+            return
+        if self._persisted:
             self.blocks.unpersist()
             self._persisted = False
+        if self._shuffled is not None:
+            self._shuffled.remove()
+
+
+class _Shuffled:
+    """Blocks that a shuffle of Spark has laid out, and its files.
+
+    Parameters
+    ----------
+    pieces : RDD of Piece
+        What `RDD.partitionBy` returned.
+    """
+
+    def __init__(self, pieces: RDD[Any]) -> None:
+        self._pieces = pieces
+        self.blocks: RDD[Columns] = pieces.mapPartitions(_merge)
+
+    def remove(self) -> None:
+        """Let the executors delete the files; a job that reads them again writes them again.
+
+        Spark itself deletes them only after the driver's JVM has collected its garbage, which may
+        be never. `RDD.cleanShuffleDependencies` would also delete those of earlier shuffles: the
+        user's, and the one under other layouts.
+        """
+        rows = self._pieces._jrdd.rdd()
+        cleaner = rows.sparkContext().cleaner()
+        if cleaner.isDefined():
+            shuffle = rows.dependencies().head().rdd().dependencies().head()
+            cleaner.get().doCleanupShuffle(shuffle.shuffleId(), False)
 
 
 def _base_of(rdd: RDD[Any], decode: Decoder, feeds: Sequence[Feed] = ()) -> _Base:
