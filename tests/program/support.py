@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.data.sparse import SparseRows
 from tos_notebook.params import Array
 from tos_notebook.program.base import Program
 from tos_notebook.program.runner import TensorFlowRunner, configure_threads
@@ -16,6 +17,14 @@ from tos_notebook.program.spec import Trained
 configure_threads(1)
 
 Buffer = npt.NDArray[np.uint8]
+
+
+def as_sparse(column: Array) -> SparseRows:
+    """Return rows of vectors as a DataFrame's wide ones are held."""
+    numbers, places = np.nonzero(column)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=len(column)))])
+    indices = places.astype(np.int32)
+    return SparseRows(ends, indices, column[numbers, places], column.shape[1:])
 
 
 class Lone:

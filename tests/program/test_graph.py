@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.program.support import Lone, assert_same, batches
+from tests.program.support import Lone, as_sparse, assert_same, batches
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.params import Array
 from tos_notebook.program.capture import capture
@@ -357,3 +357,10 @@ def test_evaluate_reports_means_without_training(data: tuple[Array, Array]) -> N
     assert found["loss"] == pytest.approx(((output - data[1]) ** 2).mean(), rel=1e-5)
     assert found["bias"] == pytest.approx((output - data[1]).mean(), rel=1e-5)
     np.testing.assert_array_equal(program.read(), before)
+
+
+def test_sparse_rows_are_evaluated_as_their_dense_ones(data: tuple[Array, Array]) -> None:
+    program = Linear().capture()
+    x = np.where(np.abs(data[0]) > 0.5, data[0], 0)
+    found = program.evaluate((as_sparse(x), data[1]), 4)
+    assert found == pytest.approx(program.evaluate((x, data[1]), 4))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+from tests.program.support import as_sparse
 from tos_notebook.data.blocks import describe
 from tos_notebook.errors import CaptureError
 from tos_notebook.params import Array
@@ -104,3 +105,19 @@ def test_a_step_that_returns_nothing_is_named() -> None:
     program = capture(compiled(Mute(inner.inputs, inner.outputs)))
     with pytest.raises(CaptureError, match=r"test_step of model .* must return a dict"):
         program.evaluate((X, Y), BATCH)
+
+
+def test_sparse_rows_are_evaluated_as_their_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, x = capture(compiled(mlp())), np.where(X > 0, X, 0)
+    expected = program.evaluate((x, Y), BATCH)
+    fed: list[type] = []
+    step = program._measuring._compile(describe((x, Y)))
+    monkeypatch.setattr(program._measuring, "_compile", lambda columns: spied)
+
+    def spied(*batch: Any) -> None:
+        fed.extend(map(type, batch))
+        step(*batch)
+
+    found = program.evaluate((as_sparse(x), Y), BATCH)
+    assert set(fed) == {np.ndarray}
+    assert found == pytest.approx(expected)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from keras import layers, optimizers
 
-from tests.program.support import Lone, assert_same, batches
+from tests.program.support import Lone, as_sparse, assert_same, batches
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from tos_notebook.program.base import Program
 from tos_notebook.program.capture import capture
@@ -396,3 +396,10 @@ def test_mistakes_are_told_with_what_to_do(mistake: str) -> None:
     call, error, message = MISTAKES[mistake]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_sparse_rows_are_evaluated_as_their_dense_ones() -> None:
+    program = captured()
+    x = np.where(X > 2, X, 0)
+    found = program.evaluate((as_sparse(x), Y), BATCH)
+    assert found == pytest.approx(program.evaluate((x, Y), BATCH))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import ColumnSpec
+from ..data.sparse import dense
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from ..params import Array, Layout
 from .base import ColumnType, Program
@@ -396,7 +397,7 @@ class GraphProgram(Program):
         rows = len(columns[0])
         totals = dict.fromkeys(self._outputs, 0.0)
         for start in range(0, rows, batch_size):
-            batch = [c[start : start + batch_size] for c in columns]
+            batch = [dense(c[start : start + batch_size]) for c in columns]
             feed = dict(zip(self._feeds, batch, strict=True)) | self._test_constants
             found = self._session.run(self._outputs, feed)
             for name, value in found.items():

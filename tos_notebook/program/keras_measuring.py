@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..data.blocks import ColumnSpec, describe
+from ..data.sparse import dense
 from ..errors import CaptureError
 from ..params import Array
 from .eager import eagerly
@@ -60,7 +61,7 @@ class Measuring:
         step = self._compile(describe(tuple(columns)))
         self._reset()
         for start in range(0, len(columns[0]), batch_size):
-            step(*(column[start : start + batch_size] for column in columns))
+            step(*(dense(column[start : start + batch_size]) for column in columns))
         return self._found()
 
     def _compile(self, columns: tuple[ColumnSpec, ...]) -> Callable[..., object]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ..data.blocks import ColumnSpec
+from ..data.sparse import dense
 from ..errors import CaptureError, UnsupportedProgram
 from ..params import Array
 from .base import ColumnType, Program
@@ -282,7 +283,7 @@ class ModuleProgram(Program):
         totals = dict.fromkeys(self._functions, 0.0)
         with eagerly():
             for start in range(0, rows, batch_size):
-                batch = [c[start : start + batch_size] for c in columns]
+                batch = [dense(c[start : start + batch_size]) for c in columns]
                 for name, value in self._measure(batch).items():
                     totals[name] += float(value) * len(batch[0])
         return {name: total / rows for name, total in totals.items()}
