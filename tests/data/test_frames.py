@@ -10,12 +10,12 @@ from pyspark.ml.feature import HashingTF
 from pyspark.ml.linalg import Vectors
 
 from tos_notebook.data.described import Described
-from tos_notebook.data.frames import columns
+from tos_notebook.data.frames import FrameColumns, columns
 from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.source import DataSource, as_source
 from tos_notebook.data.sparse import SparseRows
-from tos_notebook.errors import ConfigError, ConnectError, DataError
+from tos_notebook.errors import ConfigError, ConnectError, DataError, ShapeMismatch
 from tos_notebook.program.spec import FeedSpec
 
 
@@ -237,6 +237,38 @@ def test_lengths_are_those_of_the_first_row_without_a_null(people: Any, spark_co
     assert [c.shape for c in chosen.source(spark_context, ()).columns] == [(1, 2), (), (1,)]
     empty = columns(frame.where("y = 4"), "x").source(spark_context, ())
     assert [c.shape for c in empty.columns] == [(0, 0)]
+
+
+TWO_INPUTS = (
+    FeedSpec("b", None, None, part="inputs"),
+    FeedSpec("a", None, None, part="inputs"),
+    FeedSpec("y", None, None, part="labels"),
+)
+WEIGHED = (
+    FeedSpec("x", None, None, part="inputs"),
+    FeedSpec("y", None, None, part="labels"),
+    FeedSpec("sample_weight", None, None, part="weight"),
+)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "features", "label", "weight", "message"),
+    [
+        (TWO_INPUTS, ("p",), ("q",), ("w",), "features: expected columns for 'b', 'a', got 'p'."),
+        (TWO_INPUTS, ("p", "q", "r"), (), (), "features: expected .* 'a', got 'p', 'q', 'r'."),
+        (TWO_INPUTS, {"a": "p"}, ("q",), (), "features: expected the names 'b', 'a', got 'a'"),
+        (TWO_INPUTS, ("p", "q"), (), ("w",), "label: expected columns for 'y', got none."),
+        (TWO_INPUTS, ("p", "q"), ("r",), ("w",), "weight: expected no column, .*weights=True"),
+        (WEIGHED, ("p",), ("q", "r"), (), "label: expected columns for 'y', got 'q', 'r'."),
+        (WEIGHED, ("p",), ("q",), (), "weight: expected columns for 'sample_weight', got none."),
+    ],
+)
+def test_features_labels_and_weight_are_each_counted(
+    feeds: Any, features: Any, label: Any, weight: Any, message: str
+) -> None:
+    """As many columns as feeds are not enough: a weight must not become a label."""
+    with pytest.raises(ShapeMismatch, match=message):
+        FrameColumns(None, features, label, weight).arranged(feeds)
 
 
 def test_a_bare_frame_says_how_to_name_its_columns(people: Any, spark_context: Any) -> None:

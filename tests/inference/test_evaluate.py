@@ -68,6 +68,12 @@ def test_columns_of_a_frame_are_evaluated(
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_weight_is_no_label(spark: Any, classifier: Any) -> None:
+    frame = spark.createDataFrame([([0.0] * 4, 1.0)], "x array<float>, w double")
+    with pytest.raises(ShapeMismatch, match="label: expected columns for 'y', got none"):
+        tos.capture(classifier).evaluate(tos.columns(frame, "x", weight="w"))
+
+
 def test_data_that_do_not_fit_are_refused(spark_context: Any, classifier: Any, rows: Any) -> None:
     import tensorflow as tf
 

@@ -36,6 +36,10 @@ class Feed(Protocol):
     def classes(self) -> int | None:
         """How many classes its labels are of, from 0; None for what is no label, or unknown."""
 
+    @property
+    def part(self) -> str:
+        """One of ``"inputs"``, ``"labels"`` and ``"weight"``; empty where it is not known."""
+
 
 WEIGHTS = (
     " If the last one is how much each row counts, capture the model with it: "

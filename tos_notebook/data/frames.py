@@ -20,13 +20,13 @@ from pyspark.sql import types
 from tos_notebook.cluster.executors import is_busy
 from tos_notebook.cluster.remote import refuse_remote
 from tos_notebook.config import at_least_one, one_of
-from tos_notebook.errors import DataError
+from tos_notebook.errors import DataError, ShapeMismatch
 
 from .arrow import ArrowColumn, ArrowDecoder
 from .blocks import ColumnSpec
 from .described import Described
 from .feeds import Feed, narrowed
-from .naming import Named, Names, in_order
+from .naming import Field, Names, in_order
 from .rdd import RddSource, counted, is_ordered
 from .skips import ADVICE, ON_BAD, Advice, Skips
 from .sparse import WIDTH
@@ -45,6 +45,12 @@ UNKNOWN = 2**62
 """Spark estimates more than so many bytes where it does not know."""
 
 Shape = tuple[int, ...]
+
+_GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
+"""What the columns are called here, and what the feeds are called that take them."""
+
+CAPTURE = " Capture the model with it: tos.capture(model, weights=True)."
+"""What to do about a weight that the program does not take."""
 
 
 @dataclass(frozen=True)
@@ -78,22 +84,41 @@ class FrameColumns(Described):
     @property
     def names(self) -> tuple[str, ...]:
         """All columns: features, then labels, then the weight."""
-        return (*_values(self.features), *_values(self.label), *self.weight)
+        return tuple(name for part in self.parts for name in part)
 
-    def arranged(self, ports: Sequence[Named]) -> FrameColumns:
+    @property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of features, of labels, and of the weight."""
+        return _values(self.features), _values(self.label), self.weight
+
+    def arranged(self, ports: Sequence[Field]) -> FrameColumns:
         """Return the same, each column at the place of the port that it is for.
 
         Raises
         ------
         ShapeMismatch
-            Names do not fit; see `in_order`.
+            Names do not fit; see `in_order`. Or there are more or fewer features, labels or
+            weights than the program takes.
         """
-        end = len(self.features)
-        features = in_order(self.features, ports[:end], "features")
-        label = in_order(self.label, ports[end : end + len(self.label)], "label")
-        return replace(self, features=features, label=label)
+        features, label, _ = groups = self._groups(ports)
+        found = replace(
+            self,
+            features=in_order(self.features, features, "features"),
+            label=in_order(self.label, label, "label"),
+        )
+        if _say(ports):
+            for what, names, wanted in zip(_GROUPS, found.parts, groups, strict=True):
+                _check_count(what, names, wanted)
+        return found
 
-    def of_inputs(self, inputs: Sequence[Named]) -> FrameColumns:
+    def _groups(self, ports: Sequence[Field]) -> Sequence[Sequence[Field]]:
+        """Return the ports of features, labels and weight; by their number if they do not say."""
+        if _say(ports):
+            return [[p for p in ports if p.part == part] for part in _GROUPS.values()]
+        first, second = len(self.features), len(self.features) + len(self.label)
+        return ports[:first], ports[first:second], ports[second:]
+
+    def of_inputs(self, inputs: Sequence[Field]) -> FrameColumns:
         """Return the features alone, arranged for a model that predicts."""
         return replace(self, label=(), weight=()).arranged(inputs)
 
@@ -279,6 +304,22 @@ def columns(
         _check_flat(name, frame.schema[name].dataType)
     on_bad = one_of("on_bad", on_bad, ON_BAD)
     return FrameColumns(frame, *groups, given, lengths, on_bad)
+
+
+def _say(ports: Sequence[Field]) -> bool:
+    """Tell whether all ports say what they are of a record."""
+    return bool(ports) and all(port.part for port in ports)
+
+
+def _check_count(what: str, names: Sequence[str], ports: Sequence[Field]) -> None:
+    """Refuse what would go to a port of another kind."""
+    if len(names) == len(ports):
+        return
+    wanted = f"columns for {', '.join(repr(port.name) for port in ports)}" if ports else "no column"
+    raise ShapeMismatch(
+        f"{what}: expected {wanted}, got {', '.join(map(repr, names)) or 'none'}."
+        + (CAPTURE if what == "weight" and names else "")
+    )
 
 
 def _names(names: str | Names) -> Names:

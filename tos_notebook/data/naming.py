@@ -21,6 +21,14 @@ class Named(Protocol):
         """What users call it."""
 
 
+class Field(Named, Protocol):
+    """What a program is fed in one field of a record."""
+
+    @property
+    def part(self) -> str:
+        """One of ``"inputs"``, ``"labels"`` and ``"weight"``; empty where it is not known."""
+
+
 def in_order(names: Names, ports: Sequence[Named], what: str, remedy: str = "") -> tuple[str, ...]:
     """Return names of columns in the order of what they are for.
 

@@ -12,7 +12,7 @@ from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
 from .described import Described, is_frame
 from .feeds import Feed, check_values
-from .naming import Named, flattened
+from .naming import Field, flattened
 from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
 from .skips import Skipped
@@ -171,7 +171,7 @@ def as_source(
     )
 
 
-def named_arrays(data: Any, ports: Sequence[Named]) -> Any:
+def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
     """Return arrays in the order of the ports, if there are dictionaries of arrays among them.
 
     Parameters
@@ -179,7 +179,7 @@ def named_arrays(data: Any, ports: Sequence[Named]) -> Any:
     data : object
         A dictionary, a tuple or list with some, such as ``({"left": x1, "right": x2}, y)``; all
         else is returned as it is.
-    ports : sequence of Named
+    ports : sequence of Field
 
     Raises
     ------

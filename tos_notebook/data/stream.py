@@ -9,7 +9,7 @@ from typing import Any
 from tos_notebook.errors import ConfigError
 
 from .blocks import Columns, ColumnSpec
-from .naming import Named
+from .naming import Field
 from .partitioners import AnyPartitioner, LabelPartitioner
 from .skips import Skipped
 
@@ -78,7 +78,7 @@ class StreamSource:
         task calls it again, and skips as many batches as are committed. Called once here, in the
         driver, to see what it yields.
     partitions : int
-    feeds : sequence of Named
+    feeds : sequence of Field
         The program's, by whose names a record's dictionaries go.
 
     Raises
@@ -94,7 +94,7 @@ class StreamSource:
         "lists, and give a seed to what shuffles or draws at random."
     )
 
-    def __init__(self, make: Make, partitions: int, feeds: Sequence[Named] = ()) -> None:
+    def __init__(self, make: Make, partitions: int, feeds: Sequence[Field] = ()) -> None:
         from tos_notebook.program.datasets import columns_of
 
         self._make = make

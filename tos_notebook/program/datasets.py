@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..data.blocks import NUMERIC, Columns, ColumnSpec
-from ..data.naming import Named, flattened
+from ..data.naming import Field, flattened
 from ..data.stream import DatasetContext
 from ..errors import DataError
 from .eager import eagerly
@@ -22,7 +22,7 @@ Order = tuple[int, ...]
 
 
 def columns_of(
-    make: Make, context: DatasetContext, feeds: Sequence[Named]
+    make: Make, context: DatasetContext, feeds: Sequence[Field]
 ) -> tuple[tuple[ColumnSpec, ...], Order]:
     """Return what a record of a function's datasets is made of, in the order of the feeds.
 
@@ -37,7 +37,7 @@ def columns_of(
         return columns_in(_make(make, context).element_spec, feeds)
 
 
-def columns_in(spec: Any, feeds: Sequence[Named]) -> tuple[tuple[ColumnSpec, ...], Order]:
+def columns_in(spec: Any, feeds: Sequence[Field]) -> tuple[tuple[ColumnSpec, ...], Order]:
     """Return what records of a specification are made of; raises as `columns_of` does."""
     specs = tf.nest.flatten(spec)
     # TensorFlow sorts a dictionary's keys.

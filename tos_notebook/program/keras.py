@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,11 @@ class KerasProgram(Program):
         self._class_weights = class_weights(class_weight, count)
         self._measuring = Measuring(model, self._fed)
         self._labels = count
-        weight = [FeedSpec("sample_weight", None, ())] if weights else []
+        weight = [FeedSpec("sample_weight", None, (), part="weight")] if weights else []
+        known = zip(names, classes, strict=True)
         self.feeds = (
-            *inputs,
-            *(FeedSpec(n, None, None, known) for n, known in zip(names, classes, strict=True)),
+            *(replace(feed, part="inputs") for feed in inputs),
+            *(FeedSpec(name, None, None, number, "labels") for name, number in known),
             *weight,
         )
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from .. import temporary
 from ..data.blocks import BLOCK_ROWS, Columns, ColumnSpec
-from ..data.naming import Named
+from ..data.naming import Field
 from ..errors import DataError
 from .datasets import Order, columns_in, ordered
 from .eager import eagerly
@@ -48,7 +48,7 @@ class Ordered:
 
 
 def columns_of_records(
-    parse: Parse, feeds: Sequence[Named]
+    parse: Parse, feeds: Sequence[Field]
 ) -> tuple[tuple[ColumnSpec, ...], Ordered]:
     """Return what a parsed record is made of, and what parses it in that order.
 

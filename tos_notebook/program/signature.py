@@ -42,6 +42,11 @@ class Port:
         """What goes into a model is no label; see `tos_notebook.data.feeds.Feed`."""
         return None
 
+    @property
+    def part(self) -> str:
+        """What is saved says nothing of records; see `tos_notebook.data.feeds.Feed`."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

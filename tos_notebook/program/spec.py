@@ -35,12 +35,15 @@ class FeedSpec:
         Without the batch dimension; None for a size that may vary, or for an unknown rank.
     classes : int or None
         Of labels from 0 to classes - 1: how many; None for what is no label, or unknown.
+    part : {"inputs", "labels", "weight", ""}
+        What it is of a record; empty where the program does not say.
     """
 
     name: str
     dtype: str | None
     shape: tuple[int | None, ...] | None
     classes: int | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class ProgramSpec:
         return json.dumps(
             {
                 "kind": self.kind,
-                "feeds": [[f.name, f.dtype, f.shape, f.classes] for f in self.feeds],
+                "feeds": [[f.name, f.dtype, f.shape, f.classes, f.part] for f in self.feeds],
                 "layout": self.layout.to_json(),
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
@@ -100,8 +103,8 @@ class ProgramSpec:
         try:
             value = json.loads(data)
             feeds = tuple(
-                FeedSpec(name, dtype, None if shape is None else tuple(shape), *classes)
-                for name, dtype, shape, *classes in value["feeds"]
+                FeedSpec(name, dtype, None if shape is None else tuple(shape), *rest)
+                for name, dtype, shape, *rest in value["feeds"]
             )
             return cls(
                 value["kind"],
