@@ -124,8 +124,9 @@ class Outputs:
         Parameters
         ----------
         *data : array_like, one for each feed, shape (rows, ...); or RDD, or columns of a DataFrame
-            A dictionary of arrays goes by the names of inputs or outputs. What is no array is
-            evaluated on the executors, once they have a slot free.
+            One tuple or list of arrays is taken as its parts. A dictionary of arrays goes by the
+            names of inputs or outputs. What is no array is evaluated on the executors, once they
+            have a slot free.
         batch_size : int
 
         Examples
@@ -133,6 +134,10 @@ class Outputs:
         >>> run.evaluate(x_test, y_test)                                      # doctest: +SKIP
         >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
         """
+        if len(data) == 1 and isinstance(data[0], tuple | list):
+            # A longer list for a program of one feed is its rows.
+            several = len(self._program.feeds) > 1 or len(data[0]) == 1
+            data = tuple(data[0]) if several else data
         arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
         given = [_array(column) for column in data] if arrays else data[0]
         return self._model.evaluate(given, batch_size)
