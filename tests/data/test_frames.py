@@ -92,6 +92,18 @@ def test_wide_sparse_vectors_stay_sparse_until_they_are_fed(spark: Any, spark_co
     np.testing.assert_array_equal(first, np.array(wanted, np.float32))
 
 
+def test_wide_vectors_stay_sparse_although_the_first_row_is_dense(
+    spark: Any, spark_context: Any
+) -> None:
+    """Spark's own stages make each vector what is smaller."""
+    vectors = [Vectors.dense(np.arange(1024.0)), Vectors.sparse(1024, {7: 5.0})]
+    frame = spark.createDataFrame([(v,) for v in vectors], ["v"]).coalesce(1)
+    source = as_source(spark_context, columns(frame, "v"), 1, [FeedSpec("x", "float32", None)])
+    (block,) = source.tasks(spark_context).collect()
+    assert isinstance(block[0], SparseRows)
+    np.testing.assert_array_equal(block[0].dense(), [v.toArray() for v in vectors])
+
+
 def test_bad_vectors_are_left_out_by_their_reason(spark: Any, spark_context: Any) -> None:
     vectors = [
         Vectors.sparse(3, {1: 5.0}),

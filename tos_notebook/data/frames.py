@@ -208,8 +208,8 @@ class FrameColumns(Described):
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
         kind, sparse = self.frame.schema[name].dataType, False
         if _is_vector(kind):
-            width, *is_sparse = lengths
-            lengths, sparse = (width,), width >= WIDTH and all(is_sparse)
+            # The first row does not tell: Spark's own stages make each vector what is smaller.
+            sparse = lengths[0] >= WIDTH
         # The first row may be longer, and bad.
         lengths = (self.pad[name],) if name in self.pad else lengths
         shape = self.shapes.get(name, lengths)
@@ -443,8 +443,6 @@ def _sizes(column: Any, kind: Any) -> Iterator[Any]:
 
     if isinstance(kind, types.StructType):
         yield functions.coalesce(column["size"], functions.size(column["values"]))
-        # In place of a second length.
-        yield functions.when(column["size"].isNotNull(), 1).otherwise(0)
     while isinstance(kind, types.ArrayType):
         yield functions.size(column)
         column, kind = functions.get(column, functions.lit(0)), kind.elementType
