@@ -20,6 +20,7 @@ B, A, OUT = (FeedSpec(name, None, None) for name in ("b", "a", "out"))
     [
         (["a", "b"], ("b", "a")),
         (["b", "a"], ("b", "a")),
+        (["A", "B"], ("B", "A")),
         (["left", "right"], ("left", "right")),
         (["b", "right"], ("b", "right")),
         ({"a": "one", "b": "two"}, ("two", "one")),

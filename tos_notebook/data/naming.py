@@ -57,8 +57,13 @@ def in_order(names: Names, ports: Sequence[Named], what: str, remedy: str = "") 
         return tuple(names)
     if sorted(names) == sorted(wanted):
         return tuple(wanted)
+    # Spark does not tell upper case from lower case; where names differ in nothing else, it counts.
+    same = str.casefold if _differ(names) and _differ(wanted) else str
+    by_name, ports_named = {same(name): name for name in names}, [same(port) for port in wanted]
+    if sorted(by_name) == sorted(ports_named):
+        return tuple(by_name[port] for port in ports_named)
     pairs = list(zip(names, wanted, strict=True))
-    if any(name in wanted and name != port for name, port in pairs):
+    if any(same(name) in ports_named and same(name) != same(port) for name, port in pairs):
         mapping = ", ".join(f"{name} -> {port}" for name, port in pairs)
         example = ", ".join(f"{port!r}: {name!r}" for name, port in pairs)
         remedy = remedy or f"Say what goes where: {what}={{{example}}}."
@@ -67,6 +72,11 @@ def in_order(names: Names, ports: Sequence[Named], what: str, remedy: str = "") 
             f"{remedy}"
         )
     return tuple(names)
+
+
+def _differ(names: Sequence[str]) -> bool:
+    """Tell whether names differ in more than case."""
+    return len({name.casefold() for name in names}) == len(names)
 
 
 def by_key(values: Mapping[str, T], ports: Sequence[Named], what: str) -> list[T]:
