@@ -311,8 +311,10 @@ class Answers(TrainingState):
         """Return an error of the data, with the worker that was given them as its cause."""
         partition = member.partition
         number = None if self._leg is None else self._leg.source.number(partition, found.row)
-        where = f"partition {partition}, row {found.row}"
-        where = where if number is None else f"row {number} of the arrays ({where})"
+        place = f"partition {partition}, row {found.row}"
+        where = f"row {number} of the arrays ({place})"
+        if number is None:
+            where = f"{place} of the rows as dealt to the worker, perhaps not in your order"
         others = f" (as in {found.rows - 1} more rows of this milestone)" if found.rows > 1 else ""
         text = (
             f"{where[0].upper()}{where[1:]}, feed {found.feed!r}: expected finite numbers, got "

@@ -280,6 +280,22 @@ def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
     assert cause.message == f"DataError: {training.error}"
 
 
+def test_a_row_that_has_no_number_of_the_user_s_is_named_by_its_values(serve: Any) -> None:
+    training, _ = counting_training()
+    assert training._leg is not None
+    training._leg.source.number = lambda partition, row: None  # type: ignore[method-assign]
+    rows = np.array([1.0, np.nan, 3.0]), np.arange(30.0).reshape(3, 10)
+    program = Counting()
+    wide = FeedSpec("wide", "float64", (10,))
+    program.spec = replace(program.spec, feeds=(*program.spec.feeds, wide))
+    serve(training).work(program, blocks=[rows])
+    error = str(training.error)
+    assert (
+        "Partition 0, row 1 of the rows as dealt to the worker, perhaps not in your order" in error
+    )
+    assert "got nan in the record row=nan, wide=[10., 11., 12., ..., 17., 18., 19.]" in error
+
+
 def test_a_number_too_large_for_the_program_is_named_as_such(serve: Any) -> None:
     training, _ = counting_training()
     program = Diverging(1e300)
@@ -297,8 +313,9 @@ def test_or_it_is_left_out_and_training_goes_on_from_the_center(serve: Any, kind
     assert center(training) == {"total": 9.0, "rows": 3}
     skipped = of(UpdateSkipped, events)
     assert [event.sequence for event in skipped] == [1, 3]
-    assert "row 1), feed 'row': expected finite numbers, got inf." in skipped[0].reason
-    assert "row 3), feed 'row': expected finite numbers, got nan." in skipped[1].reason
+    for event, number, value in zip(skipped, (1, 3), ("inf", "nan"), strict=True):
+        found = f"finite numbers, got {value} in the record row={value}."
+        assert f"row {number}), feed 'row': expected {found}" in event.reason
     assert training.error is None
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
+from ..data.feeds import Feed as Input
 from ..data.sparse import SparseRows
 from ..data.stream import Stream
 from ..params import Array, aligned_empty
+
+VALUES, TEXT = 8, 200
+"""Values of a field of which all are shown; characters of each field."""
 
 
 class Feed(Protocol):
@@ -200,3 +204,14 @@ class _StreamFeed:
         if batch is not None:
             self._hash.update(batch)
         return batch
+
+
+def record_text(columns: Columns, feeds: Sequence[Input], row: int) -> str:
+    """Return the values of a row by the names of their feeds; of many only the first and last."""
+    fields = zip(feeds, columns, strict=False)
+    return ", ".join(f"{feed.name}={_short(column[row])}" for feed, column in fields)
+
+
+def _short(value: Any) -> str:
+    text = np.array2string(np.asarray(value), threshold=VALUES, edgeitems=3, separator=", ")
+    return " ".join(text.split())[:TEXT]

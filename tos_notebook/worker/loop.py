@@ -55,7 +55,7 @@ from ..wire.messages import (
     Suspect,
 )
 from .failure import describe
-from .feed import Feed, Held, Streamed
+from .feed import Feed, Held, Streamed, record_text
 from .memory import Memory
 from .replica import Replica, expect
 from .slots import Slots
@@ -311,7 +311,11 @@ class Worker:
         if found is not None:
             name, values = found
             row, index = min((feed.row(first, index), index) for index in values)
-            self._ask(Suspect(name, row, values[index], len(values)), Proceed)
+            value = values[index]
+            if not self._plan.columns:
+                # No number of a row leads into data that Spark has dealt or sorted.
+                value += f" in the record {record_text(batch, self._runner.spec.feeds, index)}"
+            self._ask(Suspect(name, row, value, len(values)), Proceed)
 
     def _follow(self) -> None:
         """Let the optimizer's slots follow the parameters; part of the exchange."""
