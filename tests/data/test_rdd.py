@@ -285,7 +285,7 @@ def test_as_source_takes_what_users_have(spark_context: Any, source: RddSource) 
     ],
 )
 def test_as_source_says_what_it_takes(spark_context: Any, data: Any, named: str) -> None:
-    with pytest.raises(DataError, match=r"Expected .*RDD .*tuple of numpy arrays.*" + named):
+    with pytest.raises(DataError, match=r"Expected .*RDD .*numpy arrays.*" + named):
         as_source(spark_context, data, 2)
 
 
