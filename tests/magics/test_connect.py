@@ -38,7 +38,7 @@ class Cluster:
         self.shipped.append(ship)
         return SimpleNamespace(sparkContext=self.context)
 
-    def warm_up(self, sc: Any) -> None:
+    def warm_up(self, sc: Any, timeout: float) -> None:
         self.warmed.append(sc)
         assert self.release.wait(10)
         if self.error is not None:
