@@ -12,10 +12,12 @@ import numpy.typing as npt
 from tos_notebook.combiners.base import Combiner
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import Columns
+from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.events import Event, MilestoneCommitted
 from tos_notebook.params import Layout
 from tos_notebook.program.spec import Runner
 from tos_notebook.ps.store import Store
+from tos_notebook.roster import LaidOut
 from tos_notebook.server import WorkerHandler
 from tos_notebook.settings import Settings
 from tos_notebook.training import Training
@@ -109,7 +111,9 @@ class Simulation:
             Asked after each turn; once it is true, no further push is merged.
         """
         workers = len(runners)
-        self._training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), *epochs)
+        # Each leg may have other rows, as each round of clients does.
+        layout = LaidOut(workers, RandomPartitioner(workers), epochs[0])
+        self._training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), *epochs, layout)
         turns = [
             Turns(partial(self._worker, number, runner, columns))
             for number, (runner, columns) in enumerate(zip(runners, rows, strict=True))

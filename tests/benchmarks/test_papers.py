@@ -25,7 +25,7 @@ from benchmarks.papers.turns import Turns, by_service_time, generator, in_turn
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import nothing_left
 from tos_notebook.combiners import Downpour, SlowMo
-from tos_notebook.errors import NonFiniteUpdate
+from tos_notebook.errors import DataError
 from tos_notebook.params import Array, Layout
 
 
@@ -235,8 +235,8 @@ def test_the_learning_rate_reaches_the_runners() -> None:
     assert program.rate == 0.125
 
 
-def test_a_run_that_diverges_says_so() -> None:
-    with Simulation(*_nothing(), Downpour(), 1, 1, 0) as run, pytest.raises(NonFiniteUpdate):
+def test_a_run_that_cannot_go_on_says_so() -> None:
+    with Simulation(*_nothing(), Downpour(), 1, 1, 0) as run, pytest.raises(DataError, match="inf"):
         run.work([Counting()], [(np.array([np.inf]),)], (0, 0), in_turn(1))
 
 
