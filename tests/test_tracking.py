@@ -200,5 +200,5 @@ def test_what_cannot_be_logged_is_refused_at_the_start(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="expected one of keras, numpy; got 'onnx'"):
         tracking(MLflow(model="onnx"), PROGRAM)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'tos_notebook\[mlflow\]'"):
+    with pytest.raises(ConfigError, match=r"pip install mlflow-skinny"):
         tracking(True, PROGRAM)

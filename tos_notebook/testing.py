@@ -104,7 +104,7 @@ def check_combiner(
     >>> def fair(center, update, push):
     ...     return center + update / push.workers
     >>> tos.testing.check_combiner(fair)
-    FunctionCombiner(function=fair): all checks hold
+    fair: all checks hold
       ok       random pushes are merged; shapes and dtypes stay, finite values stay finite
       ok       propose leaves its arguments as they are
       skipped  slices or whole, the result is the same: the rule is not striped
