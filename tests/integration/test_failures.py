@@ -52,7 +52,8 @@ def test_no_batch_is_lost_or_applied_twice_when_a_worker_is_killed_in_mid_epoch(
             os.kill(killed[0], signal.SIGKILL)
 
     session = train(counter(), combiner="downpour", batch_size=2, sync_interval=1)
-    run = session.run(rdd, epochs=3, sinks=[watch, kill_once])
+    # Read by the process that trains, not by one that deals the rows.
+    run = session.run(rdd, epochs=3, shuffle="partitions", sinks=[watch, kill_once])
     assert killed
     assert run.parameters()["total"].tolist() == [3 * values.sum(), 3 * 2000.0]
     assert run.history["samples"].sum() == 3 * 2000
