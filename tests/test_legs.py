@@ -197,5 +197,9 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
     legs, left = scripted(monkeypatch, training, [returns(3)], 2, None, every=1)
     Aside(legs.train).result()
     freed.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("tos-data-"):
+            # Else it would close its data by what the next test puts in place.
+            thread.join(SECONDS)
     assert len(left) == (1 if hangs == "persist" else 0)
     assert "Spark has not answered" in legs.notes[0]
