@@ -213,19 +213,3 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     first.stop()
     second.wait(60)
     assert (second.state, second.status.waits_for) == ("finished", ())
-
-
-def test_columns_of_a_data_frame_need_no_slot_to_start(train: Train, digits: Digits) -> None:
-    from pyspark.sql import SparkSession
-
-    x, y, *_ = digits
-    spark = SparkSession.builder.getOrCreate()
-    rows = [(row, int(label)) for row, label in zip(x[:200].tolist(), y[:200], strict=True)]
-    frame = spark.createDataFrame(rows, "pixels array<float>, digit long")
-    first = train(classifier()).start((x, y), epochs=100_000)
-    first.wait_for(workers=2)
-    second = train(classifier()).start(tos.columns(frame, "pixels", "digit"), epochs=1)
-    assert (first.state, second.state) == ("running", "starting")
-    first.stop()
-    second.wait(60)
-    assert second.status.samples == 200

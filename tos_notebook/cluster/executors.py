@@ -101,13 +101,6 @@ def slots(sc: SparkContext) -> int:
     return max(1, _local_cores(sc, local["slots"]) // task_cores(sc))
 
 
-def is_busy(sc: SparkContext) -> bool:
-    """Whether Spark runs as many tasks as it can, so that another job would wait."""
-    tracker = sc.statusTracker()
-    stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
-    return sum(stage.numActiveTasks for stage in stages if stage) >= slots(sc)
-
-
 def registered(sc: SparkContext) -> int:
     """Return how many executors a cluster has given; Spark counts the driver among them."""
     return sum(1 for executor in _executors(sc) if executor.id() != DRIVER)

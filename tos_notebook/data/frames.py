@@ -17,7 +17,6 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
-from tos_notebook.cluster.executors import is_busy
 from tos_notebook.cluster.remote import refuse_remote
 from tos_notebook.config import at_least_one, one_of
 from tos_notebook.errors import DataError, ShapeMismatch
@@ -145,8 +144,7 @@ class FrameColumns(Described):
         frame = self.frame.select(*self.expressions(feeds))
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
-        # A look at the first row finds mistakes at once, unless it has to wait for another run.
-        columns = (self.known(feeds) if is_busy(sc) else None) or self.looked_at(frame, feeds)
+        columns = self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc, sum(map(_nbytes, frame.schema, columns)))
         skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
