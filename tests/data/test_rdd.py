@@ -229,7 +229,8 @@ def test_each_layout_deletes_its_shuffle_and_the_last_one_the_dealt_rows(
     assert sorted(flat(layout_of(third, spark_context))) == list(range(600))
     assert computed.value - before == 600
     third.close()
-    until(lambda: shuffles_of(spark_context).keys() == others)
+    # Spark may have deleted other tests' shuffles meanwhile.
+    until(lambda: shuffles_of(spark_context).keys() <= others)
     # What is left is the user's own. A layout that is closed can still be read.
     assert sorted(flat(layout_of(third, spark_context))) == list(range(600))
 
