@@ -1,9 +1,12 @@
-"""Which pushes one thread answers for all connections."""
+"""Which pushes one thread answers for all connections, and what the server must look at."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from tos_notebook.codecs.coding import Coding
+from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.mirror import Mirror
 from tos_notebook.params import Layout, ParameterSpec
 
@@ -17,3 +20,20 @@ def test_what_is_short_on_the_wire_and_of_one_stripe_is_brief(
 ) -> None:
     layout = Layout([ParameterSpec("x", (values,), "float32")])
     assert Mirror(layout, layout.allocate() if shared else None).brief is brief
+
+
+@pytest.mark.parametrize("pushes", ["delta", "weights"])
+def test_parameters_that_are_added_up_here_are_none_that_the_worker_has_seen(pushes: str) -> None:
+    """The sum of what it knows and of a difference, each finite, may be infinite."""
+    layout, codecs = Layout([ParameterSpec("x", (64,), "float32")]), as_codecs("bf16")
+    mirror, up = Mirror(layout, None), Coding(layout, codecs).up
+    assert up is not None
+    mirror.use(codecs)
+    large = layout.pack([np.full(64, 3e38, np.float32)])
+    mirror.buffer[:] = large
+    mirror.reply(0)
+    into = mirror.receive_into(up.nbytes)
+    assert into is not None
+    into[:] = up.encode(large, 0).data
+    assert mirror.read(pushes) is (pushes == "delta")
+    assert np.isfinite(layout.vectors(mirror.buffer)[0]).all() == (pushes == "delta")

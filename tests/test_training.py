@@ -26,7 +26,15 @@ from tests.worker.support import (
 )
 from tos_notebook import answers as answers_module
 from tos_notebook import training as training_module
-from tos_notebook.combiners import DCASGD, EASGD, Clip, Downpour, PushInfo, TensorCombiner
+from tos_notebook.combiners import (
+    DCASGD,
+    EASGD,
+    Clip,
+    Downpour,
+    Median,
+    PushInfo,
+    TensorCombiner,
+)
 from tos_notebook.companions import base as companions
 from tos_notebook.control import Command, RunEvent
 from tos_notebook.errors import (
@@ -775,6 +783,34 @@ def test_batches_that_are_left_out_are_told_of_in_one_note_with_the_first_row() 
     (note,) = training.notes
     assert note.startswith("The server left out 4 batches. The first: Row 3 of the arrays")
     assert "got nan" in note
+
+
+def test_a_robust_rule_leaves_out_what_a_worker_takes_for_finite_and_tells_of_it() -> None:
+    """With either policy: such a rule is for workers that send nonsense."""
+    training, events = counting_training(3, combiner=Median())
+    members = [enter(training, partition, task=partition) for partition in range(3)]
+    statuses = [
+        training.push(member, push(0), update(total)).status
+        for member, total in zip(members, (2.0, float("nan"), 4.0), strict=True)
+    ]
+    assert statuses == ["committed", "skipped", "committed"]
+    assert training.machine.active
+    assert center(training)["total"] == 3
+    (skipped,) = of(UpdateSkipped, events)
+    assert (skipped.partition, "'total'" in skipped.reason) == (1, True)
+    assert training.notes[0].startswith("The server left out 1 batch.")
+
+
+def test_parameters_that_are_not_finite_in_the_end_fail_the_run() -> None:
+    """A rule that does not compare takes a worker at its word; the result is looked at."""
+    training, _ = counting_training()
+    training.push(enter(training), push(0), update(float("inf")))
+    assert training.error is None
+    training.settle()
+    assert isinstance(training.error, NonFiniteUpdate)
+    assert training.machine.state == "failed"
+    with pytest.raises(CheckpointError, match="hold NaN or infinity"):
+        training.snapshot()
 
 
 class Broken(TensorCombiner):

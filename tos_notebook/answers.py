@@ -253,9 +253,13 @@ class Answers(TrainingState):
             workers,
             None if settings is None else settings.combiner.pushes,
             message.finite,
+            skip=self._non_finite == "skip",
         )
         try:
             merged = self.store.merge(update, push)
+            if merged.left_out is not None:
+                self._skip(member, message, self._explain(member, message, merged.left_out))
+                return None
         except BaseException as error:
             self._refuse(member, message, error)
             return None
@@ -270,14 +274,11 @@ class Answers(TrainingState):
         What nobody foresaw is raised, so that Spark tries the push again; unless the ledger has
         told a later attempt that the push counts.
         """
-        spoiled = isinstance(error, NonFiniteUpdate)
-        if spoiled and member.suspect is not None:
-            error = self._blame(member, message.epoch, member.suspect)
-        if spoiled and self._non_finite == "skip":
-            place = (message.epoch, member.partition, member.attempt, message.sequence)
-            self._leave_out(message, error)
-            self._publish(UpdateSkipped(time.time(), *place, str(error)))
-            return
+        if isinstance(error, NonFiniteUpdate):
+            error = self._explain(member, message, error)
+            if self._non_finite == "skip":
+                self._skip(member, message, error)
+                return
         with self._lock:
             revoked = self._revoke(member, message)
             if not revoked:
@@ -288,6 +289,12 @@ class Answers(TrainingState):
             raise error
         else:
             self.fail(_not_merged(member, message, error, revoked))
+
+    def _skip(self, member: Member, message: Push, error: BaseException) -> None:
+        """Tell of an update that is not in the center, though the run goes on."""
+        place = (message.epoch, member.partition, member.attempt, message.sequence)
+        self._leave_out(message, error)
+        self._publish(UpdateSkipped(time.time(), *place, str(error)))
 
     def _leave_out(self, message: Push, error: BaseException) -> None:
         with self._lock:
@@ -306,6 +313,10 @@ class Answers(TrainingState):
             )
         except RemoteProtocolError:
             return False
+
+    def _explain(self, member: Member, message: Push, error: NonFiniteUpdate) -> TosError:
+        found = member.suspect
+        return error if found is None else self._blame(member, message.epoch, found)
 
     def _blame(self, member: Member, epoch: int, found: Suspect) -> DataError:
         """Return an error of the data, with the worker that was given them as its cause."""

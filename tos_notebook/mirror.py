@@ -81,8 +81,13 @@ class Mirror:
         moved = self._coding is None and self.shared
         return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
 
-    def read(self, pushes: str) -> None:
+    def read(self, pushes: str) -> bool:
         """Let `buffer` hold the update that has come.
+
+        Returns
+        -------
+        bool
+            Whether the worker has seen it: not if it was added up here.
 
         Raises
         ------
@@ -90,7 +95,7 @@ class Mirror:
             It is encoded, but not as its codec does it.
         """
         if self._encoded is None or self._coding is None or self._coding.up is None:
-            return
+            return True
         self._coding.up.decode(self._encoded, self.buffer)
         if pushes == "weights":
             if self._known is None:
@@ -99,6 +104,8 @@ class Mirror:
                     "never sent."
                 )
             add(self._layout, self.buffer, self._known)
+        # What is decoded is finite, or refused.
+        return pushes == "delta"
 
     def reply(self, key: int) -> Buffer | None:
         """Return what to send of the parameters in `buffer`; None if they are shared."""

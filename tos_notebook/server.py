@@ -206,8 +206,8 @@ class WorkerHandler:
         self, training: Training, member: Member, mirror: Mirror, message: Push
     ) -> tuple[Answer, Buffer | None]:
         settings = training.find_settings(message.settings_version)
-        if settings is not None:
-            mirror.read(settings.combiner.pushes)
+        if settings is not None and not mirror.read(settings.combiner.pushes):
+            message = message._replace(finite=False)
         reply = training.push(member, message, mirror.buffer, mirror.count())
         self._owing = reply.directive is Directive.WAIT and not training.keeps_own
         nothing = self._owing or reply.status == "superseded"

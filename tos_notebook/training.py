@@ -91,6 +91,10 @@ class Training(Snapshots):
                     "A push of %s is still being merged after its end. The model does not hold it.",
                     self.run_id,
                 )
+                return
+        found = self.store.check(self.store.center)
+        if found is not None:
+            self.fail(found)
 
     def supersede(self, member: Member, reason: str) -> bool:
         """Take a partition from a worker that stands still; return whether that was done.

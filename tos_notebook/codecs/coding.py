@@ -56,9 +56,10 @@ class Coding:
 
 
 def add(layout: Layout, values: Buffer, more: Buffer) -> None:
-    """Add to parameters, in place."""
-    for one, other in zip(layout.vectors(values), layout.vectors(more), strict=True):
-        one += other
+    """Add to parameters, in place: the sum of finite ones may be infinite."""
+    with np.errstate(over="ignore"):
+        for one, other in zip(layout.vectors(values), layout.vectors(more), strict=True):
+            one += other
 
 
 def _shorter(codec: Codec, layout: Layout) -> Coder | None:

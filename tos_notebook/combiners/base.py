@@ -43,6 +43,8 @@ class PushInfo:
     """Active workers, at least 1."""
     pushes: int
     """Pushes committed before this one."""
+    finite: bool = True
+    """Whether the server found neither NaN nor infinity in it; False only where rules compare."""
 
     @property
     def base(self) -> int:
@@ -82,7 +84,8 @@ class Combiner(ABC):
     it had to wait, it is then not given the center as that is by now."""
     compares: bool = False
     """Whether the rule compares whole updates with each other, so that a codec which sends but a
-    few of their values would mislead it."""
+    few of their values would mislead it. The server looks at each update for NaN and infinity
+    itself, whatever the worker says; the rule leaves out those with `PushInfo.finite` False."""
     one_step: bool = False
     """Whether workers must exchange after every step."""
     rule: ClassVar[str] = ""

@@ -2,7 +2,9 @@
 
 Changes are collected until K workers have pushed: one voice for each worker, so that a fast one
 does not outvote the rest. A worker that pushes again meanwhile began at the same center again,
-so its voice is the mean of its changes; their sum would overshoot. K voices are aggregated, and
+so its voice is the mean of its changes; their sum would overshoot. A change with NaN or infinity
+in it has no voice, but its worker has spoken: the round does not wait for it. K voices are
+aggregated, and
 the aggregate is merged as one push of a single worker: added to the center, or handed to a server
 optimizer, ``Median(then=FedAdam())``.
 
@@ -69,6 +71,7 @@ class RobustCombiner(StatefulCombiner):
         self.then = (self.then or Downpour()).begin(like)
         self.voices: dict[int, Array] = {}
         self.counts: Counter[int] = Counter()
+        self.spoiled: set[int] = set()
         self.spare: list[Array] = []
 
     def dump(self) -> Mapping[str, Any]:
@@ -79,32 +82,47 @@ class RobustCombiner(StatefulCombiner):
         """Make room for another voice, while it can fail without harm."""
         for rule, center, _ in parts:
             assert isinstance(rule, RobustCombiner)
-            if push.worker not in rule.voices and not rule.spare:
+            if push.finite and push.worker not in rule.voices and not rule.spare:
                 rule.spare.append(np.empty(center.shape, wide_dtype(center.dtype)))
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Count the worker's voice; see `Combiner.merge`."""
-        worker, change = push.worker, self.joined(push.worker, widen_delta(update))
-        if worker not in self.voices:
-            self.voices[worker] = self.spare.pop()
-        self.voices[worker][...] = change
-        self.counts[worker] += 1
-        if len(self.voices) >= self.due(push):
+        if push.finite:
+            self._hear(push.worker, widen_delta(update))
+        else:
+            self.spoiled.add(push.worker)
+        if self.is_full(push):
             self._end_round(center, push)
         update[...] = center
+
+    def is_full(self, push: PushInfo) -> bool:
+        """Return whether as many workers have spoken as make a round, that of `push` included."""
+        return len(self.voices.keys() | self.spoiled | {push.worker}) >= self.due(push)
+
+    def _hear(self, worker: int, change: Array) -> None:
+        voice = self.joined(worker, change)
+        if worker not in self.voices:
+            self.voices[worker] = self.spare.pop()
+        self.voices[worker][...] = voice
+        self.counts[worker] += 1
 
     def joined(self, worker: int, change: Array) -> Array:
         """Return what the voice of a worker will be with another change."""
         voice = self.voices.get(worker)
         if voice is None:
             return change
-        return np.asarray(voice + (change - voice) / (self.counts[worker] + 1))
+        pushes = self.counts[worker] + 1
+        # The difference of the two may overflow where their mean does not.
+        return np.asarray(voice - voice / pushes + change / pushes)
 
     def _end_round(self, center: Array, push: PushInfo) -> None:
         voices = list(self.voices.values())
         self.voices.clear()
         self.counts.clear()
+        self.spoiled.clear()
         self.spare += voices
+        if not voices:
+            return
         step = narrow(self.aggregate(np.stack(voices)), center.dtype)
         assert self.then is not None
         self.then.merge(center, step, replace(push, workers=1))
@@ -203,10 +221,10 @@ class MultiKrum(RobustCombiner):
         super().prepare(parts, push)
         first = parts[0].rule
         assert isinstance(first, MultiKrum)
-        if len(first.voices.keys() | {push.worker}) < self.due(push):
+        if not first.is_full(push):
             return
         with np.errstate(over="ignore"):  # a distance may well be infinite: it is the largest
-            distances = sum(_distances(part, push.worker) for part in parts)
+            distances = sum(_distances(part, push) for part in parts)
         chosen = self._choose(np.asarray(distances))
         for rule, _, _ in parts:
             assert isinstance(rule, MultiKrum)
@@ -266,11 +284,13 @@ def _mean(changes: Array) -> Array:
     return np.asarray((changes / changes.dtype.type(len(changes))).sum(axis=0))
 
 
-def _distances(part: Part, worker: int) -> npt.NDArray[np.float64]:
+def _distances(part: Part, push: PushInfo) -> npt.NDArray[np.float64]:
     """Return the squared distances between the voices, this push included, in one slice."""
     rule, _, update = part
     assert isinstance(rule, MultiKrum)
-    voices = rule.voices | {worker: rule.joined(worker, widen_delta(update))}
+    voices = rule.voices
+    if push.finite:
+        voices = voices | {push.worker: rule.joined(push.worker, widen_delta(update))}
     rows = [voice.reshape(-1) for voice in voices.values()]
     distances = np.zeros((len(rows), len(rows)))
     for piece in pieces(update.size):

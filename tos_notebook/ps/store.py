@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from ..errors import (
     RemoteProtocolError,
     WaitTimeout,
 )
-from ..params import Array, Layout
+from ..params import Array, Layout, is_finite
 
 Buffer = npt.NDArray[np.uint8]
 
@@ -66,8 +66,10 @@ class Push(NamedTuple):
     """What the update is, if it may have been computed for the combiner before the last
     `Store.swap`; None for what the present one asks for."""
     finite: bool = True
-    """Whether it has neither NaN nor infinity in it: workers look where the update is still in
-    their core's cache, and all at the same time."""
+    """Whether the worker found neither NaN nor infinity in it: it looks where the update is still
+    in its core's cache, and all do so at the same time. Rules that compare do not rely on it."""
+    skip: bool = False
+    """Whether a rule that compares may leave it out, where the worker found some."""
 
 
 class Merge(NamedTuple):
@@ -77,6 +79,8 @@ class Merge(NamedTuple):
     """The version that the push made; the base of the worker's next push."""
     staleness: int
     """Versions committed between the worker's pull and the push."""
+    left_out: NonFiniteUpdate | None = None
+    """Why the rule, one that compares, has given the update no voice."""
 
 
 class Copied(NamedTuple):
@@ -193,24 +197,36 @@ class Store:
         WaitTimeout
             Another push's combiner did not end in time.
         """
-        vectors = self._vectors(update)
-        if not push.finite:
-            self._refuse_non_finite(update)
+        vectors, combiner = self._vectors(update), self.combiner
+        spoiled = self._look(combiner, update, push)
         with self._enter() as chain:
             bound, info = self._ticket(push)
+            if bound.combiner is not combiner:
+                spoiled = self._look(bound.combiner, update, push)
+            if spoiled is not None:
+                info = replace(info, finite=False)
             if bound.combiner.striped:
                 self._merge_striped(chain, bound, vectors, info)
             else:
                 self._merge_whole(bound, update, info)
-        return Merge(info.pushes + 1, info.staleness)
+        return Merge(info.pushes + 1, info.staleness, spoiled)
 
-    def _refuse_non_finite(self, update: Buffer) -> None:
+    def _look(self, combiner: Combiner, update: Buffer, push: Push) -> NonFiniteUpdate | None:
+        """Look for NaN and infinity where it matters; return what a rule must leave out."""
+        if push.finite and not combiner.compares:
+            return None
+        error = self._find_non_finite(update)
+        if error is None or (combiner.compares and (push.finite or push.skip)):
+            return error
+        raise error
+
+    def _find_non_finite(self, update: Buffer) -> NonFiniteUpdate | None:
+        if all(map(is_finite, self.layout.vectors(update))):
+            return None
         counts = {n: count_non_finite(t) for n, t in self.layout.tensors(update).items()}
-        name = next((name for name, bad in counts.items() if bad), None)
-        if name is None:
-            return
+        name = next(name for name, bad in counts.items() if bad)
         others = sum(map(bool, counts.values())) - 1
-        raise NonFiniteUpdate(
+        return NonFiniteUpdate(
             f"Parameter {name!r}: expected finite values, got {counts[name]} of "
             f"{self._tensors[name].size} that are NaN or infinite"
             + (f" (as in {others} other parameters). " if others else ". ")
@@ -250,11 +266,11 @@ class Store:
 
     @property
     def torn(self) -> str | None:
-        """Why center and ledger contradict each other, a sentence; None while they agree."""
+        """Why the center is not what the ledger says, a sentence; None while it is."""
         return self._torn
 
     def tear(self, why: str) -> None:
-        """Let nobody take a `snapshot` any more: center and ledger contradict each other.
+        """Let nobody take a `snapshot` any more: the center is not what the ledger says.
 
         Parameters
         ----------
@@ -262,6 +278,26 @@ class Store:
             A sentence for whoever asks for one; the first counts.
         """
         self._torn = self._torn or why
+
+    def check(self, buffer: Buffer) -> NonFiniteUpdate | None:
+        """Tear the store if NaN or infinity has come into the center.
+
+        Pushes are merged on the worker's word, by rules that do not compare.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (layout.nbytes,), uint8
+            The center, or a copy.
+
+        Returns
+        -------
+        NonFiniteUpdate or None
+            What was found.
+        """
+        found = self._find_non_finite(buffer)
+        if found is not None:
+            self.tear("The parameters hold NaN or infinity.")
+        return found
 
     def snapshot(self, entered: Callable[[], object] = lambda: None) -> Copied:
         """Copy the center and the combiner's state, as of one version.
@@ -293,6 +329,7 @@ class Store:
                 stripe.of(vectors)[...] = stripe.center
                 if bound.stripes:
                     stripes.append(encode(bound.stripes[number], arrays, where))
+        self.check(buffer)
         # Asked last: the copy may have followed behind the very push that tore it.
         if self._torn is not None:
             raise CheckpointError(f"{self._torn} No checkpoint is written of it.")
@@ -416,21 +453,19 @@ class Store:
         self._prepare(bound.combiner, parts, info)
         count: Callable[[], None] | None = self._count
         try:
-            for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
-                chain.advance(stripe.lock, count)
-                count = None
-                rule.merge(center, update, info)
+            # The processor notes an overflow by itself: no look at the sums is needed.
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
+                    chain.advance(stripe.lock, count)
+                    count = None
+                    rule.merge(center, update, info)
         except BaseException as error:
             if count is not None:
                 # The first stripe was not free: nothing has begun.
                 raise
             # Before the lock of this stripe is let go: a snapshot may follow.
             self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
-            raise CombinerError(
-                f"Combiner {bound.combiner.name} raised {type(error).__name__}: {error}. It "
-                "promised with striped=True not to. A part of the push is in the parameters, and "
-                "no checkpoint is written of them. tos.resume continues from the last one before."
-            ) from error
+            raise _merged_in_part(bound.combiner.name, error) from error
 
     def _merge_whole(self, bound: _Bound, update: Buffer, info: PushInfo) -> None:
         self._drain(bound.combiner)
@@ -514,6 +549,19 @@ class _Chain:
         trace: TracebackType | None,
     ) -> None:
         self._held.release()
+
+
+def _merged_in_part(name: str, error: BaseException) -> CombinerError:
+    what = f"raised {type(error).__name__}: {error}. It promised with striped=True not to"
+    if isinstance(error, FloatingPointError):
+        what = (
+            f"expected sums within the range of the parameters' dtype, got one beyond it ({error})."
+            " The training diverges: lower the learning rate"
+        )
+    return CombinerError(
+        f"Combiner {name} {what}. A part of the push is in the parameters, and no checkpoint is "
+        "written of them. tos.resume continues from the last one before."
+    )
 
 
 def _take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> None:

@@ -108,11 +108,11 @@ class Replica:
         """Send the update, and adopt the reply."""
         coding = self._coding
         if coding is not None:
-            payload = self._encode(coding, message, partition)
+            message, payload = self._encode(coding, message, partition)
             answer, received = self._connection.request(message, payload, None, meanwhile)
         else:
             if message.finite:
-                self._complete(self._adopted)
+                message = self._complete(message, self._adopted)
             buffer = None if self._shared else self._adopted
             answer, received = self._connection.request(message, buffer, buffer, meanwhile)
         reply = expect(Reply, answer, message)
@@ -130,26 +130,29 @@ class Replica:
         self._adopt(received)
         return proceed
 
-    def _encode(self, coding: Coding, message: Push, partition: int) -> Buffer:
+    def _encode(self, coding: Coding, message: Push, partition: int) -> tuple[Push, Buffer]:
         if not message.finite:
             # As it is, so that the server can tell what is wrong with it.
-            return self._update
+            return message, self._update
         if coding.up is None or not self._differs:
-            self._complete(self._update)
-            return self._update
+            return self._complete(message, self._update), self._update
         self._add_residual(self._update)
         key = mix_key(partition, message.epoch, message.sequence)
         if not coding.codecs.up.feedback:
             self._memory.forget()
-            return coding.up.encode(self._update, key)
+            return message, coding.up.encode(self._update, key)
         payload = coding.up.encode(self._update, key, self._memory.next())
         self._memory.keep((message.epoch, message.sequence + 1))
-        return payload
+        return message, payload
 
-    def _complete(self, update: Buffer) -> None:
+    def _complete(self, message: Push, update: Buffer) -> Push:
         """Let an update that travels as it is take along what was left out before."""
-        self._add_residual(update)
+        if self._memory.residual is not None:
+            self._add_residual(update)
+            finite = all(map(is_finite, self._layout.vectors(update)))
+            message = message._replace(finite=finite)
         self._memory.forget()
+        return message
 
     def _add_residual(self, update: Buffer) -> None:
         residual = self._memory.residual
