@@ -21,6 +21,7 @@ from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.checkpoint.keeper import Keeper
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.companions.validation import Validator, validator
+from tos_notebook.data import deal
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.partitioners import RandomPartitioner, Shards
 from tos_notebook.errors import (
@@ -753,7 +754,7 @@ def test_the_job_s_own_error_is_explained(
 def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "CLOSE", 0.01)
+    monkeypatch.setattr(deal, "CLOSE", 0.01)
     monkeypatch.setattr(watchdog_module, "END", 0.01)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))

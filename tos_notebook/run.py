@@ -17,7 +17,6 @@ from .chaos.fit import Place
 from .chaos.rules import Rule, describe
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.keeper import Keeper, Subject
-from .cluster.calls import within
 from .cluster.executors import task_attempts, where_to_look
 from .cluster.jobs import cancel, cancellation, job_error, kill_task
 from .codecs import Codec
@@ -26,6 +25,7 @@ from .combiners import as_combiner
 from .companions.base import Companion, Handle, HeldModel, Maker
 from .config import at_least_one, positive
 from .control import Command, RunEvent
+from .data.deal import release
 from .data.partitioners import AnyPartitioner
 from .data.skips import Skipped
 from .data.source import DataSource
@@ -54,9 +54,6 @@ Sinks = Sequence[Sink]
 
 EVALUATION = 600.0
 """Seconds that the end of a run waits for an evaluation of its model under way."""
-
-CLOSE = 30.0
-"""Seconds for Spark to release the data."""
 
 FLUSH = 10.0
 """Seconds for the sinks to take what was published."""
@@ -710,13 +707,7 @@ class Run(Outputs):
         self._model.keep(EVALUATION)
 
     def _release_data(self) -> None:
-        """Let Spark drop the data; what goes wrong costs memory there, and nothing else."""
-        try:
-            within(CLOSE, self._legs.source.close, "Spark to release the data")
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            self._told += (f"Spark has not released the data of the run: {reason}",)
-            logger.warning("Run %s: %s", self.run_id, self._told[-1])
+        self._told += release(self._legs.source)
 
     def _end_companions(self) -> None:
         if not self._companions:

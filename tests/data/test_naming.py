@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,3 +65,15 @@ def test_a_dictionary_of_arrays_with_other_names_is_refused() -> None:
 def test_arrays_without_names_stay_as_they_are() -> None:
     data = (np.zeros(2), np.ones(2))
     assert named_arrays(data, [B, A]) is data
+
+
+@pytest.mark.parametrize("given", [{"a": 1}, {"a": 1, "b": 2, "out": 3}])
+def test_a_dictionary_of_too_few_or_too_many_inputs_is_told_all_of_their_names(
+    given: dict[str, int],
+) -> None:
+    ports = [replace(port, part="inputs") for port in (B, A)]
+    label = replace(OUT, part="labels")
+    with pytest.raises(ShapeMismatch, match="expected the names 'b', 'a', got 'a'"):
+        named_arrays((given, 3), [*ports, label])
+    with pytest.raises(ShapeMismatch, match="expected the names 'out', got 'y'"):
+        named_arrays((1, 2, {"y": 3}), [*ports, label])

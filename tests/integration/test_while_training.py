@@ -77,6 +77,30 @@ def test_executors_with_a_free_slot_validate_rows_where_they_lie(
     assert len(run.validation) == 1
 
 
+def test_rows_that_executors_validate_are_computed_once_and_dropped_at_the_end(
+    train: Train, digits: Digits, spark_context: Any
+) -> None:
+    import keras
+
+    x, y, x_test, y_test = digits
+    computed = spark_context.accumulator(0)
+
+    def seen(row: Any) -> Any:
+        computed.add(1)
+        return row
+
+    rows = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2).map(seen)
+    session = train(classifier(), batch_size=100)
+    stored = set(spark_context._jsc.getPersistentRDDs())
+    # Callbacks wait for the evaluation of each epoch.
+    options = {"validation_on": "executors", "callbacks": [keras.callbacks.Callback()]}
+    run = session.run((x, y), epochs=2, partitions=1, validation=rows, **options)
+    assert len(run.validation) == 2
+    looks = 1
+    assert computed.value == len(x_test) + looks
+    assert set(spark_context._jsc.getPersistentRDDs()) == stored
+
+
 def test_where_to_validate_is_checked_before_anything_is_trained(
     train: Train, digits: Digits
 ) -> None:

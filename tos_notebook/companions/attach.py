@@ -18,7 +18,7 @@ from .distributions import watching
 from .schedule import Scheduler, checked_rate
 from .stopping import stopping
 from .tracking import tracking
-from .validation import Evaluation, Rows, SlotWatch, validation_rows, validator
+from .validation import Evaluation, Kept, Rows, SlotWatch, validation_rows, validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,9 @@ def attached(
         makers.append(follow)
     if rows is not None and (every is not None or not callbacks):
         makers.append(validator(rows, every))
+    if rows is not None and validation_on == "executors":
+        # After all that evaluate: at the end of a run they end first.
+        makers.append(partial(Kept, sc=sc, rows=rows))
     if learning_rate is not None:
         rate, schedule = checked_rate(learning_rate, program)
         if schedule is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from ..cluster.jobs import named
 from ..config import one_of
 from ..data.blocks import Columns, concatenate
+from ..data.deal import keep, release
 from ..data.feeds import check_columns
 from ..data.source import DataSource, as_rows
 from ..errors import ConfigError, SessionClosed, WaitTimeout
@@ -253,6 +254,39 @@ def validator(rows: Rows, every: Every | None = None) -> Maker:
         return Validator(found, every)
 
     return make
+
+
+class Kept(Companion):
+    """Has Spark keep the rows that executors measure, and drop them when nobody evaluates any more.
+
+    Parameters
+    ----------
+    handle : Handle
+    sc : SparkContext
+    rows : callable
+        Returns the rows, as a source.
+    """
+
+    def __init__(self, handle: Handle, sc: Any, rows: Callable[[], Any]) -> None:
+        self._sc = sc
+        self._source: DataSource = rows()
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._notes
+
+    def begin(self) -> None:
+        """Mark the rows; the first evaluation stores them."""
+        self._notes = keep(self._sc, self._source, "validation data", "in every evaluation")
+
+    def __call__(self, event: Event) -> None:
+        """Do nothing."""
+
+    def finish(self, last: bool) -> None:
+        """Let Spark drop the rows."""
+        self._notes += release(self._source, "validation data")
 
 
 class SlotWatch(Companion):

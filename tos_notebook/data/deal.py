@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from tos_notebook.cluster.calls import within
 from tos_notebook.cluster.executors import stored_limit
 
 from .rdd import RddSource
 from .source import DataSource
 
 logger = logging.getLogger(__name__)
+
+CLOSE = 30.0
+"""Seconds that the end of a run waits for Spark to drop the rows."""
 
 
 def deal(sc: Any, source: DataSource, partitions: int | None, seed: int) -> DataSource:
@@ -41,17 +45,46 @@ def deal(sc: Any, source: DataSource, partitions: int | None, seed: int) -> Data
     return source.dealt(count, seed)
 
 
-def keep(sc: Any, source: DataSource) -> tuple[str, ...]:
-    """Let Spark keep the rows for several jobs; say so if they are more than it may store."""
+EPOCHS = "in every job, and in each epoch that has a job of its own"
+"""When Spark computes the rows that are trained on again."""
+
+
+def keep(sc: Any, source: DataSource, what: str = "data", when: str = EPOCHS) -> tuple[str, ...]:
+    """Let Spark keep the rows for several jobs; say so if they are more than it may store.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    source : DataSource
+    what, when : str
+        For the note: what the rows are, and when Spark computes them again.
+
+    Returns
+    -------
+    tuple of str
+        The note, if Spark may not store them.
+    """
     if _is_storable(sc, source):
         source.persist()
         return ()
     note = (
-        "The data are larger than spark.tos.data.limit, so Spark computes the rows again in every "
-        "job, and in each epoch that has a job of its own. Raise the limit, or cache the data."
+        f"The {what} are larger than spark.tos.data.limit, so Spark computes the rows again "
+        f"{when}. Raise the limit, or cache the data."
     )
     logger.warning("%r: %s", source, note)
     return (note,)
+
+
+def release(source: DataSource, what: str = "data of the run") -> tuple[str, ...]:
+    """Let Spark drop what it has stored; what goes wrong costs memory there, and is a note."""
+    try:
+        within(CLOSE, source.close, f"Spark to release the {what}")
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        note = f"Spark has not released the {what}: {reason}"
+        logger.warning("%r: %s", source, note)
+        return (note,)
+    return ()
 
 
 def _is_storable(sc: Any, source: DataSource) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -97,7 +98,7 @@ def by_key(values: Mapping[str, T], ports: Sequence[Named], what: str) -> list[T
 
 
 def flattened(
-    parts: Iterable[Any], ports: Sequence[Named], flatten: Callable[[Any], Sequence[Any]]
+    parts: Iterable[Any], ports: Sequence[Field], flatten: Callable[[Any], Sequence[Any]]
 ) -> list[Any]:
     """Return the parts of a record, such as features and labels, in the order of the ports.
 
@@ -105,7 +106,7 @@ def flattened(
     ----------
     parts : iterable
         What is a mapping goes by its keys, all else by position.
-    ports : sequence of Named
+    ports : sequence of Field
         None to leave names alone.
     flatten : callable
         Returns what a part is made of that is no mapping of names.
@@ -118,9 +119,17 @@ def flattened(
     found: list[Any] = []
     for part in parts:
         if ports and isinstance(part, Mapping):
-            here = ports[len(found) : len(found) + len(part)]
+            here = _group(ports[len(found) :], len(part))
             part = by_key(part, here, f"Field {len(found)} of a record")
             found += [leaf for value in part for leaf in flatten(value)]
         else:
             found += flatten(part)
     return found
+
+
+def _group(ports: Sequence[Field], count: int) -> Sequence[Field]:
+    """Return the first ports that belong together; by their number if they do not say."""
+    parts = [port.part for port in ports]
+    if not parts or not parts[0]:
+        return ports[:count]
+    return list(itertools.takewhile(lambda port: port.part == parts[0], ports))
