@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.worker.support import counting_training, finish, join, of, push
+from tests.worker.support import LIMIT, counting_training, finish, join, of, push
 from tos_notebook import watchdog as watchdog_module
 from tos_notebook.control import Command
 from tos_notebook.events import Event, Stalled, StallEnded
@@ -125,13 +126,18 @@ class Told:
     def __init__(self, found: Facts) -> None:
         self.found, self.now = found, 0.0
         self.events: list[Event] = []
+        self.published = threading.Event()
         self.watchdog = Watchdog(
             lambda: self.found,
             lambda executor: f"Look at {executor}.",
-            self.events.append,
+            self._publish,
             PATIENCE,
             lambda: self.now,
         )
+
+    def _publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.published.set()
 
     def at(self, now: float, **changes: Any) -> list[Event]:
         """Return what is published by looking at some time."""
@@ -174,8 +180,7 @@ def test_closing_withdraws_what_is_open_and_ends_the_thread(
     told = Told(facts(member(0)))
     told.now = 60.0
     told.watchdog.start()
-    while not told.events:
-        pass
+    assert told.published.wait(LIMIT)
     told.watchdog.close()
     assert [type(event) for event in told.events] == [Stalled, StallEnded]
     assert not told.watchdog._thread.is_alive()
@@ -185,17 +190,18 @@ def test_looking_at_spark_that_fails_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
-    calls = []
+    looks, published = threading.Semaphore(0), list[Event]()
 
     def found() -> Facts:
-        calls.append(1)
+        looks.release()
         raise RuntimeError("no Spark")
 
-    watchdog = Watchdog(found, str, calls.append, PATIENCE)
+    watchdog = Watchdog(found, str, published.append, PATIENCE)
     watchdog.start()
-    while len(calls) < 2:
-        pass
+    # The second one comes only if the first has not ended the thread.
+    assert all(looks.acquire(timeout=LIMIT) for _ in range(2))
     watchdog.close()
+    assert published == []
     assert "could not look" in caplog.text
 
 

@@ -81,7 +81,7 @@ def test_a_person_watches_steers_reloads_and_stops(
     seen = view.milestones
     execute(page, "docmanager:save")
     page.reload()
-    view.reaches(seen)
+    view.reaches(seen + 20)
     view.part("loss-chart").locator("canvas").first.wait_for()
     assert view.part("pause").is_enabled()
     picture("reloaded")

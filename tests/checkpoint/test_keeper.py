@@ -172,10 +172,29 @@ def kept(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
+COPIES = 20
+"""That are taken before any worker trains its last batches."""
+
+
+class Midway(Counting):
+    """Trains half of what there is, and the rest once there are enough copies."""
+
+    def __init__(self, enough: threading.Event) -> None:
+        super().__init__()
+        self.trained, self.enough = 0, enough
+
+    def step(self, parameters: dict[str, Any], batch: tuple[Any, ...]) -> dict[str, float]:
+        self.trained += 1
+        if self.trained == 150:
+            assert self.enough.wait(LIMIT)
+        return super().step(parameters, batch)
+
+
 def test_what_the_ledger_has_is_what_the_center_has_at_any_moment() -> None:
     """Four workers train while copies are taken as fast as can be; not one is torn."""
     training, _ = counting_training(partitions=4, epochs=3, sync_interval=3, rows=400)
-    served, programs = Served(training), [Counting() for _ in range(4)]
+    enough = threading.Event()
+    served, programs = Served(training), [Midway(enough) for _ in range(4)]
     workers = [
         Aside(lambda p=p: served.work(programs[p], p, p, batch_size=1, columns=1))  # type: ignore[misc]
         for p in range(4)
@@ -192,10 +211,12 @@ def test_what_the_ledger_has_is_what_the_center_has_at_any_moment() -> None:
         assert rows == done
         assert pushes >= done / 3
         checked += 1
+        if checked == COPIES:
+            enough.set()
     for worker in workers:
         worker.result()
     served.close()
-    assert checked > 3
+    assert checked >= COPIES
 
 
 def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:

@@ -63,6 +63,27 @@ def assert_close(actual: Array, reference: Array, *inputs: Array) -> None:
     np.testing.assert_allclose(actual.astype(np.float64), reference, rtol=0, atol=allowed)
 
 
+def assert_elements_close(
+    actual: Array, reference: Array, *inputs: Array, slope: float = 1.0
+) -> None:
+    """Equal up to a few roundings of the numbers that each element was made of, and of no other.
+
+    Parameters
+    ----------
+    actual, reference : ndarray
+    *inputs : ndarray
+        What was added up, in `actual`'s shape each.
+    slope : float
+        By how much the result moves, at most, if what was added up moves by 1.
+    """
+    own, computed = np.finfo(actual.dtype), np.finfo(np.promote_types(actual.dtype, "float32"))
+    added = np.sum([np.abs(wide(x)) for x in inputs], axis=0)
+    rounded = np.abs(reference) if slope != 1 else added
+    allowed = 4 * (float(own.eps) * rounded + slope * float(computed.eps) * added)
+    allowed += 8 * max(1, slope) * float(own.smallest_subnormal)
+    assert (np.abs(wide(actual) - reference) <= allowed).all(), (actual, reference)
+
+
 def wide(array: Array) -> Array:
     return array.astype(np.float64)
 

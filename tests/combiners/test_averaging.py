@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.combiners.support import FLOATS, Array, Model, assert_close, stacks, wide
+from tests.combiners.support import (
+    FLOATS,
+    Array,
+    Model,
+    assert_close,
+    assert_elements_close,
+    stacks,
+    wide,
+)
 from tos_notebook.combiners import (
     BMUF,
     AveragingCombiner,
@@ -26,12 +34,6 @@ from tos_notebook.errors import ConfigError
 
 rounds = st.sampled_from(FLOATS).flatmap(lambda dtype: stacks(dtype))
 momenta = st.sampled_from([0.0, 0.5, 0.9])
-
-
-def close(actual: Array, reference: Array, scale: float = 100.0) -> None:
-    """Equal up to the roundings of a handful of steps of values up to `scale`."""
-    eps = float(np.finfo(actual.dtype).eps)
-    np.testing.assert_allclose(wide(actual), reference, rtol=0, atol=64 * eps * scale)
 
 
 @given(rounds)
@@ -54,7 +56,8 @@ def test_without_momentum_one_round_of_n_is_fedavg(
     model = Model(make(len(changes)), center)
     for worker, change in enumerate(changes):
         model.merge(change, worker=worker)
-    close(model.center, np.mean(wide(center) + wide(changes), axis=0), 1000)
+    mean = np.mean(wide(center) + wide(changes), axis=0)
+    assert_elements_close(model.center, mean, center, *changes)
 
 
 @given(rounds)
@@ -79,7 +82,7 @@ def test_fedavg_weighs_each_worker_by_its_samples(changes: Array, data: st.DataO
         model.merge(change, worker=worker, samples=samples)
     weights = np.asarray(counts, np.float64) / sum(counts)
     moved = np.tensordot(weights, wide(changes), axes=1)
-    close(model.center, wide(center) + moved, 1e6)
+    assert_elements_close(model.center, wide(center) + moved, center, *changes)
 
 
 @given(rounds)
@@ -119,12 +122,14 @@ def test_fedbuff_weights_by_the_root_of_the_steps_that_were_missed(
 ) -> None:
     """Not of the pushes: the center moves at every K-th only."""
     model = Model(FedBuff(k, lr=0.7), np.zeros_like(changes[0]))
-    reference = np.zeros(changes.shape[1])
+    reference, path = np.zeros(changes.shape[1]), []
     for count, change in enumerate(changes[: len(changes) // k * k]):
         base = data.draw(st.integers(0, count))
         model.merge(change, staleness=count - base)
         reference += wide(change) / np.sqrt(1 + count // k - base // k)
-    close(model.center, 0.7 * reference / k)
+        path.append(0.7 * reference / k)
+    expected = path[-1] if path else reference
+    assert_elements_close(model.center, expected, *changes, *path)
 
 
 def test_what_fedbuff_remembers_of_its_steps_is_bounded() -> None:
@@ -148,11 +153,13 @@ def test_momentum_over_several_rounds_has_its_closed_form(
     for change in changes:
         model.merge(change)
     center = m = np.zeros(changes.shape[1])
+    path = []
     for start in range(0, len(changes) - k + 1, k):
         mean = wide(changes[start : start + k]).mean(axis=0)
         m = momentum * m + mean
         center = center + 0.5 * (mean + momentum * m if kind is DiLoCo else m)
-    close(model.center, center, 1000)
+        path += [m, center]
+    assert_elements_close(model.center, center, *changes, *path)
 
 
 def test_slowmo_follows_its_paper_and_diloco_torch_by_hand() -> None:
@@ -172,10 +179,14 @@ def test_slowmo_follows_its_paper_and_diloco_torch_by_hand() -> None:
 def test_delayed_nesterov_of_every_push_is_outer_nesterov(changes: Array, beta: float) -> None:
     ours = Model(DelayedNesterov(0.7, beta, n=1), np.zeros_like(changes[0]))
     outer = Model(DiLoCo(1, 0.7, beta), np.zeros_like(changes[0]))
+    path = []
     for change in changes:
         ours.merge(change)
         outer.merge(change)
-    close(ours.center, wide(outer.center), 1000)
+        path.append(outer.center.copy())
+    (rule,) = outer.rules
+    assert isinstance(rule, DiLoCo)
+    assert_elements_close(ours.center, wide(outer.center), *changes, *path, rule.m)
 
 
 @given(rounds, momenta, st.integers(1, 4))
@@ -184,13 +195,15 @@ def test_delayed_nesterov_steps_at_once_and_updates_its_momentum_later(
 ) -> None:
     model = Model(DelayedNesterov(0.7, beta, n), np.zeros_like(changes[0]))
     center = m = np.zeros(changes.shape[1])
+    path = []
     for index, change in enumerate(changes):
         model.merge(change)
         center = center + 0.7 * wide(change) / n
         if (index + 1) % n == 0:
             m = beta * m + wide(changes[index + 1 - n : index + 1]).mean(axis=0)
             center = center + 0.7 * beta * m
-        close(model.center, center, 1000)
+        path += [m, center]
+        assert_elements_close(model.center, center, *changes, *path)
 
 
 def quadratic(rule: Combiner, workers: int, rounds: int) -> float:
@@ -227,9 +240,8 @@ def test_the_first_adaptive_step_has_its_closed_form(kind: type[FedAdam], change
         model.merge(change)
     mean = wide(changes).mean(axis=0)
     expected = 0.1 * 0.1 * mean / (np.sqrt(0.01 * mean**2) + 1e-3)
-    eps = float(np.finfo(changes.dtype).eps)
-    # The step is about lr, however small Δ̄ is: an error of Δ̄ counts as a share of ε / lr.
-    np.testing.assert_allclose(wide(model.center), expected, rtol=0, atol=6400 * eps)
+    # Near Δ̄ = 0 the step is (1 - β₁) lr Δ̄ / ε.
+    assert_elements_close(model.center, expected, *changes, slope=0.1 * 0.1 / 1e-3)
 
 
 @given(rounds)
@@ -237,6 +249,7 @@ def test_the_first_adaptive_step_has_its_closed_form(kind: type[FedAdam], change
 def test_adaptive_steps_have_their_closed_form(kind: type[FedAdam], changes: Array) -> None:
     model = Model(kind(lr=0.1, beta1=0.8, beta2=0.9, eps=0.1, k=1), np.zeros_like(changes[0]))
     center = m = v = np.zeros(changes.shape[1])
+    path = []
     for change in changes:
         model.merge(change)
         delta = wide(change)
@@ -244,7 +257,8 @@ def test_adaptive_steps_have_their_closed_form(kind: type[FedAdam], changes: Arr
         grown = 0.9 * v + 0.1 * delta**2
         v = grown if kind is FedAdam else v - 0.1 * delta**2 * np.sign(v - delta**2)
         center = center + 0.1 * m / (np.sqrt(v) + 0.1)
-    close(model.center, center)
+        path.append(center)
+    assert_elements_close(model.center, center, *changes, *path)
 
 
 @pytest.mark.parametrize("kind", [FedAdam, FedYogi])

@@ -302,7 +302,9 @@ def test_repartition_every_epoch_counts_every_row_once(train: Train, watch: Watc
 
 
 @pytest.mark.parametrize("combiner", ["downpour", "dynsgd", "adag", "easgd", "fedasync", "mean"])
-def test_every_combiner_trains(train: Train, digits: Digits, combiner: str) -> None:
+def test_combiners_of_changes_and_of_parameters_train(
+    train: Train, digits: Digits, combiner: str
+) -> None:
     x, y, *_ = digits
     run = train(classifier(), combiner=combiner, batch_size=32, sync_interval=2).run(
         (x, y), epochs=6
