@@ -50,6 +50,8 @@ class ParameterSpec:
     dtype: str
     trained: bool = True
     """False for what is no optimizer's to change, such as moving averages."""
+    shown: bool = True
+    """False for what an optimizer keeps for itself, and is no parameter of the model."""
 
     @property
     def size(self) -> int:
@@ -142,6 +144,12 @@ class Layout:
         """Number of elements over all parameters."""
         return sum(spec.size for spec in self.specs)
 
+    @cached_property
+    def of_model(self) -> Layout:
+        """The layout of what a user knows as the model's parameters."""
+        shown = [spec for spec in self.specs if spec.shown]
+        return self if len(shown) == len(self.specs) else Layout(shown)
+
     def __len__(self) -> int:
         return len(self.specs)
 
@@ -227,14 +235,14 @@ class Layout:
 
     def to_json(self) -> list[list[Any]]:
         """Return the layout as plain JSON values."""
-        return [[spec.name, list(spec.shape), spec.dtype, spec.trained] for spec in self.specs]
+        return [[s.name, list(s.shape), s.dtype, s.trained, s.shown] for s in self.specs]
 
     @classmethod
     def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
         """Rebuild a layout from `to_json`'s value."""
         return cls(
-            ParameterSpec(name, tuple(int(d) for d in shape), dtype, *map(bool, trained))
-            for name, shape, dtype, *trained in value
+            ParameterSpec(name, tuple(int(d) for d in shape), dtype, *map(bool, kind))
+            for name, shape, dtype, *kind in value
         )
 
 

@@ -24,7 +24,7 @@ from .codecs.pair import CodecPair, as_codecs
 from .combiners import Combiner, as_combiner
 from .companions.attach import Beside, attached
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
-from .data.deal import deal
+from .data.deal import deal, undealt
 from .data.feeds import check_columns
 from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
@@ -238,8 +238,8 @@ class TrainingSession:
             Epochs between two random repartitions of all rows; never by default.
         partitions : int, optional
             Number of partitions. By default the partitioner's own; else those of the RDD or
-            DataFrame, which stay as they are if they are not dealt; for arrays and functions as
-            many as Spark runs tasks at once.
+            DataFrame; for arrays and functions as many as Spark runs tasks at once. An RDD or
+            a DataFrame that is not dealt keeps its own number: another one is an error.
         partitioner : Partitioner or LabelPartitioner, optional
             Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`,
             instead of dealing them.
@@ -330,8 +330,14 @@ class TrainingSession:
             count = slots(self._sc)
             came, layout = self._as_they_come(data, partitions, partitioner, count)
             check_columns(came.columns, self.program.feeds)
-            dealt = shuffle != "partitions" and bool(shuffle) and layout is None
-            first = deal(self._sc, came, partitions, int(seed)) if dealt else came
+            first = came
+            if layout is None:
+                mixed = shuffle != "partitions" and bool(shuffle)
+                first = (
+                    deal(self._sc, came, partitions, int(seed))
+                    if mixed
+                    else undealt(came, partitions)
+                )
             beside = self.beside(
                 validation=validation,
                 validation_every=validation_every,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.data.deal import deal, keep
+from tos_notebook.data.deal import deal, keep, undealt
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.skips import Skips
 from tos_notebook.errors import ConfigError
@@ -69,6 +69,22 @@ def test_rows_beyond_the_limit_stay_in_their_partitions() -> None:
     given, _ = source(2**40)
     assert deal(Conf(), given, None, 0) is given
     assert deal(Conf(), given, 4, 0) is given
+
+
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_other_partitions_of_rows_that_stay_in_theirs_are_refused(partitions: int) -> None:
+    given, _ = source(2**40)
+    wanted = f"partitions={partitions}: .* stay in the 4 .* df.repartition\\({partitions}\\)"
+    with pytest.raises(ConfigError, match=f"{wanted}.*Raise the limit"):
+        deal(Conf(), given, partitions, 0)
+    with pytest.raises(ConfigError, match=f"{wanted}.*shuffle=True"):
+        undealt(given, partitions)
+
+
+@pytest.mark.parametrize("partitions", [None, 4])
+def test_rows_that_are_not_dealt_stay_as_they_are(partitions: int | None) -> None:
+    given, _ = source(1)
+    assert undealt(given, partitions) is given
 
 
 def test_a_limit_that_is_no_size_is_refused() -> None:

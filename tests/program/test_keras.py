@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.program.support import Lone, assert_same
-from tos_notebook.params import Array
+from tos_notebook.params import Array, Layout
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras import KerasProgram
 
@@ -144,6 +144,16 @@ def test_averages_are_constrained_as_their_weights_are() -> None:
     kernel, bias = model.get_weights()
     np.testing.assert_array_equal(kernel, 0)
     np.testing.assert_array_equal(bias, -1)
+
+
+def test_what_an_optimizer_keeps_for_itself_is_no_parameter_of_the_model() -> None:
+    model = mlp(keras.optimizers.SGD(0.1, use_ema=True))
+    program = KerasProgram(model)
+    layout = Layout.from_json(program.layout.to_json())
+    assert layout == program.layout
+    assert len(layout) > len(model.weights)
+    assert [spec.name for spec in layout.of_model.specs] == [w.path for w in model.weights]
+    assert f"{model.count_params()} parameters in {len(model.weights)} tensors" in program.summary
 
 
 def test_moving_statistics_are_synchronised() -> None:

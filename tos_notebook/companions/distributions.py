@@ -79,7 +79,8 @@ class Distributions(Companion):
         began = time.perf_counter()
         layout = self._handle.store.layout
         present, _ = self._handle.store.read()
-        now = layout.tensors(present)
+        every = layout.tensors(present)
+        now = {spec.name: every[spec.name] for spec in layout.of_model.specs}
         updates: dict[str, Histogram] = {}
         if self._before is not None:
             before = layout.tensors(self._before)

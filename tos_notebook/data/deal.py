@@ -7,6 +7,7 @@ from typing import Any
 
 from tos_notebook.cluster.calls import within
 from tos_notebook.cluster.executors import stored_limit
+from tos_notebook.errors import ConfigError
 
 from .rdd import RddSource
 from .source import DataSource
@@ -37,12 +38,54 @@ def deal(sc: Any, source: DataSource, partitions: int | None, seed: int) -> Data
     -------
     DataSource
         The source itself where one partition is to stay one, where the data deal themselves, or
-        where Spark may not store so many rows and nobody asked for other partitions.
+        where Spark may not store so many rows.
+
+    Raises
+    ------
+    ConfigError
+        Spark may not store so many rows, so that there cannot be other partitions.
     """
     count = partitions or source.partitions
-    if count == source.partitions and (count == 1 or not _is_storable(sc, source)):
+    if count == source.partitions == 1:
         return source
-    return source.dealt(count, seed)
+    if _is_storable(sc, source):
+        return source.dealt(count, seed)
+    return undealt(
+        source,
+        partitions,
+        "are larger than spark.tos.data.limit, so that they are not dealt, and",
+        "Raise the limit: tos.connect(config={'spark.tos.data.limit': '200g'}).",
+    )
+
+
+def undealt(
+    source: DataSource,
+    partitions: int | None,
+    why: str = "are not dealt, and",
+    remedy: str = "Train with shuffle=True, which deals them.",
+) -> DataSource:
+    """Return the source, whose rows stay in the partitions that they come in.
+
+    Parameters
+    ----------
+    source : DataSource
+    partitions : int or None
+        How many the user asked for.
+    why, remedy : str
+        For the error: why the rows stay there, and what else to do about it.
+
+    Raises
+    ------
+    ConfigError
+        The user asked for another number.
+    """
+    if partitions in (None, source.partitions):
+        return source
+    raise ConfigError(
+        f"partitions={partitions}: the rows {why} stay in the {source.partitions} partitions that "
+        f"they come in. Repartition them yourself, such as by df.repartition({partitions}); or "
+        f"leave partitions= out. {remedy}"
+    )
 
 
 EPOCHS = "in every job, and in each epoch that has a job of its own"

@@ -52,7 +52,7 @@ class Captured:
         slots : {"keep", "reset", "merge"}
             What becomes of the optimizer's.
         """
-        layout = self.program.layout
+        layout = self.program.layout.of_model
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
         yield f"Captured {kinds.get(self.program.kind, self.program.kind)}"
         facts = {

@@ -118,7 +118,7 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _parameters(run: Run) -> str:
-    specs = run.program.layout.specs
+    specs = run.program.layout.of_model.specs
     rows = [(f"`{s.name}`", s.dtype, str(s.shape), f"{s.size:,}") for s in specs]
     return _table(("name", "dtype", "shape", "elements"), rows)
 

@@ -96,7 +96,8 @@ class Outputs:
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the center parameters, by name."""
         buffer, _ = self._training.store.read()
-        return self._program.layout.tensors(buffer)
+        tensors = self._program.layout.tensors(buffer)
+        return {spec.name: tensors[spec.name] for spec in self._program.layout.of_model.specs}
 
     @property
     def model(self) -> Any:

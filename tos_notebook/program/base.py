@@ -194,7 +194,7 @@ class Program(Predicts):
     @property
     def summary(self) -> str:
         """Kind, size and feeds in a few words."""
-        layout = self.layout
+        layout = self.layout.of_model
         tensors = "tensor" if len(layout) == 1 else "tensors"
         feeds = ", ".join(feed.name for feed in self.feeds)
         slots = "" if self.slots is None else f", {len(self.slots)} optimizer slots"

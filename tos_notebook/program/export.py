@@ -139,7 +139,10 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
 
 
 def layout_of(
-    names: Sequence[str], variables: Sequence[tf.Variable], statistics: Collection[int] = ()
+    names: Sequence[str],
+    variables: Sequence[tf.Variable],
+    statistics: Collection[int] = (),
+    shown: int | None = None,
 ) -> Layout:
     """Return the layout of variables under the given names.
 
@@ -149,11 +152,20 @@ def layout_of(
     variables : sequence of tf.Variable
     statistics : collection of int
         Which of them are not trained.
+    shown : int, optional
+        How many are the model's; those behind them are an optimizer's own. By default all.
     """
     # Subclassed models may hold two weights of one name; a number tells them apart.
     unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
+    count = len(variables) if shown is None else shown
     return Layout(
-        ParameterSpec(name, tuple(v.shape.as_list()), v.dtype.base_dtype.name, i not in statistics)
+        ParameterSpec(
+            name,
+            tuple(v.shape.as_list()),
+            v.dtype.base_dtype.name,
+            trained=i not in statistics,
+            shown=i < count,
+        )
         for i, (name, v) in enumerate(zip(unique, variables, strict=True))
     )
 

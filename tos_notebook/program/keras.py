@@ -89,7 +89,7 @@ class KerasProgram(Program):
         self._averages = Averages(self._optimizers)
         self._exchanged = [*self._weights, *self._averages.variables]
         statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
-        self.layout = _layout(self._exchanged, statistics)
+        self.layout = _layout(self._exchanged, statistics, len(self._weights))
         self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
         self.slots = _layout(self._slots) if self._slots else None
         self._inputs = inputs_of(model)
@@ -289,8 +289,10 @@ class KerasProgram(Program):
             return self._measuring.evaluate(columns, batch_size)
 
 
-def _layout(weights: Sequence[Any], statistics: Collection[int] = ()) -> Layout:
-    return layout_of([w.path for w in weights], [w.value for w in weights], statistics)
+def _layout(
+    weights: Sequence[Any], statistics: Collection[int] = (), shown: int | None = None
+) -> Layout:
+    return layout_of([w.path for w in weights], [w.value for w in weights], statistics, shown)
 
 
 def _raised_in_keras(error: Exception) -> bool:
