@@ -111,7 +111,7 @@ def test_an_integer_that_would_become_another_one_is_named_with_its_row(
 def test_rows_of_a_partition_are_numbered_across_its_blocks() -> None:
     blocks = [(np.arange(3),), (np.array([3, 2**40]),)]
     with pytest.raises(DataError, match="Partition 2, row 4, feed 'ids'"):
-        list(checked(iter(blocks), (FeedSpec("ids", "int32", ()),), 2))
+        list(checked(iter(blocks), (FeedSpec("ids", "int32", ()),), "Partition 2, row"))
 
 
 def test_one_field_too_many_may_be_the_weights_of_rows() -> None:

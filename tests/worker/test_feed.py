@@ -9,6 +9,8 @@ import pytest
 from tos_notebook.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.blocks import Columns
 from tos_notebook.data.stream import Stream
+from tos_notebook.errors import DataError
+from tos_notebook.program.spec import FeedSpec
 from tos_notebook.worker.feed import Feed, Held, Streamed
 
 ROWS = np.arange(11)
@@ -77,3 +79,25 @@ def test_rows_in_memory_have_one_content_and_no_digest_of_each_push() -> None:
     feed = Held((ROWS,), 0, 0, False, 3, content).feed(1, 2)
     feed(2, 1)
     assert (feed.content, feed.digest) == (content, NO_DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (FeedSpec("y", None, (), classes=9), "from 0 to 8, got 9"),
+        (FeedSpec("x", "int8", ()), "integers from -128 to 127 (int8), got 900"),
+    ],
+)
+def test_a_streamed_row_that_the_program_cannot_take_is_named(spec: FeedSpec, message: str) -> None:
+    @dataclass(frozen=True)
+    class Given(Numbers):
+        def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
+            for (batch,) in super().batches(epoch, seed, batch_size):
+                yield (batch if spec.classes else np.where(batch == 9, 900, batch),)
+
+    feed = Streamed(Given(lambda _: None, 2, 3, (), ()), 0, 3, [spec]).feed(1, 0)
+    assert taken(feed, 0, 3) == list(range(9))
+    with pytest.raises(DataError) as caught:
+        feed(3, 1)
+    assert f"Partition 2, epoch 2, row 9, feed {spec.name!r}: expected " in str(caught.value)
+    assert message in str(caught.value)

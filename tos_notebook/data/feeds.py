@@ -132,11 +132,11 @@ def check_values(
             )
 
 
-def checked(blocks: Iterable[Columns], feeds: Sequence[Feed], partition: int) -> Iterator[Columns]:
+def checked(blocks: Iterable[Columns], feeds: Sequence[Feed], where: str) -> Iterator[Columns]:
     """Pass a partition's blocks on; raise as `check_values` at the first row that is bad."""
     first = 0
     for block in blocks:
-        check_values(block, feeds, f"Partition {partition}, row", first)
+        check_values(block, feeds, where, first)
         first += len(block[0])
         yield block
 

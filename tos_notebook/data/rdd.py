@@ -325,7 +325,7 @@ def _decoder(
 ) -> Callable[..., Any]:
     def run(partition: int, items: Iterable[Any]) -> Iterator[Columns]:
         blocks = decode(items, expected=columns, where=f"partition {partition}")
-        blocks = checked(blocks, feeds, partition)
+        blocks = checked(blocks, feeds, f"Partition {partition}, row")
         return blocks if ordered else in_content_order(blocks)
 
     return run

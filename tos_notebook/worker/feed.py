@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..data.feeds import Feed as Input
+from ..data.feeds import checked
 from ..data.sparse import SparseRows
 from ..data.stream import Stream
 from ..params import Array, aligned_empty
@@ -150,18 +151,25 @@ class Streamed:
     stream : Stream
     seed : int
     batch_size : int
+    feeds : sequence of Feed, optional
+        The program's. Rows that it cannot take raise a `DataError` when they are read.
     """
 
     streamed = True
 
-    def __init__(self, stream: Stream, seed: int, batch_size: int) -> None:
+    def __init__(
+        self, stream: Stream, seed: int, batch_size: int, feeds: Sequence[Input] = ()
+    ) -> None:
         self._stream = stream
         self._seed = seed
         self._batch_size = batch_size
+        self._feeds = feeds
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows, to be asked for from batch `first` on."""
         batches = self._stream.batches(epoch, self._seed, self._batch_size)
+        where = f"Partition {self._stream.partition}, epoch {epoch + 1}, row"
+        batches = checked(batches, self._feeds, where)
         return _StreamFeed(batches, first, self._batch_size)
 
 

@@ -382,14 +382,14 @@ class Worker:
 
     def _load(self, blocks: Iterable[Columns] | Iterable[Stream]) -> Held | Streamed:
         plan, partition = self._plan, self._join.partition
+        feeds = self._runner.spec.feeds
         if plan.columns:
             columns = tuple(fetch(self._connection, i) for i in range(plan.columns))
         else:
             came: list[Any] = list(blocks)
             if came and isinstance(came[0], Stream):
-                return Streamed(came[0], plan.seed, plan.batch_size)
+                return Streamed(came[0], plan.seed, plan.batch_size, feeds)
             columns = concatenate(came)
-        feeds = self._runner.spec.feeds
         check_values(columns, feeds, f"Partition {partition}, row")
         if plan.count_labels and (counts := class_counts(columns, feeds)):
             self._ask(Labelled(list(counts), list(counts.values())), Proceed)
