@@ -2,6 +2,7 @@
 
 import { Notification } from "@jupyterlab/apputils";
 
+import { Question } from "../view/buttons";
 import { h, setAttribute, setText } from "../view/dom";
 import { number, short } from "../view/format";
 import { hasEnded } from "../view/model";
@@ -22,9 +23,11 @@ export class Row {
   private readonly numbers = [h("span"), h("span"), h("span"), h("span")];
   private readonly curve = sparkline([], "");
   private readonly error = h("span", { class: "tos-lab-error" });
+  private readonly asks = h("span", { class: "tos-lab-asks", role: "status" });
   private readonly pause = h("button", { type: "button", "data-tos": "pause" });
   private readonly stop = h("button", { type: "button", "data-tos": "stop" });
   private readonly actions = h("span", { class: "tos-lab-actions" }, this.pause, this.stop);
+  private readonly question: Question;
   private toggle: Verb = "pause";
   /** What the kernel has not answered yet. */
   private readonly asked = new Set<Verb>();
@@ -36,17 +39,16 @@ export class Row {
     private readonly context: PanelContext,
   ) {
     const numbers = h("span", { class: "tos-lab-numbers" }, ...this.numbers);
-    const parts = [this.open, this.state, this.actions, numbers, this.curve, this.error];
-    this.element = h("li", {}, ...parts);
+    const parts = [this.open, this.state, this.actions, this.asks, numbers];
+    this.element = h("li", {}, ...parts, this.curve, this.error);
     this.open.addEventListener("click", () => {
       context.openRun(kernel, id);
     });
     this.pause.addEventListener("click", () => {
       void this.steer(this.toggle);
     });
-    this.stop.addEventListener("click", () => {
-      void this.steer("stop");
-    });
+    const stop = (): void => void this.steer("stop");
+    this.question = new Question(this.stop, stop, this.drawStop);
   }
 
   draw(): void {
@@ -82,13 +84,24 @@ export class Row {
     this.toggle = state === "paused" ? "resume" : "pause";
     if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause run %1", run));
     else label(this.pause, "▶", trans.__("Resume run %1", run));
-    label(this.stop, "■", trans.__("Stop run %1 and keep its weights", run));
     for (const button of [this.pause, this.stop]) {
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
       const reason = unavailable(button === this.stop ? "stop" : "toggle", state, true);
       setAttribute(button, "aria-disabled", String(reason !== ""));
     }
+    if (!usable || this.stop.getAttribute("aria-disabled") === "true") this.question.withdraw();
+    this.drawStop("armed" in this.stop.dataset);
   }
+
+  private readonly drawStop = (asking: boolean): void => {
+    const run = this.kernel.overview.run(this.id)?.number ?? "";
+    const { trans } = this.context;
+    const text = asking
+      ? trans.__("Click again to stop run %1 and keep its weights", run)
+      : trans.__("Stop run %1 and keep its weights", run);
+    label(this.stop, asking ? "■?" : "■", text);
+    setText(this.asks, asking ? `${text}.` : "");
+  };
 
   private async steer(verb: Verb): Promise<void> {
     const button = verb === "stop" ? this.stop : this.pause;

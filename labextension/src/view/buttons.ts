@@ -34,12 +34,14 @@ class Faces {
 }
 
 function create(name: string, noteId: string): HTMLButtonElement {
-  const button = h("button", { type: "button", "data-tos": name, "aria-describedby": noteId });
-  // A key that is held down is one press.
+  return h("button", { type: "button", "data-tos": name, "aria-describedby": noteId });
+}
+
+/** A key that is held down is one press. */
+function pressedOnce(button: HTMLButtonElement): void {
   button.addEventListener("keydown", (event) => {
     if (event.repeat) event.preventDefault();
   });
-  return button;
 }
 
 /** Pause while the run trains, resume while it is paused. */
@@ -51,6 +53,7 @@ export class Toggle {
 
   constructor(noteId: string, press: () => void) {
     this.button = create("pause", noteId);
+    pressedOnce(this.button);
     this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Resume")}`]);
     this.button.addEventListener("click", () => {
       if (!("fresh" in this.button.dataset)) press();
@@ -75,30 +78,29 @@ export class Toggle {
   }
 }
 
-/** Asks first, in its own box: an end cannot be undone. */
-export class Stop {
-  readonly button: HTMLButtonElement;
-  private readonly faces: Faces;
+/** Of a button whose act cannot be undone: the first press asks, a second one acts. */
+export class Question {
   private timer = 0;
 
   /** `asks` is called when the question appears or goes. */
   constructor(
-    noteId: string,
+    private readonly button: HTMLButtonElement,
     private readonly press: () => void,
     private readonly asks: (asking: boolean) => void,
   ) {
-    this.button = create("stop", noteId);
-    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop the run?")}`]);
-    this.button.addEventListener("click", this.click);
-    this.button.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.disarm();
+    pressedOnce(button);
+    button.addEventListener("click", this.click);
+    button.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.withdraw();
     });
   }
 
-  draw(number: number, usable: boolean): void {
-    this.faces.rename(1, `■ ${t("Stop run %1?", number)}`);
-    if (!usable) this.disarm();
-  }
+  readonly withdraw = (): void => {
+    window.clearTimeout(this.timer);
+    if (!("armed" in this.button.dataset)) return;
+    delete this.button.dataset.armed;
+    this.asks(false);
+  };
 
   destroy(): void {
     window.clearTimeout(this.timer);
@@ -108,28 +110,45 @@ export class Stop {
     const { armed } = this.button.dataset;
     if (this.button.getAttribute("aria-disabled") === "true" || armed === "soon") return;
     if (armed === undefined) {
-      this.arm();
+      this.ask();
       return;
     }
-    this.disarm();
+    this.withdraw();
     this.press();
   };
 
-  private arm(): void {
+  private ask(): void {
     this.button.dataset.armed = "soon";
-    this.faces.show(1);
     this.timer = window.setTimeout(() => {
       this.button.dataset.armed = "now";
-      this.timer = window.setTimeout(this.disarm, ARMED - SETTLE);
+      this.timer = window.setTimeout(this.withdraw, ARMED - SETTLE);
     }, SETTLE);
     this.asks(true);
   }
+}
 
-  private readonly disarm = (): void => {
-    window.clearTimeout(this.timer);
-    if (!("armed" in this.button.dataset)) return;
-    delete this.button.dataset.armed;
-    this.faces.show(0);
-    this.asks(false);
-  };
+/** Asks first, in its own box. */
+export class Stop {
+  readonly button: HTMLButtonElement;
+  private readonly faces: Faces;
+  private readonly question: Question;
+
+  /** `asks` is called when the question appears or goes. */
+  constructor(noteId: string, press: () => void, asks: (asking: boolean) => void) {
+    this.button = create("stop", noteId);
+    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop the run?")}`]);
+    this.question = new Question(this.button, press, (asking) => {
+      this.faces.show(asking ? 1 : 0);
+      asks(asking);
+    });
+  }
+
+  draw(number: number, usable: boolean): void {
+    this.faces.rename(1, `■ ${t("Stop run %1?", number)}`);
+    if (!usable) this.question.withdraw();
+  }
+
+  destroy(): void {
+    this.question.destroy();
+  }
 }
