@@ -71,6 +71,22 @@ def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["%tos_train ", "%%tos_train --epochs 3 "])
+def test_what_may_stand_behind_an_option_is_completed_and_the_next_option_too(
+    cells: Cells, prefix: str
+) -> None:
+    assert complete(cells, f"{prefix}--shuffle ") == {"partitions"}
+    assert "--seed" in complete(cells, f"{prefix}--shuffle --")
+    assert "--seed" not in complete(cells, f"{prefix}--data --")
+
+
+def test_limits_of_a_resumed_run_are_completed_and_explained(cells: Cells) -> None:
+    found = complete(cells, "%tos_resume hdfs:///runs/run-7 --")
+    assert {"--patience", "--stall-timeout"} <= found
+    assert "--stall-timeout SECONDS" in PARSERS["tos_resume"].help()
+    assert "--shuffle [partitions]" in PARSERS["tos_train"].help()
+
+
+@pytest.mark.parametrize("prefix", ["%tos_train ", "%%tos_train --epochs 3 "])
 def test_options_are_completed(cells: Cells, prefix: str) -> None:
     assert {"--epochs", "--repartition-every"} - {*prefix.split()} <= complete(cells, prefix + "--")
     assert complete(cells, f"{prefix}--batch") == {"--batch-size"}

@@ -60,6 +60,15 @@ def test_a_saved_run_goes_on_in_view_and_under_a_name(cells: Cells, saved: Saved
     assert saved.engine.shown == [cells.space["mine"]]
 
 
+def test_a_saved_run_goes_on_with_limits_of_its_own(cells: Cells, saved: Saved) -> None:
+    uri = "hdfs:///runs/run-7"
+    cells(f"%tos_resume {uri} --patience 20 --stall-timeout 900")
+    cells(f"%tos_resume {uri}")
+    given, left_out = [options for _, options in saved.asked]
+    assert (given["patience"], given["stall_timeout"]) == (20.0, 900.0)
+    assert not {"patience", "stall_timeout"} & {*left_out}
+
+
 def test_a_run_of_this_notebook_and_a_saved_one_are_not_both_meant(
     cells: Cells, saved: Saved
 ) -> None:
@@ -71,6 +80,7 @@ def test_a_run_of_this_notebook_and_a_saved_one_are_not_both_meant(
 
 def test_what_goes_with_a_saved_run_needs_one(cells: Cells, saved: Saved) -> None:
     assert "--data goes with a saved run: %tos_resume URI" in cells.fails("%tos_resume --data x")
+    assert "--stall-timeout goes with" in cells.fails("%tos_resume --stall-timeout 0")
 
 
 def test_saved_runs_are_listed_and_none_is_said(cells: Cells, saved: Saved) -> None:

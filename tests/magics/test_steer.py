@@ -189,9 +189,18 @@ def test_defaults_are_shown_and_used(cells: Cells, engine: Engine) -> None:
     cells("%tos_config repartition_every=None")
 
 
+def test_rows_may_keep_their_partitions_by_default(
+    cells: Cells, engine: Engine, defaults: Any
+) -> None:
+    assert "'partitions'" in cells("%tos_config shuffle=partitions")
+    cells("%tos_train --model program --data train")
+    assert engine.sessions[0].started["shuffle"] == "partitions"
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
+        ("%tos_config batch_size=9 shuffle=rows", "shuffle"),
         ("%tos_config epoch=5", "Did you mean epochs?"),
         ("%tos_config batch_size=9 epochs=many", "many"),
         ("%tos_config batch_size=9 epochs=0", "epochs"),

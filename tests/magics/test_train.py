@@ -48,6 +48,28 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert "Training 3 epochs on train" in output
 
 
+@pytest.mark.parametrize(
+    ("option", "shuffle"),
+    [
+        ("", True),
+        ("--shuffle", True),
+        ("--no-shuffle", False),
+        ("--shuffle partitions", "partitions"),
+        ("--shuffle --no-shuffle", False),
+    ],
+)
+def test_rows_are_dealt_put_in_order_or_left_as_they_are(
+    cells: Cells, engine: Engine, option: str, shuffle: bool | str
+) -> None:
+    cells(f"{LINE} {option} --seed 3")
+    assert engine.sessions[0].started["shuffle"] == shuffle
+
+
+def test_a_way_to_shuffle_that_there_is_not_is_refused(cells: Cells, engine: Engine) -> None:
+    assert "partitions" in cells.fails(f"{LINE} --shuffle rows")
+    assert not engine.sessions
+
+
 def test_callbacks_are_named_one_by_one_or_as_a_list(cells: Cells, engine: Engine) -> None:
     cells.space.update(stop="stop", log="log", both=["stop", "log"])
     cells(f"{LINE} --callbacks stop,log")

@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
 from ..config import PATIENCE, STALL_TIMEOUT
 from ..errors import ConfigError
@@ -54,7 +54,11 @@ class TosMagics(Magics):
     stall_timeout = Float(
         STALL_TIMEOUT, help="seconds without news until a worker loses its place"
     ).tag(config=True)
-    shuffle = Bool(True, help="whether all rows are mixed in each epoch").tag(config=True)
+    shuffle = Union(
+        [Bool(), Enum(("partitions",))],
+        default_value=True,
+        help="whether rows are dealt at random; partitions: only put in a new order",
+    ).tag(config=True)
     non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
     slots = Enum(POLICIES, "keep", help="what becomes of optimizer slots").tag(config=True)
     checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
@@ -116,6 +120,7 @@ class TosMagics(Magics):
             %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
             %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
             %tos_train --data x,y --epochs 50 --checkpoint hdfs:///runs --checkpoint-every 5min
+            %tos_train --data rdd --epochs 5 --shuffle partitions
             %tos_train --data x,y --validation a,b --stop-when "val_accuracy > 0.98 or hours > 1"
         """
         options = PARSERS["tos_train"].parse(line)

@@ -67,7 +67,7 @@ def complete(
         return []
     *before, typed = re.split(r"\s+", line["rest"])
     flag = before[-1] if before and parser.takes_value(before[-1]) else ""
-    if typed.startswith("-") and not flag:
+    if typed.startswith("-") and (not flag or parser.stands_alone(flag)):
         return [option for option in parser.flags if option not in before]
     flag = flag or parser.argument
     if not flag:

@@ -67,6 +67,10 @@ class Parser:
         """Whether an option is followed by a value."""
         return any(flag in a.option_strings and a.nargs != 0 for a in self._actions)
 
+    def stands_alone(self, flag: str) -> bool:
+        """Whether an option may be given without a value."""
+        return any(flag in a.option_strings and a.nargs in (0, "?") for a in self._actions)
+
     def parse(self, line: str) -> argparse.Namespace:
         """Return the values in a line.
 

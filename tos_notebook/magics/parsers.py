@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
@@ -77,12 +76,15 @@ def _add_training(parser: Parser) -> None:
     )
     parser.add("--partitions", **COUNT, help=text)
     parser.add("--seed", **COUNT, help="of the order of rows and of repartitions")
-    text = "seconds without news after which the run says what it waits for"
-    parser.add("--patience", metavar="SECONDS", type=number, help=text)
-    text = "seconds without news after which a worker that stands still loses its place"
-    parser.add("--stall-timeout", metavar="SECONDS", type=number, help=text)
-    text = "whether rows are dealt to partitions at random, and each epoch has a new order"
-    parser.add("--shuffle", action=argparse.BooleanOptionalAction, help=text)
+    _add_limits(parser)
+    text = (
+        "deal the rows to partitions at random, and take a new order in each epoch; partitions: "
+        "only the new order, each partition keeps its rows"
+    )
+    kept: dict[str, Any] = {"nargs": "?", "const": True, "choices": ("partitions",)}
+    parser.add("--shuffle", metavar="[partitions]", **kept, help=text)
+    text = "leave the rows in their partitions and in their order"
+    parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
     text = "what an update with NaN or infinity does: end the run, or be left out"
     parser.add("--non-finite", choices=NON_FINITE, help=text)
     text = (
@@ -101,6 +103,13 @@ def _add_training(parser: Parser) -> None:
     text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
     parser.add("--tensorboard", metavar="URI", help=text)
     _add_watching(parser)
+
+
+def _add_limits(parser: Parser, when: str = "") -> None:
+    text = f"{when}seconds without news after which the run says what it waits for"
+    parser.add("--patience", metavar="SECONDS", type=number, help=text)
+    text = f"{when}seconds without news after which a worker that stands still loses its place"
+    parser.add("--stall-timeout", metavar="SECONDS", type=number, help=text)
 
 
 def _add_watching(parser: Parser) -> None:
@@ -180,6 +189,7 @@ def _resume() -> Parser:
     parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
     text = "with a URI: a number, or a variable that holds a schedule of the global step"
     parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
+    _add_limits(parser, "with a URI: ")
     _add_watching(parser)
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)

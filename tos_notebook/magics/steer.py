@@ -204,7 +204,11 @@ def require_uri(options: Namespace) -> None:
     UsageError
         There is some of it, and no URI.
     """
-    given = [n for n, value in vars(options).items() if n not in ("run", "uri") and value]
+    given = [
+        name.replace("_", "-")
+        for name, value in vars(options).items()
+        if name not in ("run", "uri") and value is not None
+    ]
     if given:
         raise UsageError(
             f"%tos_resume: --{given[0]} goes with a saved run: %tos_resume URI --{given[0]} ... "

@@ -163,6 +163,9 @@ class Trainer:
             given["program"] = names.get("--model", options.model)
         if options.combiner:
             given["combiner"] = find.combiner(space, options.combiner)
+        for option in ("patience", "stall_timeout"):
+            if getattr(options, option) is not None:
+                given[option] = getattr(options, option)
         if options.learning_rate:
             variable, given["learning_rate"] = beside.learning_rate(names, options.learning_rate)
             if variable is not None:
