@@ -137,7 +137,7 @@ class EchoHandler:
     def __init__(self, nbytes: int) -> None:
         self._update, _ = buffers(nbytes)
         self._view = memoryview(self._update)
-        self.brief = nbytes <= BRIEF_BYTES
+        self.brief, self.needed = nbytes <= BRIEF_BYTES, True
         self._version = 0
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = "tos_notebook"
 
 LAYERS = {
-    "errors": 0, "config": 0, "content": 0, "events": 0, "params": 0, "stderr": 0,
-    "temporary": 0,
+    "errors": 0, "config": 0, "content": 0, "events": 0, "params": 0, "readable": 0,
+    "stderr": 0, "temporary": 0,
     "_version": 0,
     "checkpoint.format": 1, "checkpoint.values": 1, "checkpoint.made": 1,
     "wire": 1, "chaos": 1, "combiners": 1, "codecs": 1, "control": 1, "data.idx": 1,

@@ -151,7 +151,7 @@ def test_a_worker_that_shares_memory_sends_no_payload(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"settings_version": 1}, {"settings_version": -1}, {"base_version": 9}, {"steps": -1}],
+    [{"settings_version": 1}, {"base_version": 9}, {"steps": 0}],
     ids=str,
 )
 def test_a_push_that_cannot_be_right_costs_nothing_but_an_answer(
@@ -165,7 +165,7 @@ def test_a_push_that_cannot_be_right_costs_nothing_but_an_answer(
     assert _still_serves(run)
 
 
-@pytest.mark.parametrize("steps", [-1, 1])
+@pytest.mark.parametrize("steps", [1, 1 << 40])
 def test_a_finish_that_contradicts_the_pushes_is_refused(run: Run, steps: int) -> None:
     connection = run.open()
     with pytest.raises(RemoteProtocolError, match="expected 0 batches"):
@@ -174,7 +174,7 @@ def test_a_finish_that_contradicts_the_pushes_is_refused(run: Run, steps: int) -
     assert _still_serves(run)
 
 
-@pytest.mark.parametrize("column", [-1, 1, 1 << 40])
+@pytest.mark.parametrize("column", [1, 1 << 40])
 def test_a_column_that_is_not_there_cannot_be_fetched(run: Run, column: int) -> None:
     connection = run.open()
     with pytest.raises(RemoteProtocolError, match=f"no column {column}"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from .ps import store as ps
 from .ps.ledger import Admission
 from .roster import Doing, Member
 from .settings import Settings
-from .state import TrainingState, log
+from .state import KEPT_FAILURES, TrainingState, log
 from .wire.messages import (
     Directive,
     Failed,
@@ -49,11 +50,16 @@ from .wire.messages import (
 LONG_POLL = 0.5
 """Seconds for which a waiting worker's question is held back, so that it hears at once."""
 
+_BRIEF = 200
+"""Characters."""
+
 
 class Answers(TrainingState):
     """The workers' side of one run; its parameters are those of `TrainingState`."""
 
-    def join(self, message: Join, shared: bool) -> tuple[Member, Joined]:
+    def join(
+        self, message: Join, shared: bool, let_go: Callable[[], object] = lambda: None
+    ) -> tuple[Member, Joined]:
         """Let a worker open its partition.
 
         Parameters
@@ -61,6 +67,9 @@ class Answers(TrainingState):
         message : Join
         shared : bool
             Whether payloads lie in the worker's segment.
+        let_go : callable
+            Called when two others have taken the worker's place after each other: it will have no
+            answer but that.
 
         Raises
         ------
@@ -84,6 +93,7 @@ class Answers(TrainingState):
                 pid=message.pid,
                 epoch=position.epoch,
                 told=version,
+                let_go=let_go,
             )
             self._enter(member, position)
             last_epoch = leg.last_epoch
@@ -447,7 +457,7 @@ class Answers(TrainingState):
         So it is taken to be for an operation of the program, and for what comes twice from one
         partition. Else Spark may try again.
 
-        What a superseded attempt raises counts for nothing, nor what comes after the end.
+        What a superseded attempt raises counts for nothing, nor what comes after its end.
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
         error = WorkerError(
@@ -458,26 +468,33 @@ class Answers(TrainingState):
             batches=message.batches,
         )
         with self._lock:
-            if not self._roster.is_current(member) or not self.machine.active:
+            if self._roster.present(member.partition) is not member or not self.machine.active:
                 return leave
             again = message.in_program or any(
                 (e.message, e.partition) == (error.message, error.partition) for e in self.failures
             )
             self.failures.append(error)
-            self._publish(
-                WorkerFailed(
-                    time.time(),
-                    **member.who(),
-                    message=error.message,
-                    frames=error.frames,
-                    epoch=error.epoch,
-                    batches=error.batches,
-                )
-            )
+            self.raised += 1
+            self._report_failure(member, error)
             self._leave(member)
         if again:
             self.fail(error)
         return leave
+
+    def _report_failure(self, member: Member, error: WorkerError) -> None:
+        """Tell of an error; briefly, once there were many: events are kept as long as the run."""
+        brief = self.raised > KEPT_FAILURES
+        if member.told_of:
+            self._publish(
+                WorkerFailed(
+                    time.time(),
+                    **member.who(),
+                    message=error.message[:_BRIEF] if brief else error.message,
+                    frames=() if brief else error.frames,
+                    epoch=error.epoch,
+                    batches=error.batches,
+                )
+            )
 
     def rows(self, member: Member) -> Columns:
         """Return the rows of a worker's partition, which the driver holds.

@@ -220,13 +220,13 @@ class Legs:
         continues behind the last batch that was committed. `Restarts` says when it is enough.
         """
         while self.onward:
-            before, raised_before = self._training.store.version, len(self._training.failures)
+            before, raised_before = self._training.store.version, self._training.raised
             error = self._try(description)
             if error is None and (self._training.has_trained(leg) or not self.onward):
                 return
             error = error or ClusterUnreachable(UNFINISHED)
             # Else it may be what the user's own code raised that ended the job.
-            lost = isinstance(error, LOST) and len(self._training.failures) == raised_before
+            lost = isinstance(error, LOST) and self._training.raised == raised_before
             if not lost:
                 raise error
             self._restart(error, self._training.store.version - before)

@@ -6,6 +6,7 @@ Pure state: no locks, no sockets.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -60,6 +61,10 @@ class Member:
     heard: float = field(default_factory=time.monotonic)
     """When it asked for something last, by the monotonic clock."""
     pushed: bool = False
+    let_go: Callable[[], object] = lambda: None
+    """Called when two others have taken its place after each other."""
+    told_of: bool = True
+    """Whether events tell of its coming and going."""
     longest: float = 0.0
     """Seconds between two pushes, at most; without the first, for which it traces the program."""
 
@@ -158,13 +163,18 @@ class Roster:
         Of the present job.
     changed : float
         When a member came or left last, by the monotonic clock.
+    joins : Counter
+        How many members each partition of the present job has had.
     """
 
     def __init__(self, settings: Settings, publish: Callable[[Event], None]) -> None:
         self.partitions = 1
         self._publish = publish
         self.changed = time.monotonic()
+        self.joins: Counter[int] = Counter()
         self._members: dict[int, Member] = {}
+        # Those whose place they have taken: they hear of that at their next push.
+        self._replaced: dict[int, Member] = {}
         # Of the versions those that a member may still push under. Replaced, not changed: some
         # ask without the lock.
         self._settings = {0: settings}
@@ -178,13 +188,23 @@ class Roster:
 
     def clear(self) -> None:
         """Forget all members: those of an earlier job are strangers from now on."""
-        self._members.clear()
+        for member in self._replaced.values():
+            member.let_go()
+        self._members, self._replaced = {}, self._members
+        self.joins.clear()
 
     def enter(self, member: Member) -> None:
         """Let a member have its partition, in place of an earlier one."""
+        earlier, replaced = self._members.get(member.partition), None
+        if earlier is not None:
+            replaced = self._replaced.get(member.partition)
+            self._replaced[member.partition] = earlier
+        if replaced is not None:
+            replaced.let_go()
         member.clock = self._slowest()
         self.changed = time.monotonic()
         self._members[member.partition] = member
+        self.joins[member.partition] += 1
 
     def present(self, partition: int) -> Member | None:
         """Return who has a partition and has not left."""

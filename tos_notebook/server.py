@@ -129,14 +129,28 @@ class WorkerHandler:
         self._owing = True
         self._columns: Columns | None = None
         self._slots: npt.NDArray[np.uint8] | None = None
+        self._released = False
 
     @property
     def brief(self) -> bool:
         """See `Handler.brief`."""
         return self._mirror is not None and self._mirror.brief
 
+    @property
+    def needed(self) -> bool:
+        """See `Handler.needed`."""
+        training, member = self._training, self._member
+        return training is not None and member is not None and training.trains(member)
+
+    def _let_go(self) -> None:
+        """Give back what is held for a worker whose place others have taken twice."""
+        self._released = True
+        self._mirror = self._slots = self._columns = None
+
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
+        if self._released:
+            raise SessionClosed("The partition belongs to a later attempt by now.")
         if self._training is None or self._mirror is None:
             if not isinstance(message, Join):
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
@@ -186,9 +200,12 @@ class WorkerHandler:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         training = self._server.training()
         layout = training.store.layout
-        mirror = self._mirror = Mirror(layout, attach(message.segment, layout.nbytes))
-        self._member, joined = training.join(message, mirror.shared)
-        self._training = training
+        segment = attach(message.segment, layout.nbytes)
+        # Whoever may not join costs no memory.
+        self._member, joined = training.join(message, segment is not None, self._let_go)
+        self._training, self._mirror = training, Mirror(layout, segment)
+        if self._released:
+            self._let_go()
         return joined, None
 
     def _fetch(
@@ -248,5 +265,6 @@ class WorkerHandler:
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""
+        self._let_go()
         if self._training is not None and self._member is not None:
             self._training.lost(self._member, "it left early" if error is None else str(error))

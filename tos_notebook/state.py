@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -25,6 +25,14 @@ log = logging.getLogger(__name__)
 
 NonFinite = Literal["raise", "skip"]
 """What a non-finite update does: end the run, or be left out."""
+
+
+KEPT_FAILURES = 64
+"""What workers have raised, of which the whole text is kept."""
+
+KEPT_JOINS = 1000
+"""Attempts at one partition of a job of which events tell. Spark gives up long before; more come
+only from what is no worker of Spark's, and would fill the history."""
 
 
 class TrainingState:
@@ -63,7 +71,9 @@ class TrainingState:
         self.store = store
         self.slots = slots
         self.machine = Machine()
-        self.failures: list[WorkerError] = []
+        self.failures: deque[WorkerError] = deque(maxlen=KEPT_FAILURES)
+        self.raised = 0
+        """How many there were, with those that are not kept any more."""
         self.error: TosError | None = None
         self._skew: tuple[str, ...] = ()
         # Batches of updates that were not finite, and why the first was left out.
@@ -132,11 +142,17 @@ class TrainingState:
         except Exception:
             log.warning("The job of %s could not be cancelled.", self.run_id, exc_info=True)
 
+    def trains(self, member: Member) -> bool:
+        """Return whether a partition is a worker's, and it has not left."""
+        with self._lock:
+            return self._roster.present(member.partition) is member
+
     def lost(self, member: Member, reason: str) -> None:
         """Take note that a worker's connection ended."""
         with self._lock:
             if self._roster.present(member.partition) is member and self.machine.active:
-                self._publish(WorkerLost(time.time(), **member.who(), reason=reason))
+                if member.told_of:
+                    self._publish(WorkerLost(time.time(), **member.who(), reason=reason))
                 self._leave(member)
 
     # -- under the lock ---------------------------------------------------------------
@@ -157,11 +173,16 @@ class TrainingState:
         self._roster.enter(member)
         if self.machine.state is RunState.STARTING:
             self.report(RunEvent.STARTED)
-        self._publish(
-            WorkerJoined(
-                time.time(), **member.who(), epoch=position.epoch, resumed_at=position.steps
+        joins = self._roster.joins[member.partition]
+        member.told_of = joins <= KEPT_JOINS
+        if member.told_of:
+            who, at = member.who(), position
+            self._publish(WorkerJoined(time.time(), **who, epoch=at.epoch, resumed_at=at.steps))
+        elif joins == KEPT_JOINS + 1:
+            log.warning(
+                "Run %s: partition %d was joined %d times. Events tell of no further attempt.",
+                *(self.run_id, member.partition, joins),
             )
-        )
 
     def _admit(self, member: Member, message: Push) -> Status:
         if not self._roster.is_current(member):

@@ -222,3 +222,14 @@ def test_theory_stands_beside_what_was_measured() -> None:
     assert "stable curvature" in found.index
     assert "stable curvature" not in history().theory().index
     assert history().theory()[["predicted", "measured"]].isna().all(axis=None)
+
+
+def test_a_metric_may_be_named_as_the_column_of_another() -> None:
+    frame = history(milestone(metrics={"loss": 0.4, "loss_metric": 0.6})).frame()
+    assert frame["loss_metric"].tolist() == [0.4]
+    assert frame["loss_metric_metric"].tolist() == [0.6]
+
+
+def test_names_of_metrics_without_end_do_not_fill_the_memory() -> None:
+    frame = history(*(milestone(metrics={f"metric {n}": 1.0}) for n in range(400))).frame()
+    assert sum(name.startswith("metric ") for name in frame.columns) == 256

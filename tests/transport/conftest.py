@@ -35,7 +35,7 @@ LIMIT = 10.0
 class Handler:
     """Push echoes its payload reversed, Fetch sends `column` bytes, Poll blocks, Finish raises."""
 
-    brief = True
+    brief = needed = True
 
     def __init__(self, peer: str) -> None:
         self.peer = peer

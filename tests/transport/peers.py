@@ -30,7 +30,7 @@ class Server:
     With `steady`, those that have proved the secret have been left to the reactor.
     """
 
-    brief = True
+    brief = needed = True
 
     def __init__(self, steady: bool = False, **options: Any) -> None:
         self.steady = steady

@@ -20,7 +20,17 @@ from tos_notebook.errors import (
 )
 from tos_notebook.params import ALIGNMENT
 from tos_notebook.transport.reactor import THREAD_NAME
-from tos_notebook.wire.messages import Fetch, Finish, Poll, Proceed, Push, Reply, Request, Rows
+from tos_notebook.wire.messages import (
+    Failed,
+    Fetch,
+    Finish,
+    Poll,
+    Proceed,
+    Push,
+    Reply,
+    Request,
+    Rows,
+)
 
 LIMIT = 10.0
 Aside = Callable[[Callable[[], Any]], Callable[[], Any]]
@@ -303,6 +313,6 @@ def test_a_handler_that_fails_to_close_harms_nobody_else(
 def test_a_large_request_reaches_the_handler_whole(transport: Any) -> None:
     connection = transport.connect()
     handler = transport.handler(connection)
-    message: Request = Push(0, 0, 1, 0, 0, 0, True, 0.5, 0.0, 0.0, 0.0, (1.0,) * 30_000)
+    message: Request = Failed("x" * 32_768, ["y" * 600] * 64, False, 0, [])
     connection.request(message)
     assert handler.requests[-1] == message

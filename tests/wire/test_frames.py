@@ -17,7 +17,7 @@ from tos_notebook.wire.frames import (
     encode_head,
     encode_header,
 )
-from tos_notebook.wire.messages import KINDS, Failed, Fetch
+from tos_notebook.wire.messages import KINDS, Directive, Fetch, Proceed
 
 HEADERS = st.builds(
     Header,
@@ -114,4 +114,4 @@ def test_a_head_is_header_and_body() -> None:
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:
     with pytest.raises(LocalProtocolError, match=str(MAX_BODY)):
-        encode_head(Failed("x" * MAX_BODY, [], False, 0, []), 1, 0)
+        encode_head(Proceed(Directive.GO, 0, {"name": "x" * MAX_BODY}), 1, 0)

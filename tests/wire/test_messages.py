@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from tos_notebook import errors
 from tos_notebook.content import DIGEST_SIZE
 from tos_notebook.errors import LocalProtocolError, RemoteProtocolError
+from tos_notebook.readable import is_readable
+from tos_notebook.wire import limits
 from tos_notebook.wire.bodies import decode_body, encode_body
 from tos_notebook.wire.frames import encode_head
+from tos_notebook.wire.limits import MOST
 from tos_notebook.wire.messages import (
     KINDS,
     Directive,
@@ -38,18 +41,27 @@ JSON = st.recursive(
     max_leaves=5,
 )
 SETTINGS = st.dictionaries(st.text(), JSON, max_size=3)
+COUNTS = st.integers(0, MOST)
+TEXTS = st.text(max_size=256).filter(is_readable)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
-    int: st.integers(-(2**63), 2**63 - 1),
-    str: st.text(),
     bytes: st.binary(min_size=DIGEST_SIZE, max_size=DIGEST_SIZE),
     float: st.floats(allow_nan=False),
+    limits.Count: COUNTS,
+    limits.Maybe: st.none() | COUNTS,
+    limits.Token: st.integers(0, 2**63 - 1),
+    limits.Seconds: st.floats(0, 1e9),
+    limits.Name: TEXTS,
+    limits.Short: TEXTS,
+    limits.Text: TEXTS,
+    limits.Names: st.lists(TEXTS, max_size=4, unique=True),
+    limits.Lines: st.lists(TEXTS, max_size=4),
+    limits.Pair: st.lists(COUNTS, max_size=2),
+    limits.Shape: st.lists(COUNTS, max_size=4),
+    limits.Labels: st.lists(COUNTS, max_size=4),
+    limits.Metrics: st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
     Settings: SETTINGS,
     Settings | None: st.none() | SETTINGS,
-    tuple[float, ...]: st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
-    int | None: st.none() | st.integers(min_value=0, max_value=1 << 40),
-    list[int]: st.lists(st.integers(min_value=0), max_size=4),
-    list[str]: st.lists(st.text(), max_size=4),
     Directive: st.sampled_from(Directive),
     Status: st.sampled_from(get_args(Status)),
 }
@@ -58,7 +70,7 @@ REPLY = Reply(1, 1, "committed", Directive.GO, {"a": 1})
 
 
 def _instances(cls: type) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     return st.builds(cls, *(VALUES[hint] for hint in hints.values()))
 
 

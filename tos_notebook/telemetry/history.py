@@ -60,6 +60,9 @@ _FIELDS = _BEFORE_METRICS | _AFTER_METRICS
 _RECENT = 256
 """Events that wait at most until they are filed."""
 
+MOST_METRICS = 256
+"""Metrics of which the history has a column. A program has few: more are no worker's own."""
+
 Column: TypeAlias = "array[float] | array[int] | list[str]"
 
 
@@ -77,6 +80,8 @@ class History:
         self._tally = Tally()
         self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
         self._metrics: dict[str, array[float]] = {}
+        # The columns' names by those of their metrics.
+        self._named: dict[str, str] = {}
         self._recent: list[MilestoneCommitted] = []
         self._present: set[int] = set()
         self.validated: list[Validated] = []
@@ -124,7 +129,8 @@ class History:
             executor, host, attempt, sequence, steps, samples, loss, one float64 column per
             metric, staleness and version (versions), compute, wait and exchange (s), bytes_up and
             bytes_down, workers (how many trained then). A metric that a milestone did not have is
-            NaN; one named as another column gets the suffix ``_metric``.
+            NaN; one named as another column gets the suffix ``_metric``, as
+            often as it takes.
         """
         import pandas as pd
 
@@ -206,15 +212,22 @@ class History:
             column.extend(map(attrgetter(name), events))
         for name in dict.fromkeys(chain.from_iterable(event.metrics for event in events)):
             values = [event.metrics.get(name, math.nan) for event in events]
-            self._metric(name, rows).extend(values)
+            kept = self._metric(name, rows)
+            if kept is not None:
+                kept.extend(values)
         for metric in self._metrics.values():
             metric.extend([math.nan] * (rows + len(events) - len(metric)))
 
-    def _metric(self, name: str, rows: int) -> array[float]:
-        unique = f"{name}_metric" if name in _FIELDS else name
-        if unique not in self._metrics:
+    def _metric(self, name: str, rows: int) -> array[float] | None:
+        if name not in self._named and len(self._named) == MOST_METRICS:
+            return None
+        if name not in self._named:
+            unique = name
+            while unique in _FIELDS or unique in self._metrics:
+                unique += "_metric"
+            self._named[name] = unique
             self._metrics[unique] = array("d", [math.nan]) * rows
-        return self._metrics[unique]
+        return self._metrics[self._named[name]]
 
 
 _WORKER_DTYPES = {

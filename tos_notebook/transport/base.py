@@ -99,6 +99,11 @@ class Handler(Protocol):
         """Whether its next push takes little time, and few bytes to answer."""
         ...
 
+    @property
+    def needed(self) -> bool:
+        """Whether a worker trains by it; where connections are too many, others must go."""
+        ...
+
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """Say where a request's payload goes; called for every request.
 

@@ -50,6 +50,8 @@ class TcpListener:
         Whether to speak TLS on the loopback interface, too.
     failed : callable
         Takes the error after which it accepts no more connections.
+    max_connections : int, optional
+        Clients that have proved the secret; see `ConnectionThreads`.
 
     Attributes
     ----------
@@ -75,11 +77,12 @@ class TcpListener:
         max_pending: int = MAX_PENDING,
         tls: bool = False,
         failed: Callable[[TransportError], object] = lambda error: None,
+        max_connections: int | None = None,
     ) -> None:
         check_secret(secret)
         self._secret = secret
         self._timeout = timeout
-        self._threads = ConnectionThreads(factory)
+        self._threads = ConnectionThreads(factory, max_connections)
         self._sock = _listen(host, port)
         self.address = Address(*self._sock.getsockname()[:2])
         needed = tls or not is_loopback(self.address.host)

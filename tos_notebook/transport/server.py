@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import resource
 import threading
 from collections.abc import Iterable
 from functools import partial
 from time import monotonic
+from typing import NamedTuple
 
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
 from ..wire.bodies import decode_body
@@ -124,20 +126,38 @@ def _refuse(channel: Channel, header: Header, error: Exception) -> None:
     channel.send(encode_head(refusal_of(error), header.sequence, 0), None)
 
 
+def most_connections() -> int:
+    """Return how many connections a server takes: half of the files that its process may open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(4096, files // 2) if files != resource.RLIM_INFINITY else 4096
+
+
+class _Served(NamedTuple):
+    channel: Channel
+    handler: Handler
+
+
 class ConnectionThreads:
     """The threads that serve a listener's connections.
+
+    There are only so many: when one more comes, the oldest of those goes that no worker needs.
 
     Parameters
     ----------
     factory : HandlerFactory
         Makes the handler of each connection.
+    most : int, optional
+        Connections at a time; `most_connections` by default.
     """
 
-    def __init__(self, factory: HandlerFactory) -> None:
+    def __init__(self, factory: HandlerFactory, most: int | None = None) -> None:
         self._factory = factory
+        self._most = most_connections() if most is None else most
         self._reactor = Reactor()
         self._lock = threading.Lock()
-        self._threads: dict[threading.Thread, Channel] = {}
+        # Those that were told to go are not counted; their threads are waited for.
+        self._threads: dict[threading.Thread, _Served] = {}
+        self._going: set[threading.Thread] = set()
         self._closed = False
 
     def spawn(self, channel: Channel) -> None:
@@ -153,29 +173,44 @@ class ConnectionThreads:
         ConnectionClosed
             The listener was closed; so is the channel.
         TransportError
-            The system has no thread left; the channel is closed.
+            There are too many connections, or the system has no thread left; the channel is closed.
         """
         name = f"tos-server-{channel.peer}"
-        thread = threading.Thread(target=self._run, args=(channel,), name=name, daemon=True)
+        served = _Served(channel, self._factory(channel.peer))
+        thread = threading.Thread(target=self._run, args=served, name=name, daemon=True)
         try:
             with self._lock:
                 if self._closed:
                     raise ConnectionClosed("The listener was closed. Start a new session.")
+                self._make_room(channel.peer)
                 # Started under the lock, and forgotten only when dead, not by itself: whoever
                 # closes finds every thread that has yet to end, and can join it.
                 thread.start()
-                self._threads = {t: c for t, c in self._threads.items() if t.is_alive()}
-                self._threads[thread] = channel
+                self._threads[thread] = served
         except RuntimeError as error:
             channel.close()
             raise TransportError(f"No thread for {channel.peer}: {error}.") from error
-        except ConnectionClosed:
+        except TransportError:
             channel.close()
             raise
 
-    def _run(self, channel: Channel) -> None:
+    def _make_room(self, peer: str) -> None:
+        self._threads = {t: s for t, s in self._threads.items() if t.is_alive()}
+        self._going &= self._threads.keys()
+        if len(self._threads) - len(self._going) < self._most:
+            return
+        for thread, served in self._threads.items():
+            if thread not in self._going and not served.handler.needed:
+                log.debug("%s makes room for %s", served.channel.peer, peer)
+                self._going.add(thread)
+                served.channel.shutdown()
+                return
+        log.warning("%s was not let in: %d workers train.", peer, self._most)
+        raise TransportError(f"Expected at most {self._most} connections, got one from {peer}.")
+
+    def _run(self, channel: Channel, handler: Handler) -> None:
         try:
-            serve(channel, self._factory(channel.peer), self._reactor)
+            serve(channel, handler, self._reactor)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:
@@ -193,8 +228,8 @@ class ConnectionThreads:
         with self._lock:
             self._closed = True
             running = self._threads
-        for channel in running.values():
-            channel.shutdown()
+        for served in running.values():
+            served.channel.shutdown()
         join_all([*running, *self._reactor.close()], timeout)
 
 

@@ -6,8 +6,10 @@ belong, and time limits are the kernel's own, since Python's would cost a poll p
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import struct
+import termios
 
 from ..errors import ProtocolError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
@@ -47,6 +49,8 @@ class TcpChannel(SocketChannel[socket.socket]):
 
     def look(self) -> Header | None:
         """Take what has come, without waiting; return the header of a whole frame."""
+        if self._owes():
+            return None
         try:
             self._had = self._sock.recv_into(self._chunk, 0, socket.MSG_DONTWAIT)
             if self._had < HEADER_SIZE:
@@ -59,6 +63,13 @@ class TcpChannel(SocketChannel[socket.socket]):
             return None
         self._header = header
         return header
+
+    def _owes(self) -> bool:
+        """Return whether the peer has yet to take what was sent: more could wait for it."""
+        try:
+            return any(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)))
+        except OSError:
+            return True
 
     def _receive(self, target: memoryview, whole: bool = False) -> int:
         try:

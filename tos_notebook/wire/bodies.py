@@ -13,9 +13,10 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ..errors import LocalProtocolError, RemoteProtocolError
+from .limits import Chars, Items, Limit
 from .messages import KINDS, Directive, Message, Push, Reply, Settings
 from .packed import decode_push, decode_reply, encode_push, encode_reply
 
@@ -76,10 +77,8 @@ def _each(types: tuple[type, ...], values: Iterable[Any]) -> None:
             raise TypeError(value)
 
 
-def _dimensions(value: list[Any]) -> list[int]:
+def _whole(value: list[Any]) -> list[int]:
     _each((int,), value)
-    if any(size < 0 for size in value):
-        raise ValueError(value)
     return value
 
 
@@ -96,7 +95,7 @@ _RULES: dict[Any, _Rule] = {
     bool: _Rule("true or false", (bool,)),
     Settings: _Rule("an object", (dict,)),
     Settings | None: _Rule("an object or null", (type(None), dict)),
-    list[int]: _Rule("a list of integers from 0", (list,), _dimensions),
+    list[int]: _Rule("a list of integers", (list,), _whole),
     list[str]: _Rule("a list of strings", (list,), _lines),
     Directive: _Rule(
         f"one of {[str(d) for d in Directive]}", (str,), {str(d): d for d in Directive}.__getitem__
@@ -104,20 +103,39 @@ _RULES: dict[Any, _Rule] = {
 }
 
 
+def _rule(hint: Any) -> tuple[_Rule, Limit | None]:
+    """Return what JSON may hold for a field of a type, and the limit that the type names."""
+    if get_origin(hint) is not Annotated:
+        return _RULES[hint], None
+    kind, limit = get_args(hint)
+    rule = _RULES[kind]
+    return rule._replace(expected=f"{rule.expected}, {limit}"), limit
+
+
 class _JsonBody:
     """The list of a message's fields."""
 
     def __init__(self, cls: type[Message]) -> None:
-        hints = get_type_hints(cls)
+        hints = get_type_hints(cls, include_extras=True)
         self._cls: Callable[..., Message] = cls
         self._name = cls.__name__
         self._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
-        self._rules = tuple(_RULES[hints[name]] for name in self._names)
+        found = [_rule(hints[name]) for name in self._names]
+        self._rules = tuple(rule for rule, _ in found)
+        self._limits = tuple(limit for _, limit in found)
+        self._fitted = [
+            (index, limit)
+            for index, limit in enumerate(self._limits)
+            if isinstance(limit, Chars | Items)
+        ]
         self._values = _getter(self._names)
 
     def encode(self, message: Message) -> bytes:
         """Return the body; raise TypeError, ValueError or RecursionError if there is none."""
-        return _dumps(self._values(message)).encode("ascii")
+        values = list(self._values(message))
+        for index, limit in self._fitted:
+            values[index] = limit.fit(values[index])
+        return _dumps(values).encode("ascii")
 
     def decode(self, body: bytes) -> Message:
         """Return the message; raise RemoteProtocolError if it is none."""
@@ -130,6 +148,9 @@ class _JsonBody:
                     values[index] = rule.convert(values[index])
                 except (TypeError, ValueError, KeyError) as error:
                     raise self._misfit(index, values[index]) from error
+            limit = self._limits[index]
+            if limit is not None and not limit.holds(values[index]):
+                raise self._misfit(index, values[index])
         return self._cls(*values)
 
     def _read(self, body: bytes) -> list[Any]:

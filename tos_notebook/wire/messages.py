@@ -1,4 +1,7 @@
-"""Messages between a worker and the server: what they say to each other."""
+"""Messages between a worker and the server: what they say to each other.
+
+A field's type names its limits, too (see `limits`): bodies that exceed them are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,21 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from ..content import NO_DIGEST
+from .limits import (
+    Count,
+    Labels,
+    Lines,
+    Maybe,
+    Metrics,
+    Name,
+    Names,
+    Pair,
+    Seconds,
+    Shape,
+    Short,
+    Text,
+    Token,
+)
 
 Settings = dict[str, Any]
 Status = Literal["committed", "duplicate", "skipped", "superseded"]
@@ -30,14 +48,14 @@ class Join:
     `metrics` are the names of those in its pushes.
     """
 
-    run: str
-    partition: int
-    attempt: int
-    task: int
-    host: str
-    pid: int
-    segment: str
-    metrics: list[str]
+    run: Name
+    partition: Count
+    attempt: Count
+    task: Token
+    host: Name
+    pid: Token
+    segment: Name
+    metrics: Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +67,12 @@ class Joined:
     following the frame.
     """
 
-    epoch: int
-    steps: int
-    sequence: int
-    last_epoch: int
+    epoch: Count
+    steps: Count
+    sequence: Count
+    last_epoch: Count
     settings: Settings
-    settings_version: int
+    settings_version: Count
     directive: Directive
     shared: bool
 
@@ -63,15 +81,15 @@ class Joined:
 class Fetch:
     """Ask for one column of the partition's rows."""
 
-    column: int
+    column: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """One column. Payload: its raw values in C order, none if it has no rows."""
 
-    dtype: str
-    shape: list[int]
+    dtype: Name
+    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +100,8 @@ class Loaded:
     `streamed`, of the epoch's batches that are committed, which it has run through.
     """
 
-    rows: int
-    digest: str
+    rows: Count
+    digest: Name
     streamed: bool
 
 
@@ -95,18 +113,18 @@ class Push(NamedTuple):
     stream's rows from the epoch's first batch to this push's last one.
     """
 
-    epoch: int
-    sequence: int
-    steps: int
-    samples: int
-    base_version: int
-    settings_version: int
+    epoch: Count
+    sequence: Count
+    steps: Count
+    samples: Count
+    base_version: Count
+    settings_version: Count
     finite: bool
     loss: float
-    compute: float
-    wait: float
-    exchange: float
-    metrics: tuple[float, ...]
+    compute: Seconds
+    wait: Seconds
+    exchange: Seconds
+    metrics: Metrics
     digest: bytes = NO_DIGEST
 
 
@@ -114,8 +132,8 @@ class Push(NamedTuple):
 class Labelled:
     """The labels of the partition's rows, and how many rows have each of them."""
 
-    labels: list[int]
-    rows: list[int]
+    labels: Labels
+    rows: Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +144,10 @@ class Suspect:
     `rows` how many of the milestone's rows hold any.
     """
 
-    feed: str
-    row: int
-    value: str
-    rows: int
+    feed: Name
+    row: Count
+    value: Short
+    rows: Count
 
 
 class Reply(NamedTuple):
@@ -139,8 +157,8 @@ class Reply(NamedTuple):
     unless it keeps its own.
     """
 
-    version: int
-    settings_version: int
+    version: Count
+    settings_version: Count
     status: Status
     directive: Directive
     settings: Settings | None
@@ -150,16 +168,16 @@ class Reply(NamedTuple):
 class Finish:
     """The partition is used up for this epoch."""
 
-    epoch: int
-    samples: int
-    steps: int
+    epoch: Count
+    samples: Count
+    steps: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
     """A waiting worker asks whether it may go on."""
 
-    settings_version: int
+    settings_version: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +188,11 @@ class Failed:
     and the last of those of `epoch` among which it lies, from 0; empty while reading the data.
     """
 
-    message: str
-    frames: list[str]
+    message: Text
+    frames: Lines
     in_program: bool
-    epoch: int
-    batches: list[int]
+    epoch: Count
+    batches: Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +203,9 @@ class Proceed:
     """
 
     directive: Directive
-    settings_version: int
+    settings_version: Count
     settings: Settings | None
-    version: int | None = None
+    version: Maybe = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +224,8 @@ class Blended:
 class Refused:
     """The server cannot serve a request: an error's class name and its text."""
 
-    error: str
-    text: str
+    error: Name
+    text: Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,25 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from struct import Struct
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from ..content import DIGEST_SIZE
 from ..errors import RemoteProtocolError
+from .limits import MOST_METRICS, Span
 from .messages import Directive, Push, Reply, Settings, Status
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 DIRECTIVES = tuple(Directive)
 
+
+def _spans(kind: type) -> tuple[tuple[int, float, float], ...]:
+    """Return the limits of a message's numbers, each with the number of its field."""
+    hints = list(get_type_hints(kind, include_extras=True).values())
+    named = ((index, getattr(hint, "__metadata__", [None])[0]) for index, hint in enumerate(hints))
+    return tuple((index, s.low, s.high) for index, s in named if isinstance(s, Span))
+
+
+_PUSH_SPANS, _REPLY_SPANS = _spans(Push), _spans(Reply)
 _PUSH = Struct(f">6q?4d{DIGEST_SIZE}sH")
 _REPLY = Struct(">qqBBI")
 _SCALARS = Push._fields.index("metrics")
@@ -43,15 +53,18 @@ def decode_push(body: bytes) -> Push:
     Raises
     ------
     RemoteProtocolError
-        Too few bytes, or too many.
+        Too few bytes, or too many, or a number beyond its limits.
     """
     count, rest = divmod(len(body) - _PUSH.size, 8)
     if count < 0 or rest:
         raise _length("Push", len(body))
     values = _with_metrics(count).unpack(body)
     digest, told = values[_SCALARS : _SCALARS + 2]
-    if told != count:
+    if told != count or count > MOST_METRICS:
         raise _length("Push", len(body))
+    for index, low, high in _PUSH_SPANS:
+        if not low <= values[index] <= high:
+            raise _beyond(Push, index, low, high, values[index])
     return Push._make((*values[:_SCALARS], values[_SCALARS + 2 :], digest))
 
 
@@ -81,6 +94,9 @@ def decode_reply(body: bytes) -> Reply:
             f"Reply: expected a status below {len(STATUSES)} and a directive below "
             f"{len(DIRECTIVES)}, got {status} and {directive}."
         )
+    for index, low, high in _REPLY_SPANS:
+        if not low <= (version, settings_version)[index] <= high:
+            raise _beyond(Reply, index, low, high, (version, settings_version)[index])
     settings = _settings(body[_REPLY.size :]) if length else None
     return Reply(version, settings_version, STATUSES[status], DIRECTIVES[directive], settings)
 
@@ -100,6 +116,14 @@ def _settings(text: bytes) -> Settings:
             f"Reply.settings: expected an object, got {type(settings).__name__}."
         )
     return settings
+
+
+def _beyond(
+    kind: type[Push] | type[Reply], index: int, low: float, high: float, got: float
+) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"{kind.__name__}.{kind._fields[index]}: expected a number from {low} to {high}, got {got}."
+    )
 
 
 def _length(name: str, got: int) -> RemoteProtocolError:

@@ -1,0 +1,47 @@
+"""Texts that came from elsewhere, made fit to be stored, sent and shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+"""Colors of a terminal, as in Keras' messages."""
+
+_UNREADABLE = re.compile(
+    # Control characters but tab and line feed; surrogates, which are not UTF-8; and what turns
+    # the direction of text, by which a line shows other words than it has.
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def is_readable(text: str) -> bool:
+    """Return whether a text is UTF-8 without control characters, but for tab and line feed."""
+    return _UNREADABLE.search(text) is None
+
+
+def readable(text: str, most: int | None = None) -> str:
+    """Return a text without the colors of a terminal, and with escapes for what is not readable.
+
+    Parameters
+    ----------
+    text : str
+    most : int, optional
+        Characters that are kept.
+    """
+    return _UNREADABLE.sub(_escape, _STYLES.sub("", text))[:most]
+
+
+def all_readable(value: Any) -> Any:
+    """Return plain data (dictionaries, lists, tuples, scalars) with each of its texts readable."""
+    if isinstance(value, str):
+        return value if is_readable(value) else readable(value)
+    if isinstance(value, dict):
+        return {all_readable(name): all_readable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(all_readable, value))
+    return value
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
