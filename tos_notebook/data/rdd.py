@@ -19,7 +19,6 @@ from .blocks import (
     Columns,
     ColumnSpec,
     check_blocks,
-    concatenate,
     describe,
     stack_records,
 )
@@ -32,6 +31,7 @@ from .partitioners import (
     RandomPartitioner,
     checked_assignment,
 )
+from .room import gathered
 from .skips import Found, Skipped, Skips
 
 DETERMINATE = "DETERMINATE"
@@ -255,7 +255,8 @@ class _Base:
 
     def shuffled(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> _Shuffled:
         assign = self._assigner(partitions, partitioner, epoch)
-        split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, assign))
+        names = [column.name or f"field {at}" for at, column in enumerate(self.columns)]
+        split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, assign, names))
         return _Shuffled(split.partitionBy(partitions, int))
 
     def _assigner(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> Assign:
@@ -342,9 +343,9 @@ def _counted(blocks: Iterable[Columns]) -> Iterator[Counts]:
     yield count_labels(blocks)
 
 
-def _splitter(partitions: int, assign: Assign) -> Callable[..., Any]:
+def _splitter(partitions: int, assign: Assign, names: Sequence[str]) -> Callable[..., Any]:
     def run(source: int, blocks: Iterable[Columns]) -> Iterator[Piece]:
-        columns = concatenate(list(blocks))
+        columns = gathered(blocks, names, f"Partition {source}")
         if not columns:
             return
         targets = assign(columns, source)

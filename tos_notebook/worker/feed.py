@@ -13,6 +13,7 @@ from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..data.feeds import Feed as Input
 from ..data.feeds import checked
+from ..data.room import require_room
 from ..data.sparse import SparseRows
 from ..data.stream import Stream
 from ..params import Array, aligned_empty
@@ -66,6 +67,8 @@ class Held:
     batch_size : int
     content : Content
         What the rows are.
+    feeds : sequence of Feed, optional
+        The program's, for messages.
     """
 
     streamed = False
@@ -78,7 +81,9 @@ class Held:
         shuffle: bool,
         batch_size: int,
         content: Content,
+        feeds: Sequence[Input] = (),
     ) -> None:
+        self._feeds = feeds
         self._columns = columns
         self._seed = seed
         self._partition = partition
@@ -90,7 +95,7 @@ class Held:
         """Return an epoch's rows, to be asked for from batch `first` on."""
         rows = len(self._columns[0]) if self._columns else 0
         order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
-        return _HeldFeed(self._columns, order, self._batch_size, self._content)
+        return _HeldFeed(self._columns, order, self._batch_size, self._content, self._feeds)
 
 
 class _HeldFeed:
@@ -104,7 +109,9 @@ class _HeldFeed:
         order: npt.NDArray[np.int64],
         batch_size: int,
         content: Content,
+        feeds: Sequence[Input],
     ) -> None:
+        self._feeds = feeds
         self.content: Content | None = content
         self._columns = columns
         self._order = order
@@ -135,12 +142,23 @@ class _HeldFeed:
         shape = (len(index), *column.shape[1:])
         nbytes = math.prod(shape) * column.dtype.itemsize
         if len(self._buffers[number]) < nbytes:
+            self._require(number, len(index), nbytes)
             self._buffers[number] = aligned_empty(nbytes)
         target = self._buffers[number][:nbytes].view(column.dtype).reshape(shape)
         if isinstance(column, SparseRows):
             return column[index].dense(target)
         # "clip" skips numpy's own buffering of `out`; the indices are a permutation.
         return np.take(column, index, axis=0, out=target, mode="clip")
+
+    def _require(self, number: int, rows: int, nbytes: int) -> None:
+        name = self._feeds[number].name if self._feeds else str(number)
+        batches = -(-rows // self._batch_size)
+        require_room(
+            nbytes,
+            f"Feed {name!r}: the rows of one milestone ({batches} batches of {self._batch_size}) "
+            "take",
+            "Lower batch_size or sync_interval, or make the rows narrower.",
+        )
 
 
 class Streamed:

@@ -6,6 +6,7 @@ and an iterator of blocks.
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -20,8 +21,9 @@ import numpy as np
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..content import content_of
-from ..data.blocks import Columns, concatenate
+from ..data.blocks import Columns
 from ..data.feeds import check_values, non_finite
+from ..data.room import gathered
 from ..data.skew import class_counts
 from ..data.stream import Stream
 from ..errors import (
@@ -386,15 +388,17 @@ class Worker:
         if plan.columns:
             columns = tuple(fetch(self._connection, i) for i in range(plan.columns))
         else:
-            came: list[Any] = list(blocks)
-            if came and isinstance(came[0], Stream):
-                return Streamed(came[0], plan.seed, plan.batch_size, feeds)
-            columns = concatenate(came)
+            rest = iter(cast(Iterable[Any], blocks))
+            first = next(rest, None)
+            if isinstance(first, Stream):
+                return Streamed(first, plan.seed, plan.batch_size, feeds)
+            came = () if first is None else itertools.chain([first], rest)
+            columns = gathered(came, [feed.name for feed in feeds], f"Partition {partition}")
         check_values(columns, feeds, f"Partition {partition}, row")
         if plan.count_labels and (counts := class_counts(columns, feeds)):
             self._ask(Labelled(list(counts), list(counts.values())), Proceed)
         content = content_of(columns)
-        return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size, content)
+        return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size, content, feeds)
 
     def _ask(self, message: Request, expected: type[Answer]) -> Answer:
         answer, _ = self._connection.request(message)
