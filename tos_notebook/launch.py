@@ -20,7 +20,7 @@ from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.executors import executor_of, task_cores
 from .cluster.jobs import cancel
-from .cluster.storage import Storage, digest_of, executor_folder
+from .cluster.storage import Storage, archive_name, digest_of, executor_folder
 from .content import content_of
 from .data.arrays import ArraySource
 from .data.source import DataSource
@@ -270,7 +270,7 @@ class Launcher:
     def _publish_program(self, source: DataSource) -> str:
         """Persist the program where every executor can fetch it; return its name."""
         archive = self._archive(source)
-        name = f"program-{digest_of(archive)}.zip"
+        name = archive_name("program", archive)
         self.storage.publish(name, archive)
         return name
 

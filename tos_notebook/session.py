@@ -15,7 +15,7 @@ from .checkpoint.keeper import Keeper
 from .cluster.calls import announced
 from .cluster.connect import connect, warm_up
 from .cluster.environment import is_probed
-from .cluster.executors import contact_host, contact_port, slots
+from .cluster.executors import contact_host, contact_port, encrypts_loopback, slots
 from .cluster.jobs import spoken
 from .cluster.reach import listening_host
 from .cluster.storage import Storage, temporary_directory
@@ -76,7 +76,7 @@ class TrainingSession:
         The address of this process that executors can reach: behind address translation the
         outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for
         the driver, ``spark.driver.host``. Unless it is a loopback address, workers and server
-        speak TLS 1.3 only.
+        speak TLS 1.3 only; there, too, if the setting ``spark.tos.server.tls`` is true.
     server_port : int, optional
         0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
     directory : str, optional
@@ -155,7 +155,9 @@ class TrainingSession:
         self._directory = directory
         storage = Storage(self._sc, directory or temporary_directory(self._sc))
         secret = new_secret()
-        self._server = ParameterServer(secret, listening_host(self._host), port)
+        self._server = ParameterServer(
+            secret, listening_host(self._host), port, encrypts_loopback(self._sc)
+        )
         self._launcher = Launcher(
             self._sc,
             self.program,

@@ -3,15 +3,18 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
+from tos_notebook.cluster import connect as connecting
 from tos_notebook.cluster import reach
 from tos_notebook.cluster.environment import _beacon
-from tos_notebook.cluster.executors import contact_host, contact_port
+from tos_notebook.cluster.executors import contact_host, contact_port, encrypts_loopback
 from tos_notebook.cluster.probe import make_probe
 from tos_notebook.cluster.reach import Beacon, listening_host
 from tos_notebook.errors import ConfigError
@@ -80,6 +83,52 @@ def test_settings_say_where_the_server_is_found_before_sparks_own_address() -> N
 def test_a_setting_that_is_no_port_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=r"spark\.tos\.server\.port: expected a port"):
         contact_port(context(**{"spark.tos.server.port": value}))
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", True), ("False", False)])
+def test_a_setting_says_whether_loopback_is_encrypted_too(value: str, expected: bool) -> None:
+    assert not encrypts_loopback(context())
+    assert encrypts_loopback(context(**{"spark.tos.server.tls": value})) is expected
+    with pytest.raises(
+        ConfigError, match=r"spark\.tos\.server\.tls: expected true or false, got 'y'"
+    ):
+        encrypts_loopback(context(**{"spark.tos.server.tls": "y"}))
+
+
+ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "warned"),
+    [
+        ("yarn", {}, True),
+        ("k8s://host", {"spark.authenticate": "true"}, True),
+        ("spark://host:7077", {"spark.network.crypto.enabled": "true"}, True),
+        ("spark://host:7077", ENCRYPTED, False),
+        ("yarn", {"spark.authenticate": "true", "spark.ssl.rpc.enabled": "true"}, False),
+        ("spark://host:7077", {"spark.driver.host": "127.0.0.1"}, False),
+        ("spark://host:7077", {"spark.driver.host": "10.0.0.1"}, True),
+        ("local[2]", {}, False),
+        ("local-cluster[2,1,1024]", {}, False),
+    ],
+)
+def test_tasks_in_clear_are_warned_of_once_with_the_settings_to_make(
+    master: str, settings: dict[str, str], warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_warned", set())
+    sc = context(**settings)
+    sc.master, sc.applicationId = master, "application-1"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            connecting._warn_in_clear(sc)
+    assert len(caught) == warned
+    security = (Path(__file__).parents[2] / "SECURITY.md").read_text()
+    lines = security.partition("```\n")[2].partition("```")[0].splitlines()
+    assert len(lines) == 4
+    for found in caught:
+        assert f"to {master} are not protected" in str(found.message)
+        assert [line.strip() for line in str(found.message).splitlines()[1:5]] == lines
 
 
 def test_a_port_that_a_session_has_is_not_asked_for_again() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.cluster.listing import list_files
-from tos_notebook.cluster.storage import Storage, fetch, find_files
+from tos_notebook.cluster.storage import Storage, archive_name, fetch, fetch_archive, find_files
 from tos_notebook.errors import CheckpointError, ConfigError, DataError
 
 
@@ -177,6 +178,25 @@ def test_another_content_under_a_published_name_is_refused(storage: Storage) -> 
     with pytest.raises(ConfigError, match="published with another content"):
         storage.publish("published-2.bin", b"two")
     assert storage.read("published-2.bin") == b"one"
+
+
+def test_another_program_than_the_driver_s_is_not_loaded(
+    spark_context: Any, storage: Storage, tmp_path: Path
+) -> None:
+    """In the session's directory, or on its way, somebody may have put another one there."""
+    from pyspark import SparkFiles
+
+    archive = tmp_path / "archive.zip"
+    archive.write_bytes(b"the driver's program")
+    name = archive_name("program", archive)
+    storage.publish(name, archive)
+    assert fetch_archive(name).read_bytes() == b"the driver's program"
+    fetched = Path(SparkFiles.get(name))
+    fetched.write_bytes(b"another's program")
+    with pytest.raises(CheckpointError, match=r"expected program 'program-\w+\.zip'.*not loaded"):
+        fetch_archive(name)
+    # Spark compares it, too, before the next test's tasks.
+    shutil.copy(archive, fetched)
 
 
 def test_a_file_that_was_never_published_is_named(spark_context: Any) -> None:

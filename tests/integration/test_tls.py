@@ -11,18 +11,24 @@ import pytest
 import tos_notebook as tos
 from tests.integration.conftest import counter
 from tos_notebook import server
+from tos_notebook import session as session_module
 from tos_notebook.transport import shared
 
 ANY = "0.0.0.0"
 """To whoever connects this host, too, but by none of its loopback addresses."""
 
 
-@pytest.mark.parametrize("host", [None, ANY], ids=["loopback", "elsewhere"])
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [(None, False), (None, True), (ANY, False)],
+    ids=["loopback", "loopback with TLS", "elsewhere"],
+)
 @pytest.mark.parametrize("share", [True, False], ids=["shared memory", "sockets only"])
 def test_every_batch_counts_once_and_hosts_share_memory_with_tls_and_without(
     train: Callable[..., tos.TrainingSession],
     monkeypatch: pytest.MonkeyPatch,
     host: str | None,
+    asked: bool,
     share: bool,
 ) -> None:
     attached: list[bool] = []
@@ -33,9 +39,11 @@ def test_every_batch_counts_once_and_hosts_share_memory_with_tls_and_without(
         return found
 
     monkeypatch.setattr(server, "attach", attach)
+    # A setting of Spark's, which is fixed when it starts.
+    monkeypatch.setattr(session_module, "encrypts_loopback", lambda sc: asked)
     values = np.arange(2000.0)
     session = train(counter(), combiner="downpour", batch_size=10, server_host=host)
-    assert (session._server.fingerprint is None) == (host is None)
+    assert (session._server.fingerprint is None) == (host is None and not asked)
     run = session.run((values,), epochs=2)
     assert run.parameters()["total"].tolist() == [2 * values.sum(), 2 * 2000.0]
     assert attached == [share] * len(attached)

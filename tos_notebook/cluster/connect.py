@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from tos_notebook.errors import ClusterUnreachable, ConfigError, ConnectError
 
 from . import environment, jvm
 from .environment import ship_package, warm_up
-from .executors import active_context
+from .executors import active_context, in_clear
 from .failures import java_errors, reason
 from .java import check_java
 from .remote import refuse_remote, refuse_remote_process
@@ -127,6 +128,7 @@ def connect(
     settings = dict(config or {})
     adopted = _adopt(master, settings)
     sc = _start(master, app_name, settings) if adopted is None else adopted
+    _warn_in_clear(sc)
     jvm.reap(sc)
     if ship:
         environment.ship_package(sc)
@@ -139,6 +141,17 @@ def connect(
                 sc.stop()
             raise
     return _session(master, sc)
+
+
+_warned: set[str] = set()
+"""Applications whose user has been told that tasks travel in clear."""
+
+
+def _warn_in_clear(sc: SparkContext) -> None:
+    advice = in_clear(sc)
+    if advice and sc.applicationId not in _warned:
+        _warned.add(sc.applicationId)
+        warnings.warn(advice, RuntimeWarning, stacklevel=3)
 
 
 def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:

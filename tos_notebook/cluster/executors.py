@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tos_notebook.errors import ConfigError, WaitTimeout
 
 from .calls import within
+from .reach import listening_host
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,6 +24,7 @@ DRIVER = "driver"
 UNKNOWN = "?"
 
 SERVER_HOST, SERVER_PORT = "spark.tos.server.host", "spark.tos.server.port"
+SERVER_TLS = "spark.tos.server.tls"
 """Where executors are to find the parameter server; for ``spark-defaults.conf`` or ``config``."""
 
 DATA_LIMIT = "spark.tos.data.limit"
@@ -195,6 +197,41 @@ def contact_port(sc: SparkContext) -> int:
     if not value.isdecimal() or int(value) > HIGHEST_PORT:
         raise ConfigError(f"{SERVER_PORT}: expected a port, 0 to {HIGHEST_PORT}, got {value!r}.")
     return int(value)
+
+
+def encrypts_loopback(sc: SparkContext) -> bool:
+    """Return whether TLS is asked for on the loopback interface, too: ``spark.tos.server.tls``.
+
+    Raises
+    ------
+    ConfigError
+        The setting is neither true nor false.
+    """
+    value = _setting(sc, SERVER_TLS, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise ConfigError(f"{SERVER_TLS}: expected true or false, got {value!r}.")
+    return value == "true"
+
+
+CLEAR = """\
+Spark's connections to {master} are not protected: tasks travel over them in clear, with the \
+secret that lets workers into the parameter server. Set these before Spark starts, in \
+spark-defaults.conf or in config=:
+    spark.authenticate               true
+    spark.network.crypto.enabled     true
+    spark.network.crypto.cipher      AES/GCM/NoPadding
+    spark.io.encryption.enabled      true
+A standalone cluster also needs spark.authenticate.secret. SECURITY.md says what each one does."""
+
+
+def in_clear(sc: SparkContext) -> str:
+    """Return what to set where tasks go over the network in clear; nothing where they do not."""
+    # Executors that find the driver on a loopback address are on its host.
+    if sc.master.startswith("local") or listening_host(_setting(sc, "spark.driver.host", "")):
+        return ""
+    wanted = "spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
+    authenticated, *encrypted = (_setting(sc, name, "false").lower() == "true" for name in wanted)
+    return "" if authenticated and any(encrypted) else CLEAR.format(master=sc.master)
 
 
 def stored_limit(sc: SparkContext) -> int:

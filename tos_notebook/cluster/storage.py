@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -386,6 +387,38 @@ def fetch(name: str) -> Path:
     if not path.is_file():
         raise CheckpointError(
             f"The published file {name!r} is not on this executor; expected it at {path}."
+        )
+    return path
+
+
+def archive_name(kind: str, archive: Path) -> str:
+    """Return the name to publish an archive under, so that `fetch_archive` knows it again."""
+    return f"{kind}-{digest_of(archive)}.zip"
+
+
+def fetch_archive(name: str) -> Path:
+    """Return where an archive lies on this executor, inside a task, once it is the driver's.
+
+    Its name came with the task. The file came through a directory that others may write to.
+
+    Parameters
+    ----------
+    name : str
+        As `archive_name` made it.
+
+    Raises
+    ------
+    CheckpointError
+        Spark did not bring the file, or another one.
+    """
+    path = fetch(name)
+    expected, found = Path(name).stem.rpartition("-")[2], digest_of(path)
+    if found != expected:
+        raise CheckpointError(
+            f"Executor host {socket.gethostname()}: expected program {name!r} with the digest "
+            f"{expected}, as the driver wrote it; got a file with the digest {found}. It was not "
+            "loaded. See who can write to the session's directory, and whether Spark's own "
+            "connections are protected. Then start a new Spark application."
         )
     return path
 

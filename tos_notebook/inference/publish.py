@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..cluster.storage import Storage, digest_of, temporary_directory
+from ..cluster.storage import Storage, archive_name, temporary_directory
 
 
 def publish(sc: Any, archive: Path) -> str:
@@ -14,8 +14,8 @@ def publish(sc: Any, archive: Path) -> str:
     Returns
     -------
     str
-        The name, for `tos_notebook.cluster.storage.fetch`.
+        The name, for `tos_notebook.cluster.storage.fetch_archive`.
     """
-    name = f"tos-{digest_of(archive)}.zip"
+    name = archive_name("tos", archive)
     Storage(sc, temporary_directory(sc)).publish(name, archive)
     return name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import fetch
+from ..cluster.storage import fetch_archive
 from ..data.blocks import Columns
 from ..params import Array
 
@@ -48,7 +48,7 @@ class Served:
             from ..program.runner import configure_threads
 
             configure_threads(self.cores)
-            _loaded[self.name] = Forward(fetch(self.name))
+            _loaded[self.name] = Forward(fetch_archive(self.name))
         _loaded.move_to_end(self.name)
         while len(_loaded) > KEPT_MODELS:
             _loaded.popitem(last=False)

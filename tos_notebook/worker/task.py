@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..cluster.feeding import cut_off
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import executor_folder, fetch
+from ..cluster.storage import executor_folder, fetch_archive
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..params import Array
@@ -184,7 +184,7 @@ process for later tasks, which then need not load again, and find their optimize
 def _runner(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:
     last_run, runner = _runners.get(program, ("", None))
     if runner is None:
-        archive = fetch(program)
+        archive = fetch_archive(program)
         return LateRunner(
             read_spec(archive), lambda: _keep(program, run, _load(archive, cores, gpus))
         )
