@@ -36,11 +36,11 @@ EPOCHS = 10
 @contextmanager
 def _no_segments() -> Iterator[None]:
     """Let the server find no worker's memory."""
-    folder, shared.FOLDER = shared.FOLDER, "/nowhere"
+    folder, shared.PROCESSES = shared.PROCESSES, "/nowhere"
     try:
         yield
     finally:
-        shared.FOLDER = folder
+        shared.PROCESSES = folder
 
 
 def _session(spark: Any, host: str) -> tos.TrainingSession:

@@ -33,13 +33,13 @@ def readable(text: str, most: int | None = None) -> str:
 
 
 def all_readable(value: Any) -> Any:
-    """Return plain data (dictionaries, lists, tuples, scalars) with each of its texts readable."""
+    """Return plain data with each text readable, and lists in place of tuples."""
     if isinstance(value, str):
         return value if is_readable(value) else readable(value)
     if isinstance(value, dict):
         return {all_readable(name): all_readable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(all_readable, value))
+        return [all_readable(item) for item in value]
     return value
 
 

@@ -496,7 +496,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="the first case; to go on with a run")
     options = parser.parse_args()
-    shared.FOLDER = "/nowhere"
+    shared.PROCESSES = "/nowhere"
     np.seterr(all="ignore")
     fuzz = Fuzz(options.seed)
     warm = min(20_000, options.count)

@@ -17,7 +17,7 @@ COUNT = 20_000
 
 @pytest.fixture(autouse=True)
 def no_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "FOLDER", str(tmp_path / "none"))
+    monkeypatch.setattr(shared, "PROCESSES", str(tmp_path / "none"))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

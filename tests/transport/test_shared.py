@@ -1,14 +1,14 @@
-"""Memory that two processes share: made, found, and never left behind."""
+"""Memory that two processes share: made, found, never left behind, and never made shorter."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import mmap
 import os
 import secrets
-import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,11 @@ from tos_notebook.transport import shared
 from tos_notebook.transport.shared import Segment, attach
 
 SIZES = [1, 63, 4096, 4097, 1_000_000]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder in place of the system's, empty before and after."""
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    monkeypatch.setattr(shared, "FOLDER", str(folder))
-    yield folder
-    assert list(folder.iterdir()) == []
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("nbytes", SIZES)
-def test_both_sides_see_what_either_writes(folder: Path, nbytes: int) -> None:
+def test_both_sides_see_what_either_writes(nbytes: int) -> None:
     with Segment(nbytes) as segment:
         other = attach(segment.name, nbytes)
     assert other is not None
@@ -43,29 +34,18 @@ def test_both_sides_see_what_either_writes(folder: Path, nbytes: int) -> None:
     assert segment.buffer[-1] == 9
 
 
-def test_a_new_segment_is_aligned_zeroed_and_private(folder: Path) -> None:
+def test_a_new_segment_is_aligned_and_zeroed() -> None:
     with Segment(100) as segment:
-        (path,) = folder.iterdir()
-        assert path.name == segment.name
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert path.stat().st_size == 100
+        assert segment.name
     assert segment.buffer.ctypes.data % 64 == 0
     assert not segment.buffer.any()
 
 
-def test_attaching_removes_the_name_and_only_one_can(folder: Path) -> None:
+def test_once_the_worker_has_joined_nobody_can_attach_any_more() -> None:
     with Segment(8) as segment:
         assert attach(segment.name, 8) is not None
-        assert list(folder.iterdir()) == []
-        assert attach(segment.name, 8) is None
-
-
-def test_a_segment_that_nobody_attached_leaves_no_name_either(folder: Path) -> None:
-    with pytest.raises(ValueError, match="while connecting"), Segment(8) as segment:
-        raise ValueError("while connecting")
-    assert list(folder.iterdir()) == []
-    segment.unlink()
-    segment.unlink()
+    assert attach(segment.name, 8) is None
+    segment.close()
     segment.buffer[:] = 1
 
 
@@ -74,87 +54,110 @@ def test_no_two_segments_share_a_name() -> None:
         assert one.name != other.name
 
 
-def test_the_memory_is_another_process_s_too(folder: Path) -> None:
-    program = (
-        "import sys; from tos_notebook.transport import shared; shared.FOLDER = sys.argv[1]; "
-        "shared.attach(sys.argv[2], 64)[:] = 5"
+def test_the_memory_is_another_process_s_too() -> None:
+    program = "import sys; from tos_notebook.transport import shared; " + (
+        "shared.attach(sys.argv[1], 64)[:] = 5"
     )
     with Segment(64) as segment:
-        subprocess.run(
-            [sys.executable, "-c", program, str(folder), segment.name],
-            check=True,
-            timeout=60,
-            cwd=Path(__file__).parents[2],
-        )
+        command = [sys.executable, "-c", program, segment.name]
+        subprocess.run(command, check=True, timeout=60, cwd=ROOT)
     assert (segment.buffer == 5).all()
 
 
 # -- what cannot be attached -------------------------------------------------------------
 
 
+def test_nobody_can_make_a_segment_shorter_or_longer() -> None:
+    with Segment(100) as segment:
+        descriptor = int(segment.name.rpartition("-")[2])
+        for length in (0, 99, 101, 1 << 20):
+            with pytest.raises(PermissionError):
+                os.ftruncate(descriptor, length)
+
+
+def _memory(nbytes: int, seals: int, token: str = "") -> tuple[str, int]:
+    token = token or f"tos-{secrets.token_hex(16)}"
+    descriptor = os.memfd_create(token, os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, nbytes)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return f"{token}-{os.getpid()}-{descriptor}", descriptor
+
+
+@pytest.mark.parametrize("seals", [0, fcntl.F_SEAL_GROW, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL])
+def test_memory_that_its_worker_could_make_shorter_is_refused(seals: int) -> None:
+    name, descriptor = _memory(100, seals)
+    assert attach(name, 100) is None
+    os.close(descriptor)
+
+
+def test_a_peer_that_truncates_what_it_offered_ends_no_other_process() -> None:
+    """A write to what was cut off would kill the process by a signal."""
+    name, descriptor = _memory(1 << 20, 0)
+    program = "import os, sys; from tos_notebook.transport import shared; " + (
+        "found = shared.attach(sys.argv[1], 1 << 20); input(); "
+        "print('refused' if found is None else found.sum())"
+    )
+    command = [sys.executable, "-c", program, name]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as server:
+        os.ftruncate(descriptor, 0)
+        said, _ = server.communicate("\n", timeout=60)
+    assert (server.returncode, said.strip()) == (0, "refused")
+    os.close(descriptor)
+
+
 @pytest.mark.parametrize("difference", [-1, 1, 4096])
-def test_a_segment_of_another_size_is_refused_and_stays(folder: Path, difference: int) -> None:
+def test_a_segment_of_another_size_is_refused(difference: int) -> None:
     with Segment(100) as segment:
         assert attach(segment.name, 100 + difference) is None
-        assert [path.name for path in folder.iterdir()] == [segment.name]
 
 
-def _name() -> str:
-    return f"tos-{secrets.token_hex(16)}"
+def test_another_descriptor_or_process_than_the_worker_s_is_not_opened() -> None:
+    with Segment(8) as segment, Segment(8) as other:
+        token = segment.name.rsplit("-", 2)[0]
+        _, process, number = other.name.rsplit("-", 2)
+        assert attach(f"{token}-{process}-{number}", 8) is None
+        assert attach(f"{token}-1-{number}", 8) is None
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "",
-        "tos-",
-        ".",
-        "secret",
-        "../secret",
-        "tos-" + "0" * 31,
-        "tos-" + "0" * 33,
-        "tos-" + "0" * 32 + "\n",
-        "tos-" + "A" * 32,
-        "tos-" + "0" * 31 + "/",
-        "/etc/passwd",
-        "tos-../../../../../../etc/passwd\0",
+        *("", "tos-", ".", "secret", "../secret", "/etc/passwd", "tos-" + "0" * 32),
+        "tos-" + "0" * 31 + "-1-1",
+        "tos-" + "0" * 33 + "-1-1",
+        "tos-" + "0" * 32 + "-1-1\n",
+        "tos-" + "A" * 32 + "-1-1",
+        "tos-" + "0" * 32 + "-self-1",
+        "tos-" + "0" * 32 + "-1-../1",
+        "tos-" + "0" * 32 + "-0-1",
+        "tos-" + "0" * 32 + "-1-" + "1" * 40,
     ],
     ids=repr,
 )
 def test_a_name_that_is_not_ours_is_not_even_looked_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    secret = folder.parent / "secret"
-    secret.write_bytes(bytes(8))
     monkeypatch.setattr(os, "open", _unexpected)
+    monkeypatch.setattr(Path, "readlink", _unexpected)
     assert attach(name, 8) is None
-    assert secret.exists()
 
 
 def _unexpected(*_: Any, **__: Any) -> Any:
     raise AssertionError("opened")
 
 
-def test_a_link_is_not_followed(folder: Path) -> None:
-    target = folder.parent / "target"
-    target.write_bytes(bytes(8))
-    link = folder / _name()
-    link.symlink_to(target)
-    assert attach(link.name, 8) is None
-    assert link.is_symlink()
-    link.unlink()
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_what_is_no_file_is_refused_without_waiting(folder: Path, kind: str) -> None:
-    path = folder / _name()
-    if kind == "folder":
-        path.mkdir()
-    else:
-        os.mkfifo(path)
-    assert attach(path.name, 0) is None
-    assert path.exists()
-    path.rmdir() if kind == "folder" else path.unlink()
+def test_a_file_is_refused_even_by_the_right_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = f"tos-{secrets.token_hex(16)}"
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8))
+    descriptor = os.open(path, os.O_RDWR)
+    monkeypatch.setattr(Path, "readlink", lambda self: Path(f"/memfd:{token} (deleted)"))
+    assert attach(f"{token}-{os.getpid()}-{descriptor}", 8) is None
+    os.close(descriptor)
 
 
 def test_a_segment_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,13 +168,10 @@ def test_a_segment_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -
         assert attach(segment.name, 8) is not None
 
 
-def test_a_segment_that_cannot_be_mapped_is_refused_and_its_name_removed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_that_cannot_be_mapped_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with Segment(8) as segment:
         monkeypatch.setattr(shared, "_map", _fails_with(errno.ENOMEM))
         assert attach(segment.name, 8) is None
-        assert list(folder.iterdir()) == []
 
 
 def _fails_with(number: int) -> Any:
@@ -184,34 +184,19 @@ def _fails_with(number: int) -> Any:
 # -- hosts that have none to give --------------------------------------------------------
 
 
-def _is_ordinary(segment: Segment, nbytes: int) -> bool:
-    segment.buffer[:] = 3
-    return (
-        segment.name == ""
-        and segment.buffer.shape == (nbytes,)
-        and segment.buffer.ctypes.data % 64 == 0
-        and bool(np.all(segment.buffer == 3))
-        and attach(segment.name, nbytes) is None
-    )
-
-
-@pytest.mark.parametrize("nbytes", SIZES)
-def test_without_the_folder_memory_is_ordinary(
-    monkeypatch: pytest.MonkeyPatch, nbytes: int
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOSYS, errno.EPERM])
+@pytest.mark.parametrize("call", ["memfd_create", "posix_fallocate"])
+def test_without_shared_memory_it_is_ordinary(
+    monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    monkeypatch.setattr(shared, "FOLDER", "/nowhere")
-    with Segment(nbytes) as segment:
-        assert _is_ordinary(segment, nbytes)
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EOPNOTSUPP])
-def test_on_a_full_file_system_memory_is_ordinary(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", _fails_with(number))
+    monkeypatch.setattr(os, call, _fails_with(number))
     with Segment(100) as segment:
-        assert _is_ordinary(segment, 100)
-        assert list(folder.iterdir()) == []
+        segment.buffer[:] = 3
+        assert segment.name == ""
+        assert segment.buffer.shape == (100,)
+        assert segment.buffer.ctypes.data % mmap.PAGESIZE == 0
+        assert np.all(segment.buffer == 3)
+        assert attach(segment.name, 100) is None
 
 
 def test_descriptors_are_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,15 @@ import pytest
 from tests.telemetry.samples import joined, lost, milestone, started
 from tests.widgets.support import FACTS, Front
 from tos_notebook.events import (
+    CheckpointFailed,
     CommandAccepted,
     CommandApplied,
     RunFinished,
     StateChanged,
     Validated,
+    WorkerFailed,
 )
+from tos_notebook.readable import is_readable
 from tos_notebook.widgets import curves, workers
 from tos_notebook.widgets.feed import HEARTBEAT, Feed
 from tos_notebook.widgets.model import RunModel
@@ -220,3 +223,24 @@ def test_messages_are_strict_json(setting: Setting) -> None:
     for message in setting.front.messages:
         json.dumps(message, allow_nan=False)
     assert setting.front.state["totals"]["loss"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ["cannot read \udce9.csv", "\x1b[31mred\x00", "\u202e", "x" * 10**6]
+)
+def test_no_text_of_a_run_can_stop_its_view(setting: Setting, text: str) -> None:
+    setting.hello()
+    host = text[:200]
+    setting.train(executor=host, host=host, metrics={text[:100]: 0.5})
+    who = {"partition": 0, "attempt": 0, "executor": host, "host": host}
+    failed = WorkerFailed(1.0, **who, message=text, frames=(text,), epoch=0, batches=(0, 1))
+    setting.model(failed)
+    setting.model(CheckpointFailed(1.0, text))
+    setting.model(RunFinished(2.0, "failed", text))
+    setting.tick(1.0)
+    setting.tick(1.0, last=True)
+    assert len(setting.front.kinds) >= 2
+    for content in setting.front.messages:
+        said = json.dumps(content, ensure_ascii=False).encode("utf-8")
+        assert len(said) < 5 * 10**6
+        assert is_readable(said.decode("utf-8"))

@@ -10,7 +10,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.numpy_program import Counting, NumpyProgram
 from tos_notebook.codecs.pair import PLAIN, CodecPair
@@ -24,7 +23,6 @@ from tos_notebook.server import ParameterServer, WorkerHandler
 from tos_notebook.settings import Settings
 from tos_notebook.sync import ASP, SyncMode
 from tos_notebook.training import Training
-from tos_notebook.transport import shared
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp
@@ -45,11 +43,9 @@ def until(test: Callable[[], bool]) -> None:
 
 @contextmanager
 def nothing_left(folder: Path) -> Iterator[None]:
-    """Put shared memory into a folder, and see that neither segments nor threads remain."""
+    """See that neither files in a folder nor threads remain."""
     before = set(threading.enumerate())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "FOLDER", str(folder))
-        yield
+    yield
     assert list(folder.iterdir()) == []
     assert set(threading.enumerate()) <= before
 

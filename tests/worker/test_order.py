@@ -31,7 +31,7 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """A transport, with shared memory or without."""
     kind, _, memory = request.param.partition(", ")
     if not memory:
-        monkeypatch.setattr(shared, "FOLDER", "/nowhere")
+        monkeypatch.setattr(shared, "PROCESSES", "/nowhere")
     return str(kind)
 
 

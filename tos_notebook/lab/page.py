@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..readable import all_readable
 from ..widgets.feed import Feed
 from ..widgets.picture import bundle
 
@@ -146,7 +147,7 @@ class Page:
         if watched is None:
             self._answer(content, ok=False, text="This kernel has no such run any more.")
             return
-        self._control.send(watched.steering(content))
+        self._control.send(all_readable(watched.steering(content)))
 
     def _picture(self, content: Mapping[str, Any]) -> None:
         watched = self._desk.runs.get(str(content.get("run")))
@@ -166,7 +167,7 @@ class Page:
     }
 
     def _answer(self, content: Mapping[str, Any], **answer: Any) -> None:
-        self._control.send({"type": "answer", "id": content.get("id")} | answer)
+        self._control.send(all_readable({"type": "answer", "id": content.get("id")} | answer))
 
     def _sender(self, view: str) -> Callable[[dict[str, Any], list[bytes]], None]:
         return lambda content, buffers: self._tell(content | {"view": view}, buffers)
@@ -235,7 +236,7 @@ class _Overview:
             self._told, self._known, self._cluster = now, stands, cluster
             rows = [runs[name].row(now) for name in changed]
             message = {"type": "overview", "seq": self._seq, "whole": whole}
-            self._tell(message | {"cluster": cluster, "runs": rows}, [])
+            self._tell(message | all_readable({"cluster": cluster, "runs": rows}), [])
         return active
 
     def _look(self, now: float, anew: bool) -> dict[str, Any] | None:

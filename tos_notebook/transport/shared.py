@@ -4,30 +4,31 @@ Updates and replies then lie in one segment that both have mapped: what TCP woul
 times between two processes is not copied at all. The connection still carries every
 message, and so says whose turn it is to touch the segment.
 
-The worker creates the segment under a random name that only it and the authenticated server
-learn; the server opens it, if it is on the same host, and removes the name at once, so that
-nothing is left behind however either process ends.
+The segment has no file: the worker makes it (`memfd_create`) under a random name that only it and
+the authenticated server learn, and the server opens it through the worker's entry in ``/proc``. It
+is sealed. Nobody can make it shorter, for then the next access would kill the process that still
+has it mapped. Nothing is left behind however either process ends.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import re
 import secrets
-import stat
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-FOLDER = "/dev/shm"
-_NAME = re.compile(r"tos-[0-9a-f]{32}")
+PROCESSES = "/proc"
+_NAME = re.compile(r"(tos-[0-9a-f]{32})-([1-9][0-9]{0,9})-([0-9]{1,9})")
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Segment:
-    """A worker's segment; a context manager that removes the name.
+    """A worker's segment; a context manager, within which the server can open it.
 
     Parameters
     ----------
@@ -43,41 +44,35 @@ class Segment:
     """
 
     def __init__(self, nbytes: int) -> None:
-        self.name = f"tos-{secrets.token_hex(16)}"
-        try:
-            descriptor = os.open(_path(self.name), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError:
-            self._withdraw(nbytes)
-            return
-        try:
-            # Reserves the memory: a write to a full file system would kill the process.
-            os.posix_fallocate(descriptor, 0, nbytes)
-            self.buffer = _map(descriptor, nbytes)
-        except OSError:
-            self.unlink()
-            self._withdraw(nbytes)
-        finally:
-            os.close(descriptor)
-
-    def _withdraw(self, nbytes: int) -> None:
         self.name = ""
-        self.buffer = np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
+        self._descriptor: int | None = None
+        token = f"tos-{secrets.token_hex(16)}"
+        try:
+            self._descriptor = os.memfd_create(token, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            # Reserves the memory: a write for which there is none would kill the process.
+            os.posix_fallocate(self._descriptor, 0, nbytes)
+            fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            self.buffer = _map(self._descriptor, nbytes)
+            self.name = f"{token}-{os.getpid()}-{self._descriptor}"
+        except OSError:
+            self.close()
+            self.buffer = np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
 
-    def unlink(self) -> None:
-        """Remove the name; the memory stays for whoever has mapped it. May be repeated."""
-        if self.name:
-            with suppress(FileNotFoundError):
-                _path(self.name).unlink()
+    def close(self) -> None:
+        """Let nobody open it any more; the memory stays for whoever has. May be repeated."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def __enter__(self) -> Segment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.unlink()
+        self.close()
 
 
 def attach(name: str, nbytes: int) -> npt.NDArray[np.uint8] | None:
-    """Map a worker's segment and remove its name.
+    """Map a worker's segment.
 
     Parameters
     ----------
@@ -89,31 +84,37 @@ def attach(name: str, nbytes: int) -> npt.NDArray[np.uint8] | None:
     Returns
     -------
     ndarray, shape (nbytes,), uint8, or None
-        None if there is no such segment on this host, or it is not ours.
+        None if there is no such segment on this host, it is not ours, or it could become shorter.
     """
-    if not _NAME.fullmatch(name):
+    found = _NAME.fullmatch(name)
+    if found is None:
         return None
+    token, process, number = found.groups()
+    path = Path(PROCESSES, process, "fd", number)
     try:
-        descriptor = os.open(_path(name), os.O_RDWR | os.O_NOFOLLOW)
+        # Another host's worker may have the number of a process here, which holds something else.
+        if path.readlink() != Path(f"/memfd:{token} (deleted)"):
+            return None
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            return None
-        if found.st_size != nbytes:
-            return None
-        _path(name).unlink()
-        return _map(descriptor, nbytes)
+        return _map(descriptor, nbytes) if _is_sealed(descriptor, nbytes) else None
     except OSError:
         return None
     finally:
         os.close(descriptor)
 
 
+def _is_sealed(descriptor: int, nbytes: int) -> bool:
+    """Return whether it is ours, of ordinary pages, and as long as it has to be for good."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or found.st_blksize != mmap.PAGESIZE:
+        return False
+    # Only memory without a file has seals to ask for.
+    seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    return bool(seals & fcntl.F_SEAL_SHRINK) and found.st_size == nbytes
+
+
 def _map(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
-
-
-def _path(name: str) -> Path:
-    return Path(FOLDER, name)

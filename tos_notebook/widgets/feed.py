@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..readable import all_readable
 from .model import RunModel
 from .news import Cursor, Facts, News
 
@@ -95,4 +96,6 @@ class Feed:
     def _publish(self, kind: str, news: News, now: float, facts: Facts) -> None:
         self._seq += 1
         self._cursor, self._known, self._sent = news.cursor, facts, now
-        self._send({"type": kind, "seq": self._seq, "state": news.state}, news.buffers)
+        # A text that is no UTF-8 would end the view, or be lost on the way.
+        state = all_readable(news.state)
+        self._send({"type": kind, "seq": self._seq, "state": state}, news.buffers)

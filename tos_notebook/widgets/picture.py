@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..readable import readable
 from ..run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
@@ -71,7 +72,7 @@ class Result:
 def bundle(model: RunModel, facts: RunFacts) -> dict[str, str]:
     """Return ``text/html`` and ``text/plain`` of a run as it stands."""
     news = model.snapshot(time.time(), facts())
-    return {"text/html": html(news), "text/plain": plain(news)}
+    return {"text/html": readable(html(news)), "text/plain": readable(plain(news))}
 
 
 def plain(news: News) -> str:

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 from uuid import uuid4
 
+from ..readable import all_readable
 from ..run import Run
 from .control import Steering
 from .facts import RunFacts
@@ -157,6 +158,6 @@ class RunView:
             self._feed.hello()
             self._pump.add(self)
         elif kind == "command":
-            widget.send(self._steering(content))
+            widget.send(all_readable(self._steering(content)))
         else:
             logger.warning("Expected hello or a command from a view, got %.200r.", content)
