@@ -1,0 +1,115 @@
+"""What a notebook shows whose kernel is gone, or that is not trusted yet."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.browser.lab import Lab, View, expect, open_notebook, ready, run_cells, save
+from tests.browser.test_live_view import SETUP, TRAIN
+
+CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
+
+SAVED_PICTURE = """() => {
+    const { model } = jupyterapp.shell.currentWidget.content;
+    const html = model.cells.get(1).outputs.toJSON().map(one => one.data?.['text/html'] ?? '');
+    return html.some(one => one.includes('<img src="data:image/svg+xml'));
+}"""
+"""Whether the outputs that would be saved have a curve."""
+
+TRUSTED = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
+IMAGE = "image => image.complete && image.naturalWidth"
+
+
+@pytest.fixture
+def training(page: Any, lab: Lab) -> View:
+    """A run that trains, and whose picture would be saved with the notebook."""
+    open_notebook(page, lab, "training", "import os; print('process', os.getpid())", TRAIN, SETUP)
+    run_cells(page, 0, 2, 1)
+    view = View(page)
+    view.reaches(20)
+    page.wait_for_function(SAVED_PICTURE)
+    return view
+
+
+def kill(page: Any) -> None:
+    """Kill the notebook's kernel, as a machine does that has no memory left."""
+    text = page.locator(CELL).nth(0).locator(".jp-OutputArea").inner_text()
+    os.kill(int(re.search(r"process (\d+)", text)[1]), signal.SIGKILL)  # type: ignore[index]
+    # JupyterLab says so, and starts another.
+    page.get_by_role("dialog").get_by_role("button", name="Ok").click()
+
+
+def restart(page: Any) -> None:
+    """Restart the notebook's kernel."""
+    page.get_by_role("button", name="Restart the kernel", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
+
+
+def saved_html(path: Path) -> str:
+    """Return what the training cell of a saved notebook shows."""
+    outputs = nbformat.read(path, as_version=4).cells[1].outputs
+    return "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+
+
+@pytest.mark.parametrize("end", [restart, kill])
+def test_a_view_whose_kernel_is_gone_says_lost_and_takes_no_command(
+    page: Any, lab: Lab, training: View, end: Callable[[Any], None]
+) -> None:
+    view = training
+    end(page)
+    view.becomes("lost")
+    expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
+    buttons = view.root.locator('.tos-buttons button, [data-tos="combiner"] button')
+    for index in range(buttons.count()):
+        expect(buttons.nth(index)).to_be_disabled()
+    expect(view.root).to_contain_text("what it had shown")
+    seen = view.milestones
+    assert seen >= 20
+    expect(view.root).not_to_contain_text("to go")
+
+    # The record says until when it holds, and a page that opens it says what became of the run.
+    save(page)
+    html = saved_html(lab.folder / "training.ipynb")
+    assert '<img src="data:image/svg+xml' in html
+    assert "while it was still active" in html
+    page.reload()
+    ready(page)
+    cell = page.locator(CELL).nth(1)
+    expect(cell).to_contain_text("✕ lost: the kernel of this run is gone")
+    expect(cell.get_by_role("img", name=re.compile("^Training loss from"))).to_be_visible()
+    expect(cell.get_by_role("button", name="Pause")).to_have_count(0)
+
+
+def test_an_untrusted_notebook_shows_a_run_as_picture_and_text(
+    page: Any, lab: Lab, training: View
+) -> None:
+    training.stop()
+    training.becomes("stopped")
+    page.locator(CELL).nth(1).get_by_role("img", name=re.compile("^Training loss")).wait_for()
+    save(page)
+    lab.end_kernels(page)
+
+    # Somebody else's file: this server has signed another one.
+    theirs = nbformat.read(lab.folder / "training.ipynb", as_version=4)
+    theirs.cells[2].source += "\n# from somebody else"
+    nbformat.write(theirs, lab.folder / "mailed.ipynb")
+    page.goto(lab.notebook("mailed"))
+    ready(page)
+    assert page.evaluate(TRUSTED) is False
+    output = page.locator(CELL).nth(1).locator(".jp-OutputArea-child").last
+    image = output.get_by_role("img", name=re.compile("^Training loss from"))
+    expect(image).to_be_visible()
+    assert image.evaluate(IMAGE) > 0
+    first, *others = output.inner_text().strip().splitlines()
+    assert re.fullmatch(r"Run 1: stopped, epoch \d+ of 100000, .+", first)
+    # Numbers alone are the ticks of a picture that was taken apart.
+    numbers = [line for line in others if re.fullmatch(r"[\d.,\s]*", line) and line.strip()]
+    assert not numbers, numbers
