@@ -137,8 +137,11 @@ def test_keras_model_that_the_cell_only_names(cells: Cells, engine: Engine) -> N
     cells(KERAS.format("older") + KERAS.format("model"))
     cells(f"{TRAIN}\nolder.compile('adam', 'mae')")
     assert program(engine)._model is cells.space["older"]
-    cells(f"{TRAIN}\n1 + 1")
+    output = cells(f"{TRAIN}\n1 + 1")
+    assert "Captured a Keras model: the variable model of an earlier cell" in output
     assert program(engine)._model is cells.space["model"]
+    assert "earlier cell" not in cells(f"{TRAIN} --model older\n1 + 1")
+    assert "earlier cell" not in cells(f"{TRAIN}\nmodel.summary()")
 
 
 def test_keras_model_among_several(cells: Cells, engine: Engine) -> None:

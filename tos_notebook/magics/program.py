@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,14 @@ class Captured:
     program : Program
     loss, optimizer : str
         Empty where unknown.
+    origin : str
+        Where the model is from, if the cell does not name it.
     """
 
     program: Any
     loss: str = ""
     optimizer: str = ""
+    origin: str = ""
 
     def lines(self, slots: str) -> Iterator[str]:
         """Yield what was captured, for people.
@@ -54,7 +57,7 @@ class Captured:
         """
         layout = self.program.layout.of_model
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
-        yield f"Captured {kinds.get(self.program.kind, self.program.kind)}"
+        yield f"Captured {kinds.get(self.program.kind, self.program.kind)}{self.origin}"
         facts = {
             **{part: ", ".join(map(_feed, feeds)) for part, feeds in self.program.record.items()},
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
@@ -92,7 +95,9 @@ def captured(names: Names, options: Namespace) -> Captured:
     if not in_graph and options.fetch is None:
         model = find.keras_model(names)
         if model is not None:
-            return _capture_model(model, given, options.weight)
+            named = names.ran is None or names.found(find.is_compiled)
+            origin = "" if named else ": the variable model of an earlier cell"
+            return replace(_capture_model(model, given, options.weight), origin=origin)
         if not names.found(find.is_session):
             raise CaptureError(
                 "Found nothing to train: expected a compiled Keras model, or a TF1-style graph "
