@@ -32,7 +32,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
 WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable"
 
-.PHONY: demo execute lab test test-cluster bench docs audit frontend lint format setup clean
+.PHONY: demo execute lab test test-cluster test-faults bench docs audit frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -56,6 +56,10 @@ test: setup
 
 test-cluster: setup
 	$(WITH_CLASSES) $(BIN)/python -m pytest tests/cluster $(CLUSTER)
+
+# What may die, on which cluster, in which mode; an hour. FAULTS="--cluster local" for fewer.
+test-faults: setup
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)

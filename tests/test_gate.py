@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 GATE = [
-    "test_faults.py::test_every_batch_counts_once_whatever_is_killed",
+    "test_faults.py::test_every_batch_counts_once_whatever_is_killed[standalone]",
     "test_mission.py::test_standalone",
     "test_mission.py::test_yarn_with_dynamic_allocation",
 ]

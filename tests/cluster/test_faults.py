@@ -40,14 +40,25 @@ def run(module: str, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.gate
-def test_every_batch_counts_once_whatever_is_killed(tmp_path: Path) -> None:
-    faults = ["worker", "executor", "node"]
+STANDALONE = ["worker/asp", "worker/ssp:3", "worker/bsp", "executor/asp", "node/ssp:3", "node/bsp"]
+
+YARN = ["worker/asp", "worker/ssp:3", "executor/asp", "executor/bsp", "node/ssp:3"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "cases"),
+    [
+        pytest.param("standalone", STANDALONE, id="standalone", marks=pytest.mark.gate),
+        pytest.param("yarn", YARN, id="yarn"),
+    ],
+)
+def test_every_batch_counts_once_whatever_is_killed(
+    cluster: str, cases: list[str], tmp_path: Path
+) -> None:
     target = tmp_path / "outcomes.json"
-    options = ["--cluster", "standalone", "--sync", "bsp", "--fault", *faults]
-    run("tests.faults", *options, "--json", str(target))
+    run("tests.faults", "--cluster", cluster, "--case", *cases, "--json", str(target))
     outcomes = json.loads(target.read_text())
-    assert {outcome["fault"] for outcome in outcomes} == set(faults)
+    assert sorted(f"{o['fault']}/{o['sync']}" for o in outcomes) == sorted(cases)
     for outcome in outcomes:
         assert (outcome["got"], outcome["state"]) == (outcome["expected"], "finished"), outcome
 

@@ -10,8 +10,16 @@ MODES = ("asp", "ssp:3", "bsp")
 HEAD = f"{'fault':<14}{'cluster':<15}{'sync':<7}{'expected':>18}{'got':>18}{'s':>7}  "
 
 
-def cases(kinds: list[str], faults: list[str], modes: list[str]) -> list[Case]:
-    """Return the cases to play, those that share a Spark next to each other."""
+def cases(
+    kinds: list[str], faults: list[str], modes: list[str], only: list[str] | None = None
+) -> list[Case]:
+    """Return the cases to play, those that share a Spark next to each other.
+
+    Parameters
+    ----------
+    only : list of str, optional
+        As ``"FAULT/MODE"``; all of them by default.
+    """
     found = [
         Case(fault, kind, mode)
         for kind in kinds
@@ -19,6 +27,7 @@ def cases(kinds: list[str], faults: list[str], modes: list[str]) -> list[Case]:
         if kind in fault.on
         for mode in modes
         if not fault.modes or mode in fault.modes
+        if only is None or f"{fault.name}/{mode}" in only
     ]
     return sorted(found, key=lambda case: (kinds.index(case.cluster), str(case.fault.config)))
 
