@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from tests.integration.conftest import counter
 
 Train = Callable[..., tos.TrainingSession]
 
-EPOCHS = 30
+SEEDS = (0, 1, 2)
+
+ALLOWED = 0.02
+"""How far below `keras.fit` accuracy may be, on the mean of all seeds."""
 
 
 @pytest.fixture(scope="module")
@@ -32,34 +37,86 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), y
 
 
-def flowers() -> Any:
+def classifier(sizes: tuple[int, int, int], rate: float, seed: int = 0) -> Any:
     import keras
 
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(3, "softmax")]
-    )
-    rule = keras.optimizers.Adam(0.01)
+    keras.utils.set_random_seed(seed)
+    inputs, hidden, classes = sizes
+    layers = [keras.layers.Dense(hidden, "relu"), keras.layers.Dense(classes, "softmax")]
+    model = keras.Sequential([keras.Input((inputs,)), *layers])
+    rule = keras.optimizers.Adam(rate)
     model.compile(rule, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 
-@pytest.mark.parametrize("kind", ["arrays", "rdd", "frame", "estimator"])
-def test_a_model_learns_all_labels_of_rows_that_are_sorted_by_label(
-    spark: Any, train: Train, iris: tuple[np.ndarray, np.ndarray], kind: str
+def flowers() -> Any:
+    return classifier((4, 16, 3), 0.01)
+
+
+class Task:
+    """Rows in the order in which they come, and what `keras.fit` makes of them."""
+
+    def __init__(self, name: str, data: Any, test: Any, folder: Path, spark: Any) -> None:
+        self.data, self.test = data, test
+        sizes, rate, self.batch_size, self.epochs = {
+            "iris": ((4, 16, 3), 0.01, 16, 30),
+            "digits": ((64, 32, 10), 0.001, 32, 20),
+        }[name]
+        self.model = partial(classifier, sizes, rate)
+        x, y = data
+        records = list(zip(x.tolist(), y.tolist(), strict=True))
+        self.rows = spark.sparkContext.parallelize(records, 2)
+        self.frame = spark.createDataFrame(self.rows, "features array<float>, label long")
+        self.frame.write.partitionBy("label").parquet(str(folder / name))
+        self.parquet = spark.read.parquet(str(folder / name))
+        self.fitted = np.mean([self.accuracy(self.fit(seed)) for seed in SEEDS])
+
+    def fit(self, seed: int) -> Any:
+        model = self.model(seed)
+        model.fit(*self.data, self.batch_size, self.epochs, verbose=0)
+        return model
+
+    def train(self, train: Train, kind: str, seed: int) -> Any:
+        model = self.model(seed)
+        if kind == "estimator":
+            options = {"epochs": self.epochs, "batchSize": self.batch_size, "seed": seed}
+            return tos.ml.TensorEstimator(model=model, **options).fit(self.frame).model
+        given = {
+            "arrays": self.data,
+            "rdd": self.rows,
+            "frame": tos.columns(self.frame, "features", "label"),
+            "parquet": tos.columns(self.parquet, "features", "label"),
+        }
+        train(model, batch_size=self.batch_size).run(given[kind], self.epochs, seed=seed)
+        return model
+
+    def accuracy(self, model: Any) -> float:
+        return float(model.evaluate(*self.test, verbose=0, return_dict=True)["accuracy"])
+
+
+@pytest.fixture(scope="module", params=["iris", "digits"])
+def task(
+    request: pytest.FixtureRequest,
+    spark: Any,
+    iris: tuple[np.ndarray, np.ndarray],
+    digits: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Task:
+    x, y, *test = digits
+    order = np.argsort(y, kind="stable")
+    data, shown = (x[order], y[order]), tuple(test)
+    if request.param == "iris":
+        data = shown = iris
+    return Task(request.param, data, shown, tmp_path_factory.mktemp("parquet"), spark)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "rdd", "frame", "parquet", "estimator"])
+def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
+    train: Train, task: Task, kind: str
 ) -> None:
-    """Undealt rows end at 0.6 to 0.7; `keras.fit` at 0.97."""
-    x, y = iris
-    rows = spark.sparkContext.parallelize(list(zip(x.tolist(), y.tolist(), strict=True)), 2)
-    frame = spark.createDataFrame(rows, "features array<float>, label long")
-    model = flowers()
-    if kind == "estimator":
-        stage = tos.ml.TensorEstimator(model=model, epochs=EPOCHS, batchSize=16)
-        model = stage.fit(frame).model
-    else:
-        given = {"arrays": iris, "rdd": rows, "frame": tos.columns(frame, "features", "label")}
-        train(model, batch_size=16).run(given[kind], EPOCHS)
-    assert model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"] >= 0.95
+    """With the defaults, on two workers. Undealt rows end some 30 points below."""
+    found = [task.accuracy(task.train(train, kind, seed)) for seed in SEEDS]
+    assert np.mean(found) >= task.fitted - ALLOWED, found
 
 
 @pytest.mark.parametrize("kind", ["arrays", "rdd"])
