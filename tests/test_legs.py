@@ -203,3 +203,18 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
             thread.join(SECONDS)
     assert len(left) == (1 if hangs == "persist" else 0)
     assert "Spark has not answered" in legs.notes[0]
+
+
+def test_rows_that_spark_does_not_release_between_two_jobs_do_not_end_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no answer\nfrom Java")
+
+    monkeypatch.setattr(ArraySource, "close", fails)
+    training, _ = counting_training(rows=3, epochs=2)
+    legs, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
+    legs.train()
+    assert not left
+    assert center(training)["rows"] == 6
+    assert legs.notes == ("Spark has not released the rows of an earlier layout: no answer",)

@@ -18,15 +18,18 @@ from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
+from .cluster.asking import Asking
 from .cluster.executors import executor_of, task_cores
 from .cluster.jobs import cancel
 from .cluster.storage import Storage, archive_name, digest_of, executor_folder
 from .content import content_of
 from .data.arrays import ArraySource
+from .data.described import Described
 from .data.source import DataSource
 from .data.stream import StreamSource
 from .every import Every
 from .legs import RunPlan
+from .params import Layout
 from .ps.slots import SlotMean
 from .ps.store import Store
 from .run import Resumed, Run
@@ -37,6 +40,7 @@ from .telemetry.bus import EventBus, Sink
 from .telemetry.history import History
 from .training import Training
 from .transport.auth import Secret
+from .watchdog import held
 from .worker.loop import Plan
 from .worker.memory import sweep
 from .worker.task import Task
@@ -58,6 +62,11 @@ def new_run_id() -> str:
     return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
+def slot_mean(slots: str, layout: Layout | None) -> SlotMean | None:
+    """Return the mean of the workers' optimizer slots; None where a run keeps none."""
+    return SlotMean(layout) if slots == "merge" and layout is not None else None
+
+
 def runs() -> list[Run]:
     """Return the runs of this process that somebody still holds, oldest first."""
     return [run for run in (reference() for reference in _runs) if run is not None]
@@ -66,6 +75,22 @@ def runs() -> list[Run]:
 def runs_on(sc: Any) -> list[Run]:
     """Return the active runs of this process that train on a Spark context."""
     return [run for run in runs() if run.active and run.trains_on(sc)]
+
+
+def asking(sc: Any) -> Asking:
+    """Return what makes calls into Spark that end, and knows the runs that hold its slots."""
+    return Asking(sc, partial(_holders, sc))
+
+
+def _holders(sc: Any) -> str:
+    found = runs_on(sc)
+    slots = max((run.slots for run in found), default=0)
+    return held({run.number: run.workers_now for run in found}, slots, sc.master) if found else ""
+
+
+def without_looks(sc: Any, data: Any) -> Any:
+    """Return data that are not looked at without need while runs may hold all slots."""
+    return data.unlooked() if isinstance(data, Described) and runs_on(sc) else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +136,8 @@ class Launcher:
     batch_size : int
     non_finite : {"raise", "skip"}
     slots : {"keep", "reset", "merge"}
+    ask : Asking
+        Makes calls into Spark that end.
     """
 
     sc: Any
@@ -122,6 +149,7 @@ class Launcher:
     batch_size: int
     non_finite: str
     slots: str
+    ask: Asking
 
     def make(self, wanted: Wanted, on_end: Callable[[], None]) -> Run:
         """Lay the data out and make the run, which has not begun.
@@ -135,7 +163,9 @@ class Launcher:
         first, layout = wanted.first, wanted.reached.layout
         if wanted.resumed is not None:
             self._compare(check_earlier, first, wanted.resumed.checkpoint)
-        source = first if layout is None else first.repartition(*layout)
+        source = first
+        if layout is not None:
+            source = self.ask("Spark to lay the data out", partial(first.repartition, *layout))
         if source is not first:
             first.close()
         if wanted.resumed is not None:
@@ -154,7 +184,8 @@ class Launcher:
     ) -> None:
         """Look at all rows before a run continues with them."""
         try:
-            check(self.sc, source, saved)
+            compare = partial(check, self.sc, source, saved)
+            self.ask("the rows, which are compared with the checkpoint", compare)
         except BaseException:
             source.close()
             raise
@@ -196,9 +227,9 @@ class Launcher:
         return Keeper(folder, origin, every, keep)
 
     def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
-        task, initial = self._task(wanted, source), self.program.read()
-        if wanted.resumed is None:
-            self.storage.write(f"{wanted.run_id}.initial", initial.data)
+        initial = self.program.read()
+        write = partial(self._write, wanted, source, initial)
+        task = self.ask(f"the files in {self.storage.uri}", write)
         history = History()
         own = () if wanted.keeper is None else (wanted.keeper,)
         bus = EventBus([history, *own], wanted.sinks)
@@ -232,11 +263,18 @@ class Launcher:
             locate=lambda task: executor_of(self.sc, task),
             on_failure=lambda: cancel(self.sc, run_id),
             non_finite="skip" if self.non_finite == "skip" else "raise",
-            slots=self._slot_mean(),
+            slots=slot_mean(self.slots, self.program.slots),
         )
         if wanted.resumed is not None:
             training.restore(wanted.resumed.checkpoint.progress)
         return training
+
+    def _write(self, wanted: Wanted, source: DataSource, initial: npt.NDArray[np.uint8]) -> Task:
+        """Write the files that executors read; return what they do with them."""
+        task = self._task(wanted, source)
+        if wanted.resumed is None:
+            self.storage.write(f"{wanted.run_id}.initial", initial.data)
+        return task
 
     def _task(self, wanted: Wanted, source: DataSource) -> Task:
         served = len(source.columns) if isinstance(source, ArraySource) else 0
@@ -257,10 +295,6 @@ class Launcher:
                 count_labels=wanted.as_they_come,
             ),
         )
-
-    def _slot_mean(self) -> SlotMean | None:
-        layout = self.program.slots
-        return SlotMean(layout) if self.slots == "merge" and layout is not None else None
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
         self.server.serve(None)

@@ -79,11 +79,14 @@ class Resumed:
     checkpoint : Checkpoint
     past : sequence of Event
         What happened until then.
+    notes : tuple of str
+        What the user is to know of the checkpoint.
     """
 
     number: int
     checkpoint: Checkpoint
     past: Sequence[Event]
+    notes: tuple[str, ...] = ()
 
 
 class Run(Outputs):
@@ -145,7 +148,7 @@ class Run(Outputs):
         self._model = HeldModel(program, training.store)
         self._companions: list[Companion] = []
         self._reason: str | None = None
-        self._told: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = () if resumed is None else resumed.notes
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
@@ -181,14 +184,20 @@ class Run(Outputs):
         )
 
     @property
-    def _workers_now(self) -> int:
+    def slots(self) -> int:
+        """Tasks that Spark runs at once, as of the run's start."""
+        return self._plan.slots
+
+    @property
+    def workers_now(self) -> int:
+        """Return how many workers train."""
         return len(self._training.facts(self._legs.phase.now, self._plan.slots).members)
 
     def _facts(self) -> Facts:
         found = self._training.facts(self._legs.phase.now, self._plan.slots)
         if found.members:
             return found
-        others = [(run.number, run._workers_now) for run in self._others() if run is not self]
+        others = [(run.number, run.workers_now) for run in self._others() if run is not self]
         return replace(found, held=held(dict(others), self._plan.slots, self.master))
 
     def trains_on(self, sc: Any) -> bool:

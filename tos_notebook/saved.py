@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,8 @@ from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.format import HEAD, read_summary
 from .checkpoint.keeper import Keeper
+from .cluster.asking import Asking
+from .cluster.calls import announced
 from .cluster.connect import connect
 from .cluster.jobs import spoken
 from .cluster.storage import Storage, digest_of
@@ -25,9 +28,10 @@ from .config import at_least_one, positive
 from .control import ACTIVE
 from .data.feeds import Feed
 from .data.source import DataSource, as_source
-from .errors import CheckpointError, ConfigError, InvalidTransition
+from .errors import CheckpointError, ConfigError, InvalidTransition, TosError
 from .events import Event
 from .every import Every, as_every
+from .program.base import Program
 from .program.capture import capture
 from .program.saved import SavedProgram
 from .ps.store import Store
@@ -36,6 +40,7 @@ from .session import TrainingSession
 from .settings import Settings
 from .telemetry.history import History
 from .telemetry.mlflow import MLflow
+from .training import Training
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,25 +211,31 @@ def _active(run_id: str) -> Run | None:
     return next(found, None)
 
 
-def _last(folder: Folder, before: int | None = None) -> tuple[int, Checkpoint]:
+Tell = Callable[[str], object]
+"""Takes a sentence on a checkpoint that was passed over."""
+
+
+def _last(
+    folder: Folder, before: int | None = None, tell: Tell = logger.warning
+) -> tuple[int, Checkpoint]:
     """Return the newest checkpoint that can be read, below a number if that is given."""
     found = folder.last(before)
     try:
         return found.number, from_sealed(found.sealed, found.name)
     except CheckpointError as error:
-        return _one_before(folder, found.number, error)
+        return _one_before(folder, found.number, error, tell)
 
 
-def _one_before(folder: Folder, number: int, error: CheckpointError) -> tuple[int, Checkpoint]:
+def _one_before(folder: Folder, number: int, error: TosError, tell: Tell) -> tuple[int, Checkpoint]:
     """Return the one before a checkpoint that cannot be used; raise why if there is none."""
     try:
-        found = _last(folder, before=number)
+        found = _last(folder, number, tell)
     except CheckpointError:
         raise error from None
-    logger.warning(
-        "%s/%s cannot be restored, so %s is: %s",
-        folder.storage.uri, checkpoint(number), checkpoint(found[0]), error,
-    )  # fmt: skip
+    tell(
+        f"{folder.storage.uri}/{checkpoint(number)} cannot be restored, so "
+        f"{checkpoint(found[0])} is: {error}"
+    )
     return found
 
 
@@ -236,7 +247,12 @@ class _Restorable(NamedTuple):
     settings: Settings
 
 
-def _restorable(folder: Folder, program: SavedProgram, combiner: Combiner | None) -> _Restorable:
+def _restorable(
+    folder: Folder,
+    program: SavedProgram,
+    combiner: Combiner | None,
+    tell: Tell = logger.warning,
+) -> _Restorable:
     """Return the newest checkpoint that can be restored.
 
     Parameters
@@ -245,23 +261,37 @@ def _restorable(folder: Folder, program: SavedProgram, combiner: Combiner | None
     program : SavedProgram
     combiner : Combiner or None
         The user's own, for checkpoints that need one.
+    tell : callable
+        Takes a sentence on each that is passed over.
 
     Raises
     ------
-    CheckpointError
+    TosError
         None can; why the newest one cannot.
     """
-    number, saved = _last(folder)
+    number, saved = _last(folder, tell=tell)
     while True:
         try:
             settings = saved.settings_with(combiner if saved.own_combiner else None)
-            trial = Store(
-                program.layout, program.read(), settings.combiner, saved.origin.stripe_bytes
-            )
-            trial.restore(saved.progress.copied)
+            _try_out(program, saved, settings)
             return _Restorable(number, saved, settings)
-        except CheckpointError as error:
-            number, saved = _one_before(folder, number, error)
+        except TosError as error:
+            number, saved = _one_before(folder, number, error, tell)
+
+
+def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
+    """Restore all of a checkpoint's state into a run that is not trained."""
+    origin = saved.origin
+    trial = Training(
+        origin.run_id,
+        Store(program.layout, program.read(), settings.combiner, origin.stripe_bytes),
+        settings,
+        publish=lambda event: None,
+        locate=lambda task: ("", ""),
+        on_failure=lambda: None,
+        slots=launch.slot_mean(origin.slots, program.slots),
+    )
+    trial.restore(saved.progress)
 
 
 def _past(folder: Folder, names: Iterable[str]) -> list[Event]:
@@ -357,16 +387,14 @@ def resume(
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
     spark = connect(spark, warm_up=False)
-    storage = Storage(spark.sparkContext, uri)
-    folder = Folder(storage)
-    if not folder.numbers() and (inside := _saved(map(storage.inside, storage.folders()))):
-        raise ConfigError(
-            f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
-        )
-    _, newest = _last(folder)
-    _refuse_if_active(newest.origin.run_id)
-    own, model = _combiner(newest, combiner), _program(folder, newest, program)
-    number, saved, chosen = _restorable(folder, model, own)
+    sc = spark.sparkContext
+    ask, files = launch.asking(sc), f"the files in {uri}"
+    # Keras keeps what it makes a model with for each thread.
+    captured = None if program is None else capture(program)
+    with announced(files):
+        found = ask(files, partial(_found, sc, uri, combiner, captured))
+    folder, model, (number, saved, chosen) = found.folder, found.model, found.chosen
+    storage = folder.storage
     origin = _origin(saved, epochs, checkpoint_every, keep, patience, stall_timeout)
     session = TrainingSession(
         spark,
@@ -383,8 +411,13 @@ def resume(
         slots=origin.slots,
     )
     try:
-        source = _data(folder, saved, data, spark.sparkContext, session.program.feeds)
-        resumed = Resumed(number, replace(saved, origin=origin), _past(folder, saved.history))
+        given = launch.without_looks(sc, data)
+        with announced(f"Spark, the data, or {files}"):
+            source = ask(
+                "the first rows of the data",
+                partial(_data, folder, saved, given, sc, session.program.feeds),
+            )
+        resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
         beside = session.beside(
             validation=validation,
             validation_every=validation_every,
@@ -399,7 +432,7 @@ def resume(
         )
         if learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)
-        with _claimed(folder) as claim:
+        with _claimed(folder, ask) as claim:
             every = as_every("checkpoint_every", origin.every)
             keeper = Keeper(folder, origin, every, origin.keep, claim, saved.history)
             return session.resume(source, chosen, resumed, keeper, beside, sinks)
@@ -408,14 +441,49 @@ def resume(
         raise
 
 
+class _Found(NamedTuple):
+    """What a run's folder holds of it."""
+
+    folder: Folder
+    model: SavedProgram
+    chosen: _Restorable
+    past: Sequence[Event]
+    notes: tuple[str, ...]
+
+
+def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found:
+    """Read what a run continues from.
+
+    Raises
+    ------
+    CheckpointError, ConfigError, InvalidTransition
+        As in `resume`.
+    """
+    storage = Storage(sc, uri)
+    folder = Folder(storage)
+    if not folder.numbers() and (inside := _saved(map(storage.inside, storage.folders()))):
+        raise ConfigError(
+            f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
+        )
+    notes: dict[str, None] = {}
+    _, newest = _last(folder, tell=notes.setdefault)
+    _refuse_if_active(newest.origin.run_id)
+    own, model = _combiner(newest, combiner), _program(folder, newest, captured)
+    chosen = _restorable(folder, model, own, notes.setdefault)
+    for note in notes:
+        logger.warning("%s", note)
+    return _Found(folder, model, chosen, _past(folder, chosen.saved.history), tuple(notes))
+
+
 @contextmanager
-def _claimed(folder: Folder) -> Iterator[Claim]:
-    """Claim a run's folder; give it back if the run cannot go on here."""
-    claim = folder.claim()
+def _claimed(folder: Folder, ask: Asking) -> Iterator[Claim]:
+    """Claim a run's folder; give it back if the run cannot continue here."""
+    files = f"the files in {folder.storage.uri}"
+    claim = ask(files, folder.claim)
     try:
         yield claim
     except BaseException:
-        folder.storage.delete(claim.name)
+        ask(files, partial(folder.storage.delete, claim.name))
         raise
 
 
@@ -473,7 +541,7 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     return combiner
 
 
-def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
+def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:
     content = folder.storage.read(PROGRAM)
     if digest_of(content) != saved.origin.program:
         raise CheckpointError(
@@ -483,7 +551,6 @@ def _program(folder: Folder, saved: Checkpoint, model: Any) -> SavedProgram:
     with temporary.directory("tos-resume-") as directory:
         archive = Path(directory, PROGRAM)
         archive.write_bytes(content)
-        own = None if model is None else capture(model)
         return SavedProgram(archive, saved.origin.columns, own)
 
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +31,7 @@ from .data.partitioners import AnyPartitioner
 from .data.source import DataSource, as_source
 from .errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from .every import Every, as_every
-from .launch import Launcher, Wanted, new_run_id, runs_on
+from .launch import Launcher, Wanted, asking, new_run_id, runs_on, without_looks
 from .legs import RunPlan
 from .program.capture import capture
 from .roster import LaidOut
@@ -149,6 +150,7 @@ class TrainingSession:
         slots = one_of("slots", slots, POLICIES)
         self.program = capture(program)
         self._sc = connect(spark, warm_up=False).sparkContext
+        self._ask = asking(self._sc)
         self._host = server_host or contact_host(self._sc)
         port = contact_port(self._sc) if server_port is None else server_port
         self._probe(port)
@@ -168,6 +170,7 @@ class TrainingSession:
             batch_size,
             non_finite,
             slots,
+            self._ask,
         )
         self._run: Run | None = None
         self._closed = False
@@ -304,6 +307,9 @@ class TrainingSession:
             Settings, data or program do not fit; nothing was started.
         CheckpointError
             The directory cannot be written to, or the combiner's state cannot be saved.
+        WaitTimeout
+            Spark does not answer, or other runs hold all slots and the data have to be looked at
+            first. Nothing was started; see docs/troubleshooting/errors.md.
         InvalidTransition
             Another run is active.
         SessionClosed
@@ -329,17 +335,11 @@ class TrainingSession:
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
             self._refuse_without_slots()
-            count = slots(self._sc)
-            came, layout = self._as_they_come(data, partitions, partitioner, count)
-            check_columns(came.columns, self.program.feeds)
-            first = came
-            if layout is None:
-                mixed = shuffle != "partitions" and bool(shuffle)
-                first = (
-                    deal(self._sc, came, partitions, int(seed))
-                    if mixed
-                    else undealt(came, partitions)
-                )
+            count, mixed = self._slots(), shuffle != "partitions" and bool(shuffle)
+            came, first, layout = self._ask(
+                "the first rows of the data",
+                lambda: self._laid_out(data, partitions, partitioner, count, mixed, int(seed)),
+            )
             beside = self.beside(
                 validation=validation,
                 validation_every=validation_every,
@@ -371,7 +371,8 @@ class TrainingSession:
                 came_in=None if first is came else came.partitions,
             )
             if every is not None:
-                wanted = replace(wanted, keeper=self._launcher.keeper(wanted, every, keep))
+                make = partial(self._launcher.keeper, wanted, every, keep)
+                wanted = replace(wanted, keeper=self._ask(f"the files in {storage}", make))
             return self._launch(wanted, beside)
 
     def resume(
@@ -388,7 +389,7 @@ class TrainingSession:
         origin = saved.origin
         check_columns(source.columns, self.program.feeds)
         self._only = True
-        count = slots(self._sc)
+        count = self._slots()
         number = next(_run_numbers)
         wanted = Wanted(
             number,
@@ -419,7 +420,8 @@ class TrainingSession:
 
         Parameters and errors are those of `start` and `Run.wait`.
         """
-        run = self.start(data, epochs, **options)
+        with self._ask.patiently():
+            run = self.start(data, epochs, **options)
         try:
             return run.wait()
         except KeyboardInterrupt:
@@ -441,10 +443,32 @@ class TrainingSession:
             )
         return as_every("checkpoint_every", value)
 
+    def _slots(self) -> int:
+        return self._ask("Spark's list of executors", partial(slots, self._sc))
+
+    def _laid_out(
+        self,
+        data: Any,
+        partitions: int | None,
+        partitioner: AnyPartitioner | None,
+        slots: int,
+        mixed: bool,
+        seed: int,
+    ) -> tuple[DataSource, DataSource, LaidOut | None]:
+        """Return the data as they come, and dealt, and how they are to be laid out first."""
+        came, layout = self._as_they_come(data, partitions, partitioner, slots)
+        check_columns(came.columns, self.program.feeds)
+        if layout is not None:
+            return came, came, layout
+        if mixed:
+            return came, deal(self._sc, came, partitions, seed), None
+        return came, undealt(came, partitions), None
+
     def _as_they_come(
         self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
     ) -> tuple[DataSource, LaidOut | None]:
         """Return the data as they come, and how they are to be laid out first."""
+        data = without_looks(self._sc, data)
         wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
         count = slots if wanted is None else at_least_one("partitions", wanted)
         source = as_source(self._sc, data, count, self.program.feeds)
@@ -473,8 +497,9 @@ class TrainingSession:
 
     def beside(self, **wanted: Any) -> Beside:
         """Return what is to work beside the run; see `tos_notebook.companions.attach.attached`."""
+        wanted["validation"] = without_looks(self._sc, wanted.get("validation"))
         with spoken():
-            return attached(self._sc, self.program, **wanted)
+            return attached(self._sc, self.program, self._ask, **wanted)
 
     def _launch(self, wanted: Wanted, beside: Beside) -> Run:
         self._run = run = self._launcher.make(wanted, self._on_end)

@@ -192,7 +192,16 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     storage: Any = SimpleNamespace(inside=lambda name: Disk(tmp_path / name))
     unused: Any = None
     launcher = Launcher(
-        unused, program, storage, unused, "", unused, batch_size=1, non_finite="raise", slots="keep"
+        unused,
+        program,
+        storage,
+        unused,
+        "",
+        unused,
+        batch_size=1,
+        non_finite="raise",
+        slots="keep",
+        ask=unused,
     )
     settings = counting_training()[0].settings
     plan, source = RunPlan(1, None, 0, 2), ArraySource((x,), 2)

@@ -13,8 +13,9 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
 from tests.tracked import curve, only_run, store
 from tests.watching import Watch
+from tos_notebook.cluster import asking
 from tos_notebook.companions import schedule
-from tos_notebook.errors import ConfigError
+from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.picture import Result
@@ -237,3 +238,27 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     first.stop()
     second.wait(60)
     assert (second.state, second.status.waits_for) == ("finished", ())
+
+
+def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
+    train: Train, digits: Digits, spark_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data that do need one are refused, with the run that is in the way."""
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(asking, "HELD", 0.5)
+    x, y, *_ = digits
+    rows = [(row, int(label)) for row, label in zip(x[:200].tolist(), y[:200], strict=True)]
+    rdd = spark_context.parallelize(rows, 2)
+    frame = SparkSession(spark_context).createDataFrame(rdd, "pixels array<float>, digit long")
+    columns = tos.columns(frame, "pixels", "digit")
+    first, session = train(classifier()).start((x, y), epochs=100_000), train(classifier())
+    first.wait_for(workers=2)
+    who = rf"a slot of Spark, but run {first.number} holds both slots of local\[2"
+    with pytest.raises(WaitTimeout, match=rf"first rows of the data, which needs {who}"):
+        session.start(rdd, epochs=1)
+    second = session.start(columns, epochs=1, validation=columns)
+    assert (first.state, second.state) == ("running", "starting")
+    first.stop()
+    second.wait(60)
+    assert (second.status.samples, len(second.validation)) == (200, 1)

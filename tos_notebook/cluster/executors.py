@@ -60,12 +60,12 @@ def is_local(sc: SparkContext) -> bool:
 
 def task_cores(sc: SparkContext) -> int:
     """Return how many cores a task may use, ``spark.task.cpus``."""
-    return int(_setting(sc, "spark.task.cpus", "1"))
+    return int(setting(sc, "spark.task.cpus", "1"))
 
 
 def memory_limit(sc: SparkContext) -> str | None:
     """Return the limit on the memory of an executor's Python, ``spark.executor.pyspark.memory``."""
-    return _setting(sc, "spark.executor.pyspark.memory", "") or None
+    return setting(sc, "spark.executor.pyspark.memory", "") or None
 
 
 def executor_cores(sc: SparkContext) -> list[int]:
@@ -86,7 +86,7 @@ def task_attempts(sc: SparkContext) -> int:
     """Return how often Spark runs a task before it gives up the job."""
     local = _LOCAL.fullmatch(sc.master)
     if local is None:
-        return int(_setting(sc, "spark.task.maxFailures", "4"))
+        return int(setting(sc, "spark.task.maxFailures", "4"))
     # Spark heeds the setting on clusters only.
     return int(local["failures"] or 1)
 
@@ -181,8 +181,8 @@ def contact_host(sc: SparkContext) -> str:
 
     ``spark.tos.server.host``, else the one that Spark uses itself.
     """
-    own = "127.0.0.1" if is_local(sc) else _setting(sc, "spark.driver.host", "127.0.0.1")
-    return _setting(sc, SERVER_HOST, own)
+    own = "127.0.0.1" if is_local(sc) else setting(sc, "spark.driver.host", "127.0.0.1")
+    return setting(sc, SERVER_HOST, own)
 
 
 def contact_port(sc: SparkContext) -> int:
@@ -193,7 +193,7 @@ def contact_port(sc: SparkContext) -> int:
     ConfigError
         The setting is no port.
     """
-    value = _setting(sc, SERVER_PORT, "0")
+    value = setting(sc, SERVER_PORT, "0")
     if not value.isdecimal() or int(value) > HIGHEST_PORT:
         raise ConfigError(f"{SERVER_PORT}: expected a port, 0 to {HIGHEST_PORT}, got {value!r}.")
     return int(value)
@@ -242,14 +242,15 @@ def stored_limit(sc: SparkContext) -> int:
     ConfigError
         The setting is no size.
     """
-    value = _setting(sc, DATA_LIMIT, "16g")
+    value = setting(sc, DATA_LIMIT, "16g")
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", value.strip().lower())
     if found is None:
         raise ConfigError(f"{DATA_LIMIT}: expected a size such as 16g or 0, got {value!r}.")
     return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
 
 
-def _setting(sc: SparkContext, key: str, default: str) -> str:
+def setting(sc: SparkContext, key: str, default: str) -> str:
+    """Return a setting of Spark, as it was when Spark started."""
     # sc.getConf() would copy all settings, one call to Java for each: 30 ms.
     return str(sc._jsc.sc().conf().get(key, default))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..cluster.asking import Asking
 from ..cluster.executors import slots
 from ..config import one_of
 from ..errors import ConfigError
@@ -40,6 +41,7 @@ class Beside:
 def attached(
     sc: Any,
     program: Program,
+    ask: Asking,
     *,
     validation: Any = None,
     validation_every: Any = None,
@@ -58,12 +60,15 @@ def attached(
     ------
     ConfigError, DataError, ShapeMismatch
         Something does not fit; nothing was begun.
+    WaitTimeout
+        Spark has no slot for a look at the validation data, or does not answer.
     """
     makers: list[Maker] = []
     rate = None
     rows = None
     if validation is not None:
-        rows = validation_rows(sc, validation, program, validation_on)
+        look = partial(validation_rows, sc, validation, program, validation_on)
+        rows = ask("the first rows of the validation data", look)
         if validation_on == "executors":
             makers.append(partial(SlotWatch, slots=slots(sc)))
     elif validation_on != "driver":

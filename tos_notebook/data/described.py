@@ -26,6 +26,13 @@ class Described(ABC):
             The program's.
         """
 
+    def unlooked(self) -> Described:
+        """Return the same, without a look at rows before the run if the program says enough.
+
+        Such a look is a Spark job. Other runs may hold the slot that it needs.
+        """
+        return self
+
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a Spark DataFrame, of whatever kind of session."""

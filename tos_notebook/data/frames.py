@@ -69,6 +69,9 @@ class FrameColumns(Described):
     on_bad : {"raise", "skip"}
     advice : Advice
         What errors advise.
+    looks : bool
+        Whether the first row is looked at, so that mistakes are found at once; else only if the
+        program does not say what rows are to be.
     """
 
     frame: Any
@@ -79,6 +82,11 @@ class FrameColumns(Described):
     pad: Mapping[str, int] = field(default_factory=dict)
     on_bad: str = "raise"
     advice: Advice = ADVICE
+    looks: bool = True
+
+    def unlooked(self) -> FrameColumns:
+        """Return the same, with a look at rows only if it is needed; see `Described.unlooked`."""
+        return replace(self, looks=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -144,7 +152,7 @@ class FrameColumns(Described):
         frame = self.frame.select(*self.expressions(feeds))
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
-        columns = self.looked_at(frame, feeds)
+        columns = (None if self.looks else self.known(feeds)) or self.looked_at(frame, feeds)
         batches = _arrow_batches(frame, sc, sum(map(_nbytes, frame.schema, columns)))
         skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)

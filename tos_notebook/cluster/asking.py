@@ -1,0 +1,149 @@
+"""What a caller waits for before a run begins: with an end, and who is in the way."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import ConfigError, WaitTimeout
+from .calls import aside, within
+from .executors import setting
+from .jobs import cancel
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Result = TypeVar("Result")
+
+START_TIMEOUT = "spark.tos.start.timeout"
+"""Seconds that a call of `start` or `resume` waits for Spark while no task works for it."""
+
+HELD = 5.0
+"""Seconds after which a look at the data gives up, if other runs hold all slots."""
+
+ANSWER = 15.0
+"""Seconds for Spark to say what it does."""
+
+LOOK = 0.2
+"""Seconds between two looks at who is in the way."""
+
+
+class Asking:
+    """Makes calls into Spark that end: by themselves, or with an error that says what was awaited.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    holders : callable
+        Returns which runs hold all slots, such as "run 1 holds both slots of local[2]"; empty if
+        some are free.
+    """
+
+    def __init__(self, sc: SparkContext, holders: Callable[[], str] = str) -> None:
+        self._sc = sc
+        self._holders = holders
+        self._held_limit = HELD
+
+    @contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Wait in the block for the slots that other runs hold: the caller waits anyway."""
+        before, self._held_limit = self._held_limit, math.inf
+        try:
+            yield
+        finally:
+            self._held_limit = before
+
+    def __call__(self, what: str, call: Callable[[], Result]) -> Result:
+        """Return what a call returns, or raise what it raises.
+
+        It runs on a thread of its own, and its Spark jobs in a group that is canceled if it is
+        given up or interrupted.
+
+        Parameters
+        ----------
+        what : str
+            Completes "waited for".
+        call : callable
+
+        Raises
+        ------
+        WaitTimeout
+            Other runs hold the slots that it needs; or Spark does not answer, or runs no task for
+            it.
+        """
+        limit = within(ANSWER, partial(start_timeout, self._sc), what)
+        group = f"tos-start-{os.urandom(4).hex()}"
+        answer = aside(partial(_in_group, self._sc, group, what, call), group)
+        silent = held = time.monotonic()
+        try:
+            while not wait({answer}, LOOK).done:
+                holders, now = self._holders(), time.monotonic()
+                if not holders:
+                    held = now
+                elif now - held >= self._held_limit and self._tasks(group, what) == 0:
+                    raise _is_held(self._held_limit, what, holders)
+                if now - silent >= limit:
+                    if not holders and not self._tasks(group, what):
+                        raise _is_late(limit, what)
+                    silent = now
+        except BaseException:
+            # Not waited for: whoever interrupts wants to have the prompt back.
+            aside(partial(cancel, self._sc, group), group)
+            raise
+        return answer.result()
+
+    def _tasks(self, group: str, what: str) -> int | None:
+        """Return how many tasks run for a call; None if it has no job."""
+        return within(ANSWER, partial(_tasks, self._sc, group), what)
+
+
+def start_timeout(sc: SparkContext) -> float:
+    """Return the setting ``spark.tos.start.timeout`` in seconds; 600.
+
+    Raises
+    ------
+    ConfigError
+        It is no positive number.
+    """
+    value = setting(sc, START_TIMEOUT, "600").strip()
+    try:
+        seconds = float(value.removesuffix("s"))
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ConfigError(f"{START_TIMEOUT}: expected seconds such as 600, got {value!r}.")
+    return seconds
+
+
+def _in_group(sc: SparkContext, group: str, what: str, call: Callable[[], Result]) -> Result:
+    sc.setJobGroup(group, f"Before a run: {what}", interruptOnCancel=True)
+    return call()
+
+
+def _tasks(sc: Any, group: str) -> int | None:
+    tracker = sc.statusTracker()
+    jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+    running = [job for job in jobs if job.status == "RUNNING"]
+    stages = [tracker.getStageInfo(stage) for job in running for stage in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage) if running else None
+
+
+def _is_held(seconds: float, what: str, holders: str) -> WaitTimeout:
+    return WaitTimeout(
+        f"Waited {seconds:g} s for {what}, which needs a slot of Spark, but {holders}. Nothing was "
+        "started. Stop that run or wait for its end, then start this one."
+    )
+
+
+def _is_late(seconds: float, what: str) -> WaitTimeout:
+    return WaitTimeout(
+        f"Waited {seconds:g} s for {what}, but Spark has not answered, and runs no task for it. "
+        "Nothing was started. See whether Spark has free slots and the files answer. If it takes "
+        f'that long, give it more: tos.connect(config={{"{START_TIMEOUT}": "3600"}}).'
+    )
