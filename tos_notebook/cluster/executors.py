@@ -207,7 +207,7 @@ def encrypts_loopback(sc: SparkContext) -> bool:
     ConfigError
         The setting is neither true nor false.
     """
-    value = _setting(sc, SERVER_TLS, "false").strip().lower()
+    value = setting(sc, SERVER_TLS, "false").strip().lower()
     if value not in ("true", "false"):
         raise ConfigError(f"{SERVER_TLS}: expected true or false, got {value!r}.")
     return value == "true"
@@ -227,10 +227,10 @@ A standalone cluster also needs spark.authenticate.secret. SECURITY.md says what
 def in_clear(sc: SparkContext) -> str:
     """Return what to set where tasks go over the network in clear; nothing where they do not."""
     # Executors that find the driver on a loopback address are on its host.
-    if sc.master.startswith("local") or listening_host(_setting(sc, "spark.driver.host", "")):
+    if sc.master.startswith("local") or listening_host(setting(sc, "spark.driver.host", "")):
         return ""
     wanted = "spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
-    authenticated, *encrypted = (_setting(sc, name, "false").lower() == "true" for name in wanted)
+    authenticated, *encrypted = (setting(sc, name, "false").lower() == "true" for name in wanted)
     return "" if authenticated and any(encrypted) else CLEAR.format(master=sc.master)
 
 
