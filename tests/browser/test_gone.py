@@ -1,4 +1,4 @@
-"""What a notebook shows whose kernel is gone, or that is not trusted yet."""
+"""What a notebook shows whose kernel is gone, that nobody trusts yet, or whose run has to wait."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ SAVED_PICTURE = """() => {
 
 TRUSTED = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
 IMAGE = "image => image.complete && image.naturalWidth"
+
+SECONDS = 30_000
+"""Milliseconds in which a kernel that is not blocked answers, however busy the machine is."""
 
 
 @pytest.fixture
@@ -113,3 +116,27 @@ def test_an_untrusted_notebook_shows_a_run_as_picture_and_text(
     # Numbers alone are the ticks of a picture that was taken apart.
     numbers = [line for line in others if re.fullmatch(r"[\d.,\s]*", line) and line.strip()]
     assert not numbers, numbers
+
+
+def test_a_second_training_cell_waits_for_the_first_in_its_view_and_not_in_the_kernel(
+    page: Any, lab: Lab
+) -> None:
+    open_notebook(page, lab, "two", SETUP, TRAIN, TRAIN, "print('the kernel', 'answers')")
+    cells = page.locator(CELL)
+    run_cells(page, 0, 1)
+    first = View(page)
+    first.reaches(1)
+
+    run_cells(page, 2, 3)
+    expect(cells.nth(3)).to_contain_text("the kernel answers", timeout=SECONDS)
+    waits = cells.nth(2).locator('[data-tos="waits"]')
+    expect(waits).to_contain_text("run 1 holds both slots of local[2]", timeout=SECONDS)
+    expect(cells.nth(2).locator("[data-milestones]")).to_have_attribute("data-milestones", "0")
+
+    first.stop()
+    first.becomes("stopped")
+    second = cells.nth(2).locator("[data-milestones]")
+    expect(second).to_have_attribute("data-state", "running")
+    # A view that is out of sight is not drawn.
+    second.scroll_into_view_if_needed()
+    expect(waits).to_be_hidden()
