@@ -9,6 +9,9 @@ import type { Kernel, Kernels } from "./kernels";
 import type { RunRow } from "./protocol";
 import type { SettingsModel } from "./settings";
 
+/** Milliseconds for which the good news stands; an error stands until it is closed. */
+export const READ = 10_000;
+
 export class Notifier {
   /** The ids of runs that were seen active: the end of any other is old news. */
   private readonly active = new Set<string>();
@@ -52,7 +55,7 @@ export class Notifier {
     const text = endOf(kernel, row, this.trans);
     const actions = [{ label: this.trans.__("Open"), callback: open }];
     if (row.state === "failed") Notification.error(text, { autoClose: false, actions });
-    else Notification.success(text, { autoClose: false, actions });
+    else Notification.success(text, { autoClose: READ, actions });
     desktop(text, row.id, open);
   }
 }

@@ -1,7 +1,7 @@
 import { Notification } from "@jupyterlab/apputils";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import { Notifier } from "../../src/lab/notify";
+import { Notifier, READ } from "../../src/lab/notify";
 import { DEFAULTS, type Settings, type SettingsModel } from "../../src/lab/settings";
 import { FakeKernel, FakeKernels, row, trans } from "./documents";
 
@@ -58,6 +58,7 @@ describe("the end of a run", () => {
     const text = "Run 3 of one.ipynb has finished after 1 min 40 s. Loss 0.31.";
     expect(success).toHaveBeenCalledOnce();
     expect(success.mock.calls[0][0]).toBe(text);
+    expect(success.mock.calls[0][1]?.autoClose).toBe(READ);
     expect(Desktop.shown.map(({ options }) => options)).toEqual([{ body: text, tag: "run-3" }]);
   });
 
@@ -67,6 +68,7 @@ describe("the end of a run", () => {
     expect(failure.mock.calls[0][0]).toBe(
       "Run 3 of one.ipynb has failed after 1 min 40 s. ValueError: 7",
     );
+    expect(failure.mock.calls[0][1]?.autoClose).toBe(false);
     expect(success).not.toHaveBeenCalled();
   });
 
