@@ -37,8 +37,11 @@ LIMIT = 10.0
 def until(test: Callable[[], bool]) -> None:
     """Wait for what another thread is about to do, and has no way to say."""
     deadline = monotonic() + LIMIT
+    pause = threading.Event()
     while not test():
         assert monotonic() < deadline
+        # Without it, the look itself keeps the other thread from what it is about to do.
+        pause.wait(0.001)
 
 
 @contextmanager
