@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 import weakref
@@ -27,6 +28,7 @@ from .data.arrays import ArraySource
 from .data.described import Described
 from .data.source import DataSource
 from .data.stream import StreamSource
+from .errors import CheckpointError
 from .every import Every
 from .legs import RunPlan
 from .params import Layout
@@ -47,6 +49,8 @@ from .worker.task import Task
 
 if TYPE_CHECKING:
     from .program.base import Program
+
+logger = logging.getLogger(__name__)
 
 STRIPE_BYTES = 1 << 20
 """Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
@@ -271,6 +275,11 @@ class Launcher:
 
     def _write(self, wanted: Wanted, source: DataSource, initial: npt.NDArray[np.uint8]) -> Task:
         """Write the files that executors read; return what they do with them."""
+        try:
+            self.storage.sweep()
+        except CheckpointError as error:
+            # They take room, and nothing else.
+            logger.warning("Unfinished files of earlier processes stay: %s", error)
         task = self._task(wanted, source)
         if wanted.resumed is None:
             self.storage.write(f"{wanted.run_id}.initial", initial.data)

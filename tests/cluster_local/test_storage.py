@@ -111,6 +111,18 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_temporary_one(
     assert not [path for path in folder.iterdir() if "tmp" in path.name]
 
 
+def test_what_a_killed_process_left_unfinished_is_deleted_a_day_later(storage: Storage) -> None:
+    storage.write("a.bin", b"data")
+    place = Path(storage.uri.removeprefix("file:"))
+    old, young = place / ".tmp-0", place / ".tmp-1"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    for path in (old, place / "a.bin"):
+        os.utime(path, (0, 0))
+    storage.sweep()
+    assert (old.exists(), young.exists(), storage.list()) == (False, True, ["a.bin"])
+
+
 def test_files_are_listed_found_and_deleted(storage: Storage) -> None:
     assert storage.list() == []
     for name in ("b", "a"):

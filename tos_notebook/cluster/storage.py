@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from .failures import java_errors, reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+DAY = 86_400.0
+"""Seconds after which a file that was not finished is taken for left behind."""
 
 _TEMPORARY = ".tmp-"
 _SCHEME = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -231,6 +235,28 @@ class Storage:
             statuses = self._fs.listStatus(self._root)
             names = [s.getPath().getName() for s in statuses if s.isFile()]
         return sorted(name for name in names if not name.startswith(_TEMPORARY))
+
+    def sweep(self, age: float = DAY) -> None:
+        """Delete what was being written, but not for some time: its process was killed.
+
+        Parameters
+        ----------
+        age : float
+            Seconds since a file was last written to. Others may be writing younger ones.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
+        with self.failing("delete", "unfinished files"):
+            if not self._fs.exists(self._root):
+                return
+            before = (time.time() - age) * 1000
+            for status in self._fs.listStatus(self._root):
+                path = status.getPath()
+                if path.getName().startswith(_TEMPORARY) and status.getModificationTime() < before:
+                    self._fs.delete(path, True)
 
     def publish(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file that every task can `fetch` by its name.
