@@ -20,7 +20,7 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.keeper import Keeper
 from .cluster.asking import Asking
-from .cluster.executors import executor_of, task_cores
+from .cluster.executors import executor_of_started, task_cores
 from .cluster.jobs import cancel
 from .cluster.storage import Storage, archive_name, digest_of, executor_folder
 from .content import content_of
@@ -264,7 +264,7 @@ class Launcher:
             Store(layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
             wanted.settings,
             publish=bus.publish,
-            locate=lambda task: executor_of(self.sc, task),
+            locate=lambda task: executor_of_started(self.sc, task),
             on_failure=lambda: cancel(self.sc, run_id),
             non_finite="skip" if self.non_finite == "skip" else "raise",
             slots=slot_mean(self.slots, self.program.slots),

@@ -11,8 +11,15 @@ import pytest
 
 from tos_notebook.cluster import connect as module
 from tos_notebook.cluster.connect import connect
-from tos_notebook.cluster.executors import contact_host, executor_of, is_local, slots, task_cores
-from tos_notebook.errors import ClusterUnreachable, ConnectError
+from tos_notebook.cluster.executors import (
+    contact_host,
+    executor_of,
+    executor_of_started,
+    is_local,
+    slots,
+    task_cores,
+)
+from tos_notebook.errors import ClusterUnreachable, ConnectError, RemoteProtocolError
 
 
 def test_an_active_context_is_adopted(spark_context: Any) -> None:
@@ -179,6 +186,21 @@ def test_a_local_spark_has_one_executor_the_driver(spark_context: Any) -> None:
     assert task_cores(spark_context) == 1
     assert contact_host(spark_context) == "127.0.0.1"
     assert executor_of(spark_context, 0) == ("driver", "127.0.0.1")
+
+
+def test_a_task_that_spark_has_not_started_has_no_place(spark_context: Any) -> None:
+    def task(_: int) -> int:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        return context.taskAttemptId()
+
+    started = spark_context.parallelize([0], 1).map(task).first()
+    assert executor_of_started(spark_context, started) == ("driver", "127.0.0.1")
+    for unknown in (started + 1000, 2**62):
+        with pytest.raises(RemoteProtocolError, match="tasks that Spark has started"):
+            executor_of_started(spark_context, unknown)
 
 
 @pytest.mark.parametrize(

@@ -110,3 +110,32 @@ def test_a_server_that_comes_too_late_once_is_asked_a_second_time(
     with pytest.raises(ConnectTimeout):
         connect_tcp("server", 1, SECRET)
     assert len(asked) == 2
+
+
+def _record(kind: int, body: bytes) -> bytes:
+    return bytes([kind, 3, 3]) + len(body).to_bytes(2, "big") + body
+
+
+ALERT, CHANGE, HANDSHAKE, DATA = 21, 20, 22, 23
+
+MESSAGES = {
+    "empty records": _record(HANDSHAKE, b"") * 200,
+    "changes of the cipher": _record(CHANGE, b"\x01") * 200,
+    "alerts": _record(ALERT, b"\x01\x00") * 200,
+    "data before the handshake": _record(DATA, bytes(100)) * 12,
+    "a hello of 16 kB": _record(HANDSHAKE, b"\x01\x00\x3f\xfc" + bytes(16_380)),
+    "a hello in parts of one byte": b"",
+    "a certificate first": _record(HANDSHAKE, b"\x0b\x00\x04\x00" + bytes(1024)),
+    "a finish first": _record(HANDSHAKE, b"\x14\x00\x00\x20" + bytes(32)) * 30,
+    "no TLS": b"GET / HTTP/1.1\r\n" * 80,
+    "SSL 2": b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10" * 100,
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_no_byte_of_a_stranger_costs_more_than_some_of_a_worker_s_hello(name: str) -> None:
+    certificate, honest = Certificate(), hello("X25519")
+    parts = b"".join(_record(HANDSHAKE, honest[n : n + 1]) for n in range(5, len(honest)))
+    said = MESSAGES[name] or parts
+    per_byte = cost(certificate, honest) / len(honest)
+    assert cost(certificate, said) / len(said) < 2 * per_byte

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.errors import ConfigError, WaitTimeout
+from tos_notebook.errors import ConfigError, RemoteProtocolError, WaitTimeout
 
 from .calls import within
 from .reach import listening_host
@@ -106,6 +106,37 @@ def slots(sc: SparkContext) -> int:
 def registered(sc: SparkContext) -> int:
     """Return how many executors a cluster has given; Spark counts the driver among them."""
     return sum(1 for executor in _executors(sc) if executor.id() != DRIVER)
+
+
+def executor_of_started(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
+    """Return the executor id and host of a task that Spark has started; see `executor_of`.
+
+    Raises
+    ------
+    RemoteProtocolError
+        Spark has not started such a task. A number beyond all others would keep out the tasks that
+        Spark starts later.
+    """
+    try:
+        started = within(ANSWER, lambda: _tasks_started(sc), "Spark's number of tasks")
+    except WaitTimeout as error:
+        logger.warning("%s", error)
+        return UNKNOWN, UNKNOWN
+    if started is not None and task_attempt_id >= started:
+        raise RemoteProtocolError(
+            f"Expected one of the {started} tasks that Spark has started, got {task_attempt_id}."
+        )
+    return executor_of(sc, task_attempt_id)
+
+
+def _tasks_started(sc: SparkContext) -> int | None:
+    """Return how many tasks Spark has started; None where its scheduler does not say."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return int(sc._jsc.sc().taskScheduler().nextTaskId())
+    except (Py4JError, TypeError):
+        return None
 
 
 def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
