@@ -12,6 +12,7 @@ import pytest
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import LIMIT, Aside, center, counting_training, numbers, of
 from tos_notebook import answers as answers_module
+from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD
 from tos_notebook.control import Command, RunEvent
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerLost
@@ -236,3 +237,29 @@ def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: An
     assert center(training) == {"total": 3 * numbers(10).sum(), "rows": 30}
     assert [len(program.batches) for program in programs] == [15, 15]
     assert not of(WorkerLost, events)
+
+
+@pytest.mark.usefixtures("long_poll")
+@pytest.mark.parametrize("codec", ["fp32", "int8"])
+def test_a_swap_while_paused_holds_from_the_first_push_after_it(serve: Any, codec: str) -> None:
+    events = Watch()
+    pair = as_codecs(codec)
+    training, _ = counting_training(rows=4, publish=events.append, codec=pair)
+    program, gate = Counting(), Gate(1)
+    program.on_batch = gate
+    worker = Aside(lambda: serve(training).work(program, columns=1))
+    gate.reached(1)
+    training.command(Command.PAUSE, "")
+    gate.open(1)
+    events.wait_for(CommandApplied, _is_pause)
+    training.change_settings(Command.SWAP_COMBINER, "EASGD", combiner=EASGD(0.5))
+    assert training.machine.state == "paused"
+    # A step of int8 is a 127th of the largest value.
+    near = 0 if codec == "fp32" else 4 / 127
+    assert center(training)["total"] == pytest.approx(3, abs=near)
+    training.command(Command.RESUME, "")
+    worker.result()
+    # As after a swap while it trains: row 3 makes 6, both move to 4.5; row 4 makes 8.5.
+    assert center(training)["total"] == pytest.approx(6.5, abs=3 * near)
+    assert len(program.batches) == 4
+    assert training.error is None
