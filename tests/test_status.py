@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConfigError
-from tos_notebook.status import Goal, Progress
+from tos_notebook.status import CheckpointStatus, Goal, Progress
 
 BEGUN = Progress(3, 14, (10, 4), 1)
 
@@ -60,3 +60,16 @@ def test_it_is_reached_when_that_much_more_is_trained(
 def test_what_makes_no_sense_is_said_at_once(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         goal_of(**given)
+
+
+@pytest.mark.parametrize(
+    ("resumed", "expected"),
+    [
+        (None, "The run has no checkpoint yet: the disk is full"),
+        (7, "The run has no checkpoint since it continued from number 7: the disk is full"),
+    ],
+)
+def test_a_run_without_a_new_checkpoint_names_the_one_that_it_continued_from(
+    resumed: int | None, expected: str
+) -> None:
+    assert str(CheckpointStatus(error="the disk is full", resumed=resumed)) == expected

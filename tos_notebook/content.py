@@ -34,6 +34,27 @@ class Content(NamedTuple):
         return f"{self.rows} rows with digest {self.digest[:8]}"
 
 
+class Beginning(NamedTuple):
+    """What the first push of a stream was in an epoch.
+
+    Parameters
+    ----------
+    epoch, partition : int
+    partitions : int
+        How many there were.
+    steps : int
+        Its batches.
+    digest : str
+        Of their rows, in hexadecimal digits.
+    """
+
+    epoch: int
+    partition: int
+    partitions: int
+    steps: int
+    digest: str
+
+
 class Hash:
     """The digest of batches, one after the other.
 

@@ -334,9 +334,9 @@ def resume(
     """Go on with a run from its last good checkpoint, where it was.
 
     First all rows that the run has loaded before are compared with the checkpoint; other ones are
-    refused, and the run stays as it was. Then it continues in the background. Workers compare what
-    a function of datasets returns, in epochs that were trained in part. Between two epochs there is
-    nothing to compare: other records of a function are not noticed then.
+    refused, and the run stays as it was. Of a function of datasets, those of the first push of each
+    partition in the latest epoch are compared. Then the run continues in the background. Workers
+    compare what else a function returns, in epochs that were trained in part.
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
@@ -434,7 +434,7 @@ def resume(
             chosen = replace(chosen, learning_rate=beside.learning_rate)
         with _claimed(folder, ask) as claim:
             every = as_every("checkpoint_every", origin.every)
-            keeper = Keeper(folder, origin, every, origin.keep, claim, saved.history)
+            keeper = Keeper(folder, origin, every, origin.keep, claim, saved.history, number)
             return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:
         session.close()

@@ -195,7 +195,10 @@ class TrainingState:
         if admission is Admission.COMMIT:
             self._merging += 1
             digest = "" if message.digest == NO_DIGEST else message.digest.hex()
-            self._ledger.contents.commit(message.epoch, member.partition, digest)
+            place = message.epoch, member.partition
+            self._ledger.contents.commit(
+                *place, digest, message.steps, self._ledger.partitions or 0
+            )
         return _STATUS[admission]
 
     def _check_current(self, member: Member) -> None:

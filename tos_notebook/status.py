@@ -17,18 +17,25 @@ class CheckpointStatus:
 
     `number` is that of the newest checkpoint that this process has written, `when` its time in
     seconds since 1970; both are None before the first. `error` says why there is no newer one,
-    and is None if the latest attempt succeeded.
+    and is None if the latest attempt succeeded. `resumed` is the number of the checkpoint from
+    which the run continued, None for a run that was started.
     """
 
     number: int | None = None
     when: float | None = None
     error: str | None = None
+    resumed: int | None = None
 
     def __str__(self) -> str:
         """Say what is missing; empty if nothing is."""
         if self.error is None:
             return ""
         if self.number is None or self.when is None:
+            if self.resumed is not None:
+                return (
+                    f"The run has no checkpoint since it continued from number {self.resumed}: "
+                    f"{self.error}"
+                )
             return f"The run has no checkpoint yet: {self.error}"
         clock = time.strftime("%H:%M:%S", time.localtime(self.when))
         return f"The newest checkpoint is number {self.number}, of {clock}: {self.error}"

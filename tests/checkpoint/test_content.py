@@ -113,7 +113,7 @@ def test_the_first_partition_that_differs_is_named() -> None:
     known = content_of((numbers(ROWS),))
     ledger = dict(checkpoint.progress.ledger)
     held = [[0, *known], [1, *known], [2, *known]]
-    ledger["contents"] = {"held": held, "earlier": [], "streamed": []}
+    ledger["contents"] = {"held": held, "earlier": [], "streamed": [], "begun": []}
     checkpoint = replace(checkpoint, progress=replace(checkpoint.progress, ledger=ledger))
     same: Any = Rows(*[numbers(ROWS)] * 3)
     check_content(None, same, checkpoint)

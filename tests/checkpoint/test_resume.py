@@ -130,8 +130,11 @@ def test_a_damaged_checkpoint_costs_no_batch_and_counts_none_twice(
     last = int(tos.runs(str(tmp_path), spark=spark_context)[0].milestones)
     run = tos.resume(uri, spark=spark_context)
     assert run.status.milestones <= last
-    assert f"{checkpoint(newest)} cannot be restored, so {files[-2].name} is" in caplog.text
+    told = f"{checkpoint(newest)} cannot be restored, so {files[-2].name} is"
+    assert told in caplog.text
     run.wait(LIMIT)
+    # It stays in the notes of the run that continued.
+    assert any(told in note for note in run.status.notes)
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     assert run.history["version"].tolist() == list(range(1, 601))
 
@@ -195,6 +198,34 @@ def test_other_rows_are_refused_before_they_are_trained_and_the_right_ones_conti
     run = tos.resume(uri, rows(frame), spark=spark_context).wait(LIMIT)
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     assert run.status.samples == 3 * len(X)
+
+
+def _stream(change: float) -> Any:
+    """Return a function of datasets of 1 to 1000, with some change, in an order of each epoch."""
+
+    def make(ctx: Any) -> Any:
+        import tensorflow as tf
+
+        rows = tf.data.Dataset.range(1, 1001).shard(ctx.partitions, ctx.partition)
+        return rows.map(lambda n: tf.cast(n, tf.float64) + change).shuffle(1000)
+
+    return make
+
+
+def test_another_function_is_refused_before_the_run_continues_in_an_epoch_and_between_two(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    uri = stop_early(spark_context, tmp_path, _stream(0))
+    for epochs in (3, 4):
+        kept = {path.name: path.read_bytes() for path in Path(uri.removeprefix("file:")).iterdir()}
+        with pytest.raises(
+            DataError, match=r"partition 0, epoch \d: expected .* The function must"
+        ):
+            tos.resume(uri, _stream(1), spark=spark_context, epochs=epochs)
+        after = {path.name: path.read_bytes() for path in Path(uri.removeprefix("file:")).iterdir()}
+        assert after == kept
+        run = tos.resume(uri, _stream(0), spark=spark_context, epochs=epochs).wait(LIMIT)
+        assert run.parameters()["total"].tolist() == [epochs * X.sum(), epochs * len(X)]
 
 
 def test_arrays_with_other_values_or_in_another_order_are_refused(

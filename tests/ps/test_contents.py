@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from tos_notebook.content import Content
+from tos_notebook.content import Beginning, Content
 from tos_notebook.ps.contents import Contents
 from tos_notebook.ps.ledger import Ledger
 
@@ -41,7 +41,7 @@ def test_a_stream_is_known_up_to_its_last_committed_push() -> None:
     ledger.begin(0, 1, 0)
     for sequence, digest in enumerate("abc"):
         ledger.admit(0, 0, 1, sequence, 1)
-        ledger.contents.commit(0, 0, digest)
+        ledger.contents.commit(0, 0, digest, 1, 2)
     assert ledger.contents.streamed(0, 0) == "c"
     ledger.revoke(0, 0, 1, 2)
     assert ledger.contents.streamed(0, 0) == "b"
@@ -50,19 +50,44 @@ def test_a_stream_is_known_up_to_its_last_committed_push() -> None:
 
 def test_the_first_push_of_a_stream_can_be_revoked() -> None:
     contents = Contents()
-    contents.commit(0, 0, "a")
+    contents.commit(0, 0, "a", 1, 2)
     contents.revoke(0, 0)
     contents.revoke(0, 1)
     assert contents.streamed(0, 0) == ""
-    assert contents.streams() == []
+    assert contents.streams() == contents.beginnings() == []
 
 
 def test_contents_come_back_from_a_checkpoint_with_the_ledger() -> None:
     ledger = Ledger(2)
     ledger.contents.keep(1, Content(3, "a"))
     for epoch in (4, 5):
-        ledger.contents.commit(epoch, 0, "b")
+        ledger.contents.commit(epoch, 0, "b", 1, 2)
     back = Ledger.from_json(json.loads(json.dumps(ledger.to_json(5)))).contents
     assert back.held == {1: Content(3, "a")}
     assert (back.streamed(4, 0), back.streamed(5, 0)) == ("", "b")
     assert back.streams() == [(5, 0)]
+
+
+def test_between_two_epochs_it_is_known_how_the_streams_began_in_the_one_before() -> None:
+    contents = Contents()
+    for epoch in range(3):
+        for partition in range(2):
+            contents.commit(epoch, partition, f"{epoch}{partition}", 4, 2)
+            contents.commit(epoch, partition, "more", 1, 2)
+    back = Contents.from_json(json.loads(json.dumps(contents.to_json(3, 2))))
+    assert back.streams() == []
+    assert back.beginnings() == [Beginning(2, 0, 2, 4, "20"), Beginning(2, 1, 2, 4, "21")]
+
+
+def test_after_a_repartition_each_stream_is_compared_where_it_was_trained_last() -> None:
+    contents = Contents()
+    for partition in range(3):
+        contents.commit(0, partition, "a", 4, 3)
+    contents.turn(3)
+    contents.commit(1, 0, "b", 2, 2)
+    back = Contents.from_json(contents.to_json(1, 2))
+    assert [(b.epoch, b.partitions, b.digest) for b in back.beginnings()] == [
+        (1, 2, "b"),
+        (0, 3, "a"),
+        (0, 3, "a"),
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..cluster.jobs import job_error
-from ..content import Content, content_of
+from ..content import Beginning, Content, content_of
 from ..data.arrays import ArraySource
 from ..data.blocks import Columns, concatenate
 from ..data.source import DataSource
@@ -97,8 +97,9 @@ def _check_arrays(source: DataSource, origin: Origin) -> None:
 def check_content(sc: Any, source: DataSource, saved: Checkpoint) -> None:
     """Check that data in the layout of a checkpoint hold the rows that were trained.
 
-    Spark makes the rows for it that workers have loaded before; those of streams are compared by
-    the workers, when they continue.
+    Spark makes the rows for it that workers have loaded before; of a stream, those of the first
+    push in the latest epoch of which some are trained. Of an epoch that is trained in part, the
+    workers compare the others, when they continue.
 
     Parameters
     ----------
@@ -115,7 +116,10 @@ def check_content(sc: Any, source: DataSource, saved: Checkpoint) -> None:
         The rows cannot be read.
     """
     contents = Contents.from_json(saved.progress.ledger["contents"])
-    _check_rows(sc, source, contents.held, saved.origin)
+    if isinstance(source, StreamSource):
+        _check_streams(sc, source, contents.beginnings(), saved.origin)
+    else:
+        _check_rows(sc, source, contents.held, saved.origin)
 
 
 def check_earlier(sc: Any, first: DataSource, saved: Checkpoint) -> None:
@@ -158,6 +162,25 @@ def _check_rows(sc: Any, source: DataSource, held: Mapping[int, Content], origin
             f"partition {first}: expected {held[first]}, got {found[first]}{more}",
             source.remedy,
         )
+
+
+def _check_streams(
+    sc: Any, source: StreamSource, begun: Sequence[Beginning], origin: Origin
+) -> None:
+    if not begun:
+        return
+    try:
+        digests = source.digests(sc, begun, origin.seed, origin.batch_size)
+    except Exception as error:
+        raise error if isinstance(error, TosError) else job_error(error) from error
+    for place, digest in zip(begun, digests, strict=True):
+        if digest != place.digest:
+            raise _other(
+                origin,
+                f"partition {place.partition}, epoch {place.epoch + 1}: expected the first "
+                f"{place.steps} batches with digest {place.digest[:8]}, got digest {digest[:8]}",
+                source.remedy,
+            )
 
 
 def _contents_of(sc: Any, source: DataSource, partitions: list[int]) -> Mapping[int, Content]:

@@ -75,6 +75,8 @@ class Keeper:
         On the folder; by default that of the process that starts the run.
     history : tuple of str
         Names of the files of its events so far.
+    resumed : int, optional
+        Number of the checkpoint from which the run continues.
     clock : callable
         Returns the time in seconds.
     """
@@ -87,6 +89,7 @@ class Keeper:
         keep: int,
         claim: Claim = FIRST,
         history: tuple[str, ...] = (),
+        resumed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
@@ -102,7 +105,7 @@ class Keeper:
         self._record = Record()
         self._milestones = 0
         self._saved: object = None
-        self.status = CheckpointStatus()
+        self.status = CheckpointStatus(resumed=resumed)
         self._due = threading.Event()
         self._ending = False
         self._subject: Subject | None = None
@@ -217,7 +220,7 @@ class Keeper:
         }
         nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
         self._saved = contents
-        self.status = CheckpointStatus(number, summary["when"])
+        self.status = replace(self.status, number=number, when=summary["when"], error=None)
         self._written[number] = self._clock()
         took = time.perf_counter() - began
         self._prune()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from tos_notebook.cluster.executors import task_cores
+from tos_notebook.cluster.gpus import claim_gpus
+from tos_notebook.content import Beginning, Hash
 from tos_notebook.errors import ConfigError
 
 from .blocks import Columns, ColumnSpec
@@ -133,6 +137,26 @@ class StreamSource:
         ]
         return sc.parallelize(range(self.partitions), self.partitions).map(streams.__getitem__)
 
+    def digests(
+        self, sc: Any, places: Sequence[Beginning], seed: int, batch_size: int
+    ) -> list[str]:
+        """Let the executors make the rows of some pushes again, and return their digests.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        places : sequence of Beginning
+        seed, batch_size : int
+            The run's.
+        """
+        streams = [
+            Stream(self._make, place.partition, place.partitions, self.columns, self._order)
+            for place in places
+        ]
+        again = _Again(streams, places, seed, batch_size, task_cores(sc))
+        found: list[str] = sc.parallelize(range(len(places)), len(places)).map(again).collect()
+        return found
+
     def rows(self, partition: int) -> None:
         """Return None: the workers make the rows."""
 
@@ -150,3 +174,26 @@ class StreamSource:
     def __repr__(self) -> str:
         columns = ", ".join(map(str, self.columns))
         return f"StreamSource([{columns}], {self.partitions} partitions)"
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Makes the rows of a push again, in an executor."""
+
+    streams: Sequence[Stream]
+    places: Sequence[Beginning]
+    seed: int
+    batch_size: int
+    cores: int
+
+    def __call__(self, number: int) -> str:
+        # This process may train later.
+        claim_gpus()
+        from tos_notebook.program.runner import configure_threads
+
+        configure_threads(self.cores)
+        place, found = self.places[number], Hash()
+        batches = self.streams[number].batches(place.epoch, self.seed, self.batch_size)
+        for batch in islice(batches, place.steps):
+            found.update(batch)
+        return found.content.digest

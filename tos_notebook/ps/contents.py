@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..content import Content
+from ..content import Beginning, Content
 
 
 class Contents:
@@ -29,6 +29,7 @@ class Contents:
         # Of streams, by epoch and partition: the digest of the rows that are committed, and the
         # one before the last push.
         self._streamed: dict[tuple[int, int], tuple[str, str]] = {}
+        self._begun: dict[tuple[int, int], Beginning] = {}
 
     def turn(self, partitions: int | None) -> bool:
         """Begin another layout; what an epoch's stream has brought stays.
@@ -57,15 +58,39 @@ class Contents:
         """Return the digest of a stream's committed rows; empty if none are."""
         return self._streamed.get((epoch, partition), ("", ""))[0]
 
-    def commit(self, epoch: int, partition: int, digest: str) -> None:
-        """Keep the digest of a stream's rows up to the end of a push; nothing for held rows."""
-        if digest:
-            self._streamed[epoch, partition] = digest, self.streamed(epoch, partition)
+    def commit(self, epoch: int, partition: int, digest: str, steps: int, partitions: int) -> None:
+        """Keep the digest of a stream's rows up to the end of a push; nothing for held rows.
+
+        Parameters
+        ----------
+        epoch, partition : int
+        digest : str
+            Empty for held rows.
+        steps : int
+            The push's batches.
+        partitions : int
+            Of the layout.
+        """
+        if not digest:
+            return
+        before = self.streamed(epoch, partition)
+        self._streamed[epoch, partition] = digest, before
+        if not before:
+            begun = Beginning(epoch, partition, partitions, steps, digest)
+            self._begun[epoch, partition] = begun
 
     def revoke(self, epoch: int, partition: int) -> None:
         """Forget the last push's rows."""
         if (epoch, partition) in self._streamed:
-            self._streamed[epoch, partition] = self._streamed[epoch, partition][1], ""
+            before = self._streamed[epoch, partition][1]
+            self._streamed[epoch, partition] = before, ""
+            if not before:
+                del self._begun[epoch, partition]
+
+    def beginnings(self) -> list[Beginning]:
+        """Return how each stream began in the latest epoch of which some rows are committed."""
+        latest = {begun.partition: begun for _, begun in sorted(self._begun.items())}
+        return [latest[partition] for partition in sorted(latest)]
 
     def streams(self) -> list[tuple[int, int]]:
         """Return epoch and partition of each stream of which some rows are committed."""
@@ -77,7 +102,8 @@ class Contents:
         Parameters
         ----------
         first : int
-            The epoch from which on streams are told of.
+            The epoch from which on streams are told of. Of the one before, it is how they began:
+            between two epochs nothing else is known of them.
         partitions : int, optional
             Of the layout. The earlier one is left out once each of them was loaded.
         """
@@ -87,6 +113,7 @@ class Contents:
             "held": _listed(self.held),
             "earlier": _listed(earlier),
             "streamed": [list(known) for known in streamed if known[0] >= first],
+            "begun": [list(b) for _, b in sorted(self._begun.items()) if b.epoch >= first - 1],
         }
 
     @classmethod
@@ -99,6 +126,8 @@ class Contents:
             (epoch, partition): (digest, before)
             for epoch, partition, digest, before in value["streamed"]
         }
+        begun = (Beginning(*found) for found in value["begun"])
+        contents._begun = {(found.epoch, found.partition): found for found in begun}
         return contents
 
 
