@@ -94,10 +94,10 @@ class Server:
 
 
 def read(sock: socket.socket, nbytes: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < nbytes and (part := sock.recv(nbytes - len(data))):
         data += part
-    return data
+    return bytes(data)
 
 
 def read_all(sock: socket.socket) -> bytes:

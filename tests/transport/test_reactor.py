@@ -12,12 +12,14 @@ import pytest
 
 from tests.transport.conftest import LIMIT, Transport
 from tests.transport.peers import PUSH, Server, read
+from tests.worker.support import until
 from tos_notebook.errors import ConnectionClosed, RemoteProtocolError
 from tos_notebook.transport.reactor import THREAD_NAME, Reactor
 from tos_notebook.transport.server import STEADY
 from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
 from tos_notebook.wire.messages import Finish, Poll, Push
 
+LOUD = 32 << 20
 PUSHED = Push(0, 0, 1, 3, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
 
 
@@ -136,6 +138,30 @@ def test_one_that_stops_within_a_frame_keeps_nobody_waiting(nothing_left: None) 
         for _ in range(3):
             assert answered(quick, frame) == 9
         assert answered(slow, frame[-3:]) == 9
+    server.listener.close(LIMIT)
+
+
+class Loud(Server):
+    """Answers a push of two samples with more than sockets hold."""
+
+    def handle(self, message: Any, payload: memoryview | None) -> Any:
+        rows, parameters = super().handle(message, payload)
+        return rows, bytes(LOUD) if message.samples == 2 else parameters
+
+
+def test_one_that_does_not_read_its_answer_keeps_nobody_waiting(nothing_left: None) -> None:
+    server = Loud(steady=True)
+    frame = encode_head(PUSH, 9, 10) + bytes(10)
+    with closing(server.authenticated()) as slow, closing(server.authenticated()) as quick:
+        slow.sendall(encode_head(PUSH._replace(samples=2), 8, 10) + bytes(10))
+        until(lambda: bool(server.handled))
+        for _ in range(3):
+            assert answered(quick, frame) == 9
+        header = decode_header(read(slow, HEADER_SIZE))
+        assert (header.sequence, header.payload) == (8, LOUD)
+        assert read(slow, header.body)
+        assert not any(read(slow, LOUD))
+        assert answered(slow, frame) == 9
     server.listener.close(LIMIT)
 
 

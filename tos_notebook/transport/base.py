@@ -233,8 +233,13 @@ class Watched(Channel, Protocol):
         -------
         Header or None
             That of a frame which is there as a whole; `receive_head` is to be called next in
-            either case.
+            either case. The `send` that answers such a frame does not wait, either.
         """
+        ...
+
+    @property
+    def owes(self) -> bool:
+        """Whether that answer was sent in part: the next `receive_head` waits to send the rest."""
         ...
 
 

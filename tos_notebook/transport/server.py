@@ -65,7 +65,8 @@ def _serve_brief(channel: Watched, handler: Handler) -> bool:
     if header is None or KINDS[header.kind] not in AT_ONCE:
         return False
     _serve_one(channel, handler)
-    return handler.brief
+    # A peer that reads slowly holds up its own thread, and no other's.
+    return handler.brief and not channel.owes
 
 
 def _serve_one(channel: Channel, handler: Handler) -> _Incoming:

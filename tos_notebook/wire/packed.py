@@ -13,7 +13,9 @@ All numbers are big-endian, fields in the messages' order but for the digest.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter, le
 from struct import Struct
 from typing import Any, get_args, get_type_hints
 
@@ -26,14 +28,30 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 DIRECTIVES = tuple(Directive)
 
 
-def _spans(kind: type) -> tuple[tuple[int, float, float], ...]:
-    """Return the limits of a message's numbers, each with the number of its field."""
-    hints = list(get_type_hints(kind, include_extras=True).values())
-    named = ((index, getattr(hint, "__metadata__", [None])[0]) for index, hint in enumerate(hints))
-    return tuple((index, s.low, s.high) for index, s in named if isinstance(s, Span))
+class _Spans:
+    """The limits of a message's numbers, in columns: two calls compare all of them."""
+
+    def __init__(self, kind: type[Push] | type[Reply]) -> None:
+        hints = get_type_hints(kind, include_extras=True)
+        limits = {name: getattr(hint, "__metadata__", [None])[0] for name, hint in hints.items()}
+        spans = {name: limit for name, limit in limits.items() if isinstance(limit, Span)}
+        self._kind, self._spans = kind.__name__, spans
+        self._pick = itemgetter(*map(kind._fields.index, spans))
+        self._low = tuple(span.low for span in spans.values())
+        self._high = tuple(span.high for span in spans.values())
+
+    def check(self, values: Sequence[Any]) -> None:
+        """Raise RemoteProtocolError if one of a message's fields, in order, is beyond its limit."""
+        found = self._pick(values)
+        # NaN is neither.
+        if all(map(le, self._low, found)) and all(map(le, found, self._high)):
+            return
+        for (name, span), value in zip(self._spans.items(), found, strict=True):
+            if not span.holds(value):
+                raise RemoteProtocolError(f"{self._kind}.{name}: expected {span}, got {value}.")
 
 
-_PUSH_SPANS, _REPLY_SPANS = _spans(Push), _spans(Reply)
+_PUSH_SPANS, _REPLY_SPANS = _Spans(Push), _Spans(Reply)
 _PUSH = Struct(f">6q?4d{DIGEST_SIZE}sH")
 _REPLY = Struct(">qqBBI")
 _SCALARS = Push._fields.index("metrics")
@@ -62,9 +80,7 @@ def decode_push(body: bytes) -> Push:
     digest, told = values[_SCALARS : _SCALARS + 2]
     if told != count or count > MOST_METRICS:
         raise _length("Push", len(body))
-    for index, low, high in _PUSH_SPANS:
-        if not low <= values[index] <= high:
-            raise _beyond(Push, index, low, high, values[index])
+    _PUSH_SPANS.check(values)
     return Push._make((*values[:_SCALARS], values[_SCALARS + 2 :], digest))
 
 
@@ -94,9 +110,7 @@ def decode_reply(body: bytes) -> Reply:
             f"Reply: expected a status below {len(STATUSES)} and a directive below "
             f"{len(DIRECTIVES)}, got {status} and {directive}."
         )
-    for index, low, high in _REPLY_SPANS:
-        if not low <= (version, settings_version)[index] <= high:
-            raise _beyond(Reply, index, low, high, (version, settings_version)[index])
+    _REPLY_SPANS.check((version, settings_version))
     settings = _settings(body[_REPLY.size :]) if length else None
     return Reply(version, settings_version, STATUSES[status], DIRECTIVES[directive], settings)
 
@@ -116,14 +130,6 @@ def _settings(text: bytes) -> Settings:
             f"Reply.settings: expected an object, got {type(settings).__name__}."
         )
     return settings
-
-
-def _beyond(
-    kind: type[Push] | type[Reply], index: int, low: float, high: float, got: float
-) -> RemoteProtocolError:
-    return RemoteProtocolError(
-        f"{kind.__name__}.{kind._fields[index]}: expected a number from {low} to {high}, got {got}."
-    )
 
 
 def _length(name: str, got: int) -> RemoteProtocolError:
