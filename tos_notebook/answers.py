@@ -27,6 +27,7 @@ from .errors import (
     WorkerError,
 )
 from .events import LabelsSkewed, UpdateSkipped, WorkerFailed
+from .params import is_finite
 from .ps import store as ps
 from .ps.ledger import Admission
 from .roster import Doing, Member
@@ -438,10 +439,12 @@ class Answers(TrainingState):
         vector : ndarray, shape (slots.layout.nbytes,), uint8
             The worker's slots; on return what it adopts.
         finite : bool
-            Whether `vector` holds slots. Others would spoil everybody's.
+            Whether the worker found neither NaN nor infinity in it. Those would spoil everybody's
+            slots, so the server looks as well.
         """
         if self.slots is None:
             return False
+        finite = finite and all(map(is_finite, self.slots.layout.vectors(vector)))
         with self._lock:
             member.hear()
             counts = finite and self._roster.is_current(member)

@@ -175,6 +175,17 @@ def test_an_attempt_whose_place_was_taken_gets_the_mean_and_changes_nothing(serv
     assert blended(late, 8.0) == 8  # alone
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_slots_that_a_worker_wrongly_calls_finite_change_nothing(
+    serve: Serve, broken: float
+) -> None:
+    training, _ = merging(partitions=2)
+    other = second(serve(training))
+    assert blended(other, 4.0) == 4
+    assert blended(other, broken) == 4
+    assert mean_of(training) == 4
+
+
 @KINDS
 def test_merged_slots_count_as_traffic_of_the_next_milestone(serve: Serve, kind: str) -> None:
     training, events = merging(rows=3)
