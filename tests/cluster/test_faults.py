@@ -42,7 +42,7 @@ def run(module: str, *options: str) -> str:
 
 STANDALONE = ["worker/asp", "worker/ssp:3", "worker/bsp", "executor/asp", "node/ssp:3", "node/bsp"]
 
-YARN = ["worker/asp", "worker/ssp:3", "executor/asp", "executor/bsp", "node/ssp:3"]
+YARN = ["worker/asp", "worker/ssp:3", "executor/asp"]
 
 
 @pytest.mark.parametrize(
