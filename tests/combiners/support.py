@@ -80,7 +80,7 @@ def assert_elements_close(
     added = np.sum([np.abs(wide(x)) for x in inputs], axis=0)
     rounded = np.abs(reference) if slope != 1 else added
     allowed = 4 * (float(own.eps) * rounded + slope * float(computed.eps) * added)
-    allowed += 4 * float(own.smallest_subnormal)
+    allowed += 8 * float(own.smallest_subnormal)
     # Of what is computed on the way, some is a hundred times as steep as the whole.
     allowed += 64 * max(1, slope) * float(computed.smallest_subnormal)
     assert (np.abs(wide(actual) - reference) <= allowed).all(), (actual, reference)

@@ -22,7 +22,6 @@ OTHERS = {
     ("checkpoint.format", "ValueError()"): "the same",
     ("ps.store", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
-    ("wire.bodies", "ValueError()"): "the same",
     ("worker.loop", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
     ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",

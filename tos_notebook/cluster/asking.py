@@ -33,6 +33,9 @@ ANSWER = 15.0
 LOOK = 0.2
 """Seconds between two looks at who is in the way."""
 
+EACH = 1.0
+"""Seconds between two looks at the tasks of a call."""
+
 
 class Asking:
     """Makes calls into Spark that end: by themselves, or with an error that says what was awaited.
@@ -80,7 +83,7 @@ class Asking:
         limit = within(ANSWER, partial(start_timeout, self._sc), what)
         group = f"tos-start-{os.urandom(4).hex()}"
         answer = aside(partial(_in_group, self._sc, group, what, call), group)
-        silent = held = time.monotonic()
+        silent = held = looked = time.monotonic()
         try:
             while not wait({answer}, LOOK).done:
                 holders, now = self._holders(), time.monotonic()
@@ -88,10 +91,12 @@ class Asking:
                     held = now
                 elif now - held >= self._held_limit and self._tasks(group, what) == 0:
                     raise _is_held(self._held_limit, what, holders)
+                if now - looked >= min(EACH, limit / 2):
+                    looked, tasks = now, self._tasks(group, what)
+                    if tasks or (tasks == 0 and holders):
+                        silent = now
                 if now - silent >= limit:
-                    if not holders and not self._tasks(group, what):
-                        raise _is_late(limit, what)
-                    silent = now
+                    raise _is_late(limit, what)
         except BaseException:
             # Not waited for: whoever interrupts wants to have the prompt back.
             aside(partial(cancel, self._sc, group), group)

@@ -151,7 +151,7 @@ class _HeldFeed:
         return np.take(column, index, axis=0, out=target, mode="clip")
 
     def _require(self, number: int, rows: int, nbytes: int) -> None:
-        name = self._feeds[number].name if self._feeds else str(number)
+        name = self._feeds[number].name if number < len(self._feeds) else str(number)
         batches = -(-rows // self._batch_size)
         require_room(
             nbytes,
