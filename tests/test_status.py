@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -73,3 +74,19 @@ def test_a_run_without_a_new_checkpoint_names_the_one_that_it_continued_from(
     resumed: int | None, expected: str
 ) -> None:
     assert str(CheckpointStatus(error="the disk is full", resumed=resumed)) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (CheckpointStatus(), "The run has no checkpoint yet."),
+        (CheckpointStatus(error="disk full"), "The run has no checkpoint yet: disk full"),
+        (CheckpointStatus(3, 0.0), "The newest checkpoint is number 3, of 00:00:00."),
+        (CheckpointStatus(3, 0.0, "full"), "The newest checkpoint is number 3, of 00:00:00: full"),
+    ],
+)
+def test_a_checkpoint_says_in_words_what_is_saved(
+    status: CheckpointStatus, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "localtime", time.gmtime)
+    assert str(status) == text

@@ -12,9 +12,11 @@ import pytest
 from tests.telemetry.samples import milestone
 from tos_notebook.companions import validation
 from tos_notebook.companions.validation import Validator
-from tos_notebook.errors import WaitTimeout
+from tos_notebook.data.source import as_rows
+from tos_notebook.errors import DataError, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
 from tos_notebook.every import as_every
+from tos_notebook.program.spec import FeedSpec
 
 LIMIT = 10.0
 
@@ -114,6 +116,55 @@ def test_an_evaluation_that_fails_says_so_once(
     assert note.endswith("not evaluated again in this run: ValueError: no such shape")
 
 
+def test_a_failure_is_told_by_the_line_that_says_what_is_wrong(evaluation: Evaluation) -> None:
+    evaluation.fails = ValueError(
+        "Graph execution error:\n\nDetected at node emb/GatherV2 defined at (most recent call "
+        'last):\n  File "/home/ann/notebook.py", line 17, in build\n\n'
+        "indices[0,0] = 50 is not in [0, 10)\n\t [[{{node emb/GatherV2}}]] [Op:__inference_3]"
+    )
+    evaluation.allowed.release(1)
+    evaluation.epoch(0)
+    assert evaluation.published.acquire(timeout=LIMIT)
+    (event,) = evaluation.events
+    assert isinstance(event, ValidationFailed)
+    assert event.message == "ValueError: indices[0,0] = 50 is not in [0, 10)"
+    (note,) = evaluation.validator.notes
+    assert note.endswith(event.message)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_rows_that_are_not_finite_are_named_and_end_the_validation(
+    value: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[Event] = []
+    rows = np.arange(6.0).reshape(3, 2)
+    rows[1, 0] = value
+    feeds = [FeedSpec("x", "float32", (2,))]
+    found = validation.Evaluation(
+        lambda: (rows,), lambda columns: {"loss": float(columns[0].sum())}, events.append, 0, feeds
+    )
+    assert found(0) is None
+    (event,) = events
+    assert isinstance(event, ValidationFailed)
+    assert event.message.startswith(
+        f"DataError: Row 1 of the validation data, feed 'x': expected finite numbers, got {value}."
+    )
+    assert found.failed
+
+
+def test_a_loss_that_is_not_finite_is_noted_as_long_as_it_is() -> None:
+    events: list[Event] = []
+    losses = iter([float("nan"), 1.0])
+    found = validation.Evaluation(
+        lambda: (np.ones(3),), lambda columns: {"loss": next(losses)}, events.append
+    )
+    found(0)
+    assert found.notes == ("The latest evaluation of the validation data gave loss nan.",)
+    found(1)
+    assert found.notes == ()
+    assert [type(event) for event in events] == [Validated, Validated]
+
+
 def test_an_evaluation_that_does_not_end_is_a_named_error(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,3 +229,17 @@ def test_a_run_that_was_stopped_evaluates_nothing_at_its_end(evaluation: Evaluat
     evaluation.milestone()
     evaluation.validator.finish(last=False)
     assert evaluation.told() == []
+
+
+@pytest.mark.parametrize("data", [lambda: 1, lambda context: 1])
+def test_a_function_is_no_validation_data_whatever_it_returns(data: Any) -> None:
+    with pytest.raises(DataError, match=r"^validation: expected rows, got a function"):
+        as_rows(None, data, 1, use="validation")
+
+
+def test_arrays_without_rows_are_not_called_rows_to_train_on() -> None:
+    empty = np.zeros((0, 4)), np.zeros(0)
+    with pytest.raises(
+        DataError, match=r"^validation: expected at least one array with .* row, got"
+    ):
+        as_rows(None, empty, 1, use="validation")

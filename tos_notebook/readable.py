@@ -15,6 +15,14 @@ _UNREADABLE = re.compile(
 )
 
 
+_DECORATION = re.compile(
+    r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
+    r"|\[\[\{\{node .*|\[Op:.*\]|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
+    r'|^\s*File ".*", line \d+, in .*'
+)
+"""What TensorFlow puts around the sentence that says what is wrong."""
+
+
 def is_readable(text: str) -> bool:
     """Return whether a text is UTF-8 without control characters, but for tab and line feed."""
     return _UNREADABLE.search(text) is None
@@ -41,6 +49,27 @@ def all_readable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [all_readable(item) for item in value]
     return value
+
+
+def summary(error: BaseException) -> str:
+    """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    str
+        ``TypeName: text``, one line.
+    """
+    return f"{type(error).__name__}: {sentence(str(error)) or 'no message'}"
+
+
+def sentence(text: str) -> str:
+    """Return the first line of an error's text that says what is wrong; empty if none does."""
+    lines = (_DECORATION.sub("", line).strip() for line in text.splitlines())
+    return next(filter(None, lines), "")
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -292,7 +292,8 @@ class Run(Outputs):
 
     def _unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""
-        missing = "" if self._keeper is None else str(self._keeper.status)
+        saved = None if self._keeper is None else self._keeper.status
+        missing = str(saved) if saved is not None and saved.error else ""
         return (missing,) if missing else ()
 
     @property
@@ -493,7 +494,8 @@ class Run(Outputs):
     def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Run:
         """Stop now and keep the weights; return when the run has ended.
 
-        A sink may call it, to stop early: it returns at once there, and the run ends soon.
+        A sink may call it, to stop early: it returns at once there, and the run ends soon. A run
+        that has ended stays as it is; one that is stopping already is waited for.
 
         Parameters
         ----------
@@ -504,18 +506,23 @@ class Run(Outputs):
 
         Raises
         ------
-        InvalidTransition
-            The run has ended before.
         WaitTimeout
             Spark did not end the job in time.
         """
-        self._training.command(Command.STOP, reason or "")
-        self._reason = reason
-        if self._bus.delivers or any(c.delivers for c in self._companions):
-            # The end of the run waits for its sinks.
-            threading.Thread(target=self._end_job, name=f"tos-stop-{self.run_id}").start()
-            return self
-        self._end_job()
+        # The end of the run waits for its sinks.
+        awaited = self._bus.delivers or any(c.delivers for c in self._companions)
+        try:
+            self._training.command(Command.STOP, reason or "")
+        except InvalidTransition:
+            # It is over, or about to be.
+            if awaited:
+                return self
+        else:
+            self._reason = reason
+            if awaited:
+                threading.Thread(target=self._end_job, name=f"tos-stop-{self.run_id}").start()
+                return self
+            self._end_job()
         if not self._done.wait(timeout):
             raise WaitTimeout(f"Run {self.run_id} did not end within {timeout} s of stop().")
         return self

@@ -17,6 +17,7 @@ from .cluster.calls import announced
 from .cluster.connect import connect, warm_up
 from .cluster.environment import is_probed
 from .cluster.executors import contact_host, contact_port, encrypts_loopback, slots
+from .cluster.interrupts import spare_jobs
 from .cluster.jobs import spoken
 from .cluster.reach import listening_host
 from .cluster.storage import Storage, temporary_directory
@@ -225,6 +226,9 @@ class TrainingSession:
         keep: int = 3,
     ) -> Run:
         """Begin to train and return at once.
+
+        In a plain Python script, Ctrl-C cancels all of Spark's jobs by PySpark's handler. The first
+        start on the main thread puts Python's own back: Ctrl-C ends a wait, and no run.
 
         Parameters
         ----------
@@ -502,6 +506,7 @@ class TrainingSession:
             return attached(self._sc, self.program, self._ask, **wanted)
 
     def _launch(self, wanted: Wanted, beside: Beside) -> Run:
+        spare_jobs()
         self._run = run = self._launcher.make(wanted, self._on_end)
         return run._begin(beside.makers)
 

@@ -27,18 +27,14 @@ class CheckpointStatus:
     resumed: int | None = None
 
     def __str__(self) -> str:
-        """Say what is missing; empty if nothing is."""
-        if self.error is None:
-            return ""
-        if self.number is None or self.when is None:
-            if self.resumed is not None:
-                return (
-                    f"The run has no checkpoint since it continued from number {self.resumed}: "
-                    f"{self.error}"
-                )
-            return f"The run has no checkpoint yet: {self.error}"
-        clock = time.strftime("%H:%M:%S", time.localtime(self.when))
-        return f"The newest checkpoint is number {self.number}, of {clock}: {self.error}"
+        """Say what is saved, and what is missing."""
+        found = "The run has no checkpoint yet"
+        if self.number is not None and self.when is not None:
+            clock = time.strftime("%H:%M:%S", time.localtime(self.when))
+            found = f"The newest checkpoint is number {self.number}, of {clock}"
+        elif self.resumed is not None:
+            found = f"The run has no checkpoint since it continued from number {self.resumed}"
+        return f"{found}: {self.error}" if self.error else f"{found}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,27 @@ def test_a_job_that_was_cancelled_is_told_apart_in_spark_s_words(said: str) -> N
     assert cancellation(RuntimeError(f"[SPARK_JOB_CANCELLED] {said} SQLSTATE: XXKDA")) == said
 
 
+def test_a_call_whose_job_was_cancelled_is_no_fault_of_the_cluster() -> None:
+    said = "Job 0 cancelled as part of cancellation of all jobs"
+    error = job_error(RuntimeError(f"[SPARK_JOB_CANCELLED] {said} SQLSTATE: XXKDA\n\tat x"))
+    assert type(error) is TosError
+    assert str(error).startswith("Somebody cancelled the Spark job from outside")
+    assert str(error).endswith(f"Spark says: {said}.")
+
+
+def test_what_tensorflow_says_below_its_first_line_is_what_was_raised() -> None:
+    said = (
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:\n\n"
+        "Detected at node emb/GatherV2 defined at (most recent call last):\n"
+        '  File "/home/ann/notebook.py", line 17, in build\n\n'
+        "indices[0,0] = 50 is not in [0, 10)\n\t [[{{node emb/GatherV2}}]] [Op:__inference_3]\n"
+    )
+    text = TRACEBACK.replace("FileNotFoundError: no such file\n", said)
+    error = job_error(RuntimeError(LOST + text))
+    assert isinstance(error, WorkerError)
+    assert error.message == "InvalidArgumentError: indices[0,0] = 50 is not in [0, 10)"
+
+
 @pytest.mark.parametrize(
     "said", [LOST, LOST + TRACEBACK, "Job 3 cancelled because SparkContext was shut down"]
 )

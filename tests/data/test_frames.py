@@ -304,3 +304,20 @@ def test_a_frame_of_spark_connect_says_what_to_use_instead(spark_context: Any) -
     for use in (lambda: columns(remote, "x"), lambda: as_source(spark_context, remote, 2)):
         with pytest.raises(ConnectError, match=r"DataFrame belongs to a Spark Connect.*spark://"):
             use()
+
+
+def test_a_number_is_taken_for_an_input_of_one_number(people: Any, spark_context: Any) -> None:
+    feeds = [FeedSpec("x", "float32", (1,)), FeedSpec("y", "float32", ())]
+    source = as_source(
+        spark_context, columns(people.where("number < 7"), "half", "number"), 1, feeds
+    )
+    assert [column.shape for column in source.columns] == [(1,), ()]
+    (half, number), *_ = rows_of(source, spark_context)  # type: ignore[arg-type]
+    assert half.shape == (4, 1)
+    np.testing.assert_array_equal(half[:, 0], number / 2)
+
+
+def test_several_columns_for_one_input_are_refused_with_what_to_do(people: Any) -> None:
+    described = columns(people, ["half", "number"])
+    with pytest.raises(ShapeMismatch, match=r"got 'half', 'number'\. Each input takes one column"):
+        described.arranged([FeedSpec("x", "float32", (2,), part="inputs")])

@@ -70,6 +70,33 @@ def test_a_bad_row_is_named_by_column_partition_and_row(spark: Any, classifier: 
         scored.collect()
 
 
+@pytest.fixture
+def tokens() -> Any:
+    import keras
+
+    inputs = keras.Input((1,), dtype="int32", name="t")
+    found = keras.layers.Flatten()(keras.layers.Embedding(10, 2)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1)(found))
+    model.compile("sgd", "mse")
+    return tos.capture(model)
+
+
+def test_an_integer_that_does_not_fit_is_told_in_one_message(spark: Any, tokens: Any) -> None:
+    frame = spark.createDataFrame([([2**32 + 3],)], "t array<bigint>").coalesce(1)
+    with pytest.raises(Exception, match=r"DataError: Column 't', partition 0, row 0") as caught:
+        tokens.predict(frame, "t").collect()
+    text = str(caught.value)
+    assert "got 4294967299. Clean the data" in text
+    # One frame at most: which of ours has raised it helps nobody.
+    assert text.count('File "') <= 1
+
+
+def test_arrays_are_evaluated_only_if_their_integers_fit(tokens: Any) -> None:
+    big, y = np.full((9, 1), 2**32 + 3), np.ones((9, 1), np.float32)
+    with pytest.raises(DataError, match=r"Row 0, feed 't': expected integers .* got 4294967299"):
+        tokens.evaluate((big, y))
+
+
 def test_an_empty_frame_is_predicted_empty(spark: Any, classifier: Any, rows: Any) -> None:
     frame = frame_of(spark, rows).where("id < 0")
     assert tos.capture(classifier).predict(frame, "x").collect() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -249,8 +250,8 @@ def test_stop_keeps_the_weights_and_the_session_trains_again(
     kept = run.parameters()
     for weight in model.weights:
         np.testing.assert_array_equal(weight.numpy(), kept[weight.path])
-    with pytest.raises(tos.errors.InvalidTransition, match="stopped"):
-        run.stop()
+    run.stop(reason="a second time")
+    assert (run.state, run.status.reason) == ("stopped", None)
     assert session.run((x, y), epochs=1).state == "finished"
 
 
@@ -338,3 +339,27 @@ def test_program_and_initial_values_are_persisted_where_the_user_says(
     names = {p.name: p for p in (tmp_path / "persisted").iterdir() if not p.name.startswith(".")}
     assert any(n.startswith("program-") and n.endswith(".zip") for n in names)
     assert names[f"{run.run_id}.initial"].read_bytes() == before
+
+
+def test_an_interrupt_in_a_script_ends_the_wait_and_not_the_run(
+    train: Train, digits: Digits, watch: Watch, spark_context: Any
+) -> None:
+    def as_pyspark_s(number: int, frame: Any) -> None:
+        try:
+            spark_context.cancelAllJobs()
+        finally:
+            raise KeyboardInterrupt
+
+    as_pyspark_s.__module__ = "pyspark.core.context"
+    before = signal.signal(signal.SIGINT, as_pyspark_s)
+    try:
+        x, y, *_ = digits
+        run = train(classifier(), batch_size=32).start((x, y), epochs=10_000, sinks=[watch])
+        watch.wait_for(MilestoneCommitted, 2)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        run.wait_for(milestones=10)
+        assert run.state == "running"
+        assert run.stop().status.notes == ()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ from keras import layers
 
 from tests.program.support import Lone
 from tos_notebook.program.capture import capture
-from tos_notebook.program.runner import summary
+from tos_notebook.readable import summary
 
 v1 = tf.compat.v1
 

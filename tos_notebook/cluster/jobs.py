@@ -18,6 +18,7 @@ from ..errors import (
     WorkerEnvironment,
     WorkerError,
 )
+from ..readable import sentence
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from ..worker.failure import users_first
@@ -149,6 +150,13 @@ def job_error(error: BaseException) -> TosError:
         What `run_job` raised.
     """
     text = java_text(error)
+    said = cancellation(error)
+    if said is not None:
+        return TosError(
+            "Somebody cancelled the Spark job from outside, such as in Spark's web interface or "
+            "with SparkContext.cancelAllJobs. Neither the data nor the cluster is at fault: call "
+            f"it again. Spark says: {said}."
+        )
     if "No module named 'tos_notebook" in text:
         return WorkerEnvironment(
             "An executor cannot import this package. Install it there, or connect with "
@@ -160,7 +168,7 @@ def job_error(error: BaseException) -> TosError:
     if own:
         return _own_error(own[-1], raised[-1][0] if raised else "", task)
     if raised:
-        return _worker_error(raised[-1]["message"], raised[-1][0], task)
+        return _worker_error(_said(raised[-1], text), raised[-1][0], task)
     return _spark_error(text) or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
 
 
@@ -210,6 +218,14 @@ def _spark_error(text: str) -> TosError | None:
     if missing is not None:
         return DataError(f"Spark could not read the data: {missing[0].strip()}")
     return None
+
+
+def _said(raised: re.Match[str], text: str) -> str:
+    """Return what was raised; TensorFlow says only further down what is wrong."""
+    name, _, first = raised["message"].partition(": ")
+    if not first or sentence(first):
+        return raised["message"]
+    return f"{name.rpartition('.')[2]}: {sentence(text[raised.end() :])}"
 
 
 def _first_line(text: str) -> str:

@@ -143,7 +143,9 @@ def _following(
     def make(handle: Handle) -> Companion:
         evaluation = None
         if rows is not None:
-            evaluation = Evaluation(rows, program.evaluate, handle.publish, handle.samples)
+            evaluation = Evaluation(
+                rows, program.evaluate, handle.publish, handle.samples, program.feeds
+            )
         return Callbacks(handle, hooks, evaluation, on_error)
 
     return make, hooks.learning_rate

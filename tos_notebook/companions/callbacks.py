@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
 from ..events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
+from ..readable import summary
 from ..stop import VALIDATION
 from ..telemetry.courier import Call, Courier
 from .base import Companion, Handle
@@ -240,7 +241,7 @@ class Callbacks(Companion):
                 self._failed(type(callback).__name__, hook, error)
 
     def _failed(self, name: str, hook: str, error: Exception) -> None:
-        message = f"{type(error).__name__}: {error}"
+        message = summary(error)
         text = f"{name}.{hook} raised {message}"
         self._notes += (f"{text}. The callback is not called any more.",)
         logger.warning("%s", self._notes[-1], exc_info=error)

@@ -17,6 +17,7 @@ from ..config import positive
 from ..errors import ConfigError, InvalidTransition, SessionClosed
 from ..events import CallbackFailed, Event, MilestoneCommitted
 from ..program.base import Program
+from ..readable import summary
 from ..telemetry.courier import Courier
 from .base import Companion, Handle
 
@@ -92,7 +93,7 @@ class Scheduler(Companion):
         try:
             rate = self._schedule(step)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
+            message = summary(error)
             self._end(f"it raised {message}. The rate stays {given}.", error)
             with suppress(SessionClosed):
                 failed = CallbackFailed(time.time(), "learning_rate", "schedule", message)
@@ -147,7 +148,7 @@ def checked_rate(given: Any, program: Program) -> tuple[float, Schedule | None]:
     except Exception as error:
         raise ConfigError(
             f"learning_rate: expected a number for the global step 0, but {given!r} raised "
-            f"{type(error).__name__}: {error}"
+            f"{summary(error)}"
         ) from error
 
 

@@ -115,7 +115,7 @@ class Stopper(Companion):
         if not hopeless:
             return False
         names = " or ".join(describe(condition) for condition in hopeless)
-        why = event.message.partition("\n")[0]
+        why = event.message.partition("\n")[0].rstrip(".")
         text = f"stop_when: {names} can never be met, since the validation failed: {why}"
         self._notes += (text,)
         logger.warning("%s", text)

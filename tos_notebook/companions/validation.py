@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,9 +15,9 @@ from ..cluster.jobs import named
 from ..config import one_of
 from ..data.blocks import Columns, concatenate
 from ..data.deal import keep, release
-from ..data.feeds import check_columns
+from ..data.feeds import Feed, check_columns, non_finite
 from ..data.source import DataSource, as_rows
-from ..errors import ConfigError, SessionClosed, WaitTimeout
+from ..errors import ConfigError, DataError, SessionClosed, WaitTimeout
 from ..events import (
     EpochFinished,
     Event,
@@ -28,6 +29,7 @@ from ..events import (
 )
 from ..every import PLACES, Every
 from ..program.base import Program
+from ..readable import summary
 from .base import Companion, Handle, Maker
 
 logger = logging.getLogger(__name__)
@@ -91,6 +93,8 @@ class Evaluation:
         Takes an event.
     samples : int
         How many were trained before.
+    feeds : sequence of Feed
+        What the program takes rows as.
 
     Attributes
     ----------
@@ -110,7 +114,9 @@ class Evaluation:
         evaluate: Callable[[Any], Mapping[str, float]],
         publish: Callable[[Event], None],
         samples: int = 0,
+        feeds: Sequence[Feed] = (),
     ) -> None:
+        self._feeds = feeds
         self._rows = rows
         self._evaluate = evaluate
         self._publish = publish
@@ -134,21 +140,52 @@ class Evaluation:
             # Training goes on: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
             values = self._evaluate(self._columns)
+            self._check_finite(values)
         except Exception as error:
             self.failed = True
             logger.warning("The validation data could not be evaluated.", exc_info=True)
             known = named(error)
-            message = f"{type(known).__name__}: {known}"
             self.notes = (
                 "The validation data could not be evaluated, and are not evaluated again in this "
-                f"run: {message.partition(chr(10))[0]}",
+                f"run: {summary(known)}",
             )
-            self._publish(ValidationFailed(time.time(), epoch, message))
+            self._publish(ValidationFailed(time.time(), epoch, summary(known)))
             return None
         # Nobody listens any more to what ends after `finish` has given up.
         with suppress(SessionClosed):
             self._publish(Validated(time.time(), epoch, samples, values))
         return values
+
+    def _check_finite(self, values: Mapping[str, float]) -> None:
+        """Note what is not finite; raise if that is since the rows are not: they stay as they are.
+
+        Raises
+        ------
+        DataError
+            The driver has the rows, and one of them holds NaN or infinity.
+        """
+        wrong = {name: value for name, value in values.items() if not math.isfinite(value)}
+        self.notes = ()
+        if not wrong:
+            return
+        found = ", ".join(f"{name} {value}" for name, value in wrong.items())
+        if isinstance(self._columns, tuple):
+            self._refuse_non_finite(self._columns, found)
+        self.notes = (f"The latest evaluation of the validation data gave {found}.",)
+
+    def _refuse_non_finite(self, columns: Columns, found: str) -> None:
+        # Rows that are held as sparse ones are finite, or were refused.
+        held = [p for p in zip(columns, self._feeds, strict=False) if hasattr(p[0], "astype")]
+        rows = non_finite(tuple(c for c, _ in held), [feed for _, feed in held])
+        if rows is None:
+            return
+        feed, values = rows
+        row, value = next(iter(values.items()))
+        raise DataError(
+            f"Row {row} of the validation data, feed {feed!r}: expected finite numbers, got "
+            f"{value}. All of them together gave {found}. Leave such rows out, or replace their "
+            "values."
+        )
 
 
 class Validator(Companion):
@@ -250,7 +287,9 @@ def validator(rows: Rows, every: Every | None = None) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(handle: Handle) -> Validator:
-        found = Evaluation(rows, handle.model.evaluate, handle.publish, handle.samples)
+        found = Evaluation(
+            rows, handle.model.evaluate, handle.publish, handle.samples, handle.model.feeds
+        )
         return Validator(found, every)
 
     return make

@@ -143,7 +143,7 @@ def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
             f"Expected arrays with the same number of rows, one for each feed; got {lengths} rows."
         )
     if not any(lengths):
-        raise DataError("Expected at least one array with at least one row to train on, got none.")
+        raise DataError("Expected at least one array with at least one row, got none.")
     return arrays
 
 

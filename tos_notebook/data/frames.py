@@ -51,6 +51,12 @@ _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 CAPTURE = " Capture the model with it: tos.capture(model, weights=True)."
 """What to do about a weight that the program does not take."""
 
+COMBINE = (
+    " Each input takes one column. Combine columns of numbers into one before, such as with "
+    'df.withColumn("all", F.array("a", "b")), or with a VectorAssembler.'
+)
+"""What to do about more features than inputs; `F` is pyspark.sql.functions."""
+
 
 @dataclass(frozen=True)
 class FrameColumns(Described):
@@ -218,7 +224,9 @@ class FrameColumns(Described):
             sparse = lengths[0] >= WIDTH
         # The first row may be longer, and bad.
         lengths = (self.pad[name],) if name in self.pad else lengths
-        shape = self.shapes.get(name, lengths)
+        # One number fits nothing but an input of one number, whose shape Keras writes as (1,).
+        one = lengths == () and feed is not None and feed.shape == (1,)
+        shape = self.shapes.get(name, (1,) if one else lengths)
         if isinstance(kind, types.BinaryType):
             lengths = (math.prod(shape),)
         elif math.prod(shape) != math.prod(lengths):
@@ -325,6 +333,7 @@ def _check_count(what: str, names: Sequence[str], ports: Sequence[Field]) -> Non
     raise ShapeMismatch(
         f"{what}: expected {wanted}, got {', '.join(map(repr, names)) or 'none'}."
         + (CAPTURE if what == "weight" and names else "")
+        + (COMBINE if what == "features" and len(names) > len(ports) > 0 else "")
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from tos_notebook.cluster.remote import refuse_remote
-from tos_notebook.errors import DataError
+from tos_notebook.errors import DataError, ShapeMismatch
 
 from .arrays import ArraySource
 from .blocks import Columns, ColumnSpec
@@ -127,7 +127,7 @@ def as_source(
     feeds : sequence of Feed
         The program's.
     use : str
-        What for, if not to train; the error about data of another kind begins with it.
+        What for, if not to train.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def as_source(
         return source
     wanted, function = "Expected training data", ", or a function that returns a tf.data.Dataset"
     if use:
-        wanted, function = f"{use}: expected rows", ""
+        wanted, function = "Expected rows", ""
     raise DataError(
         f"{wanted} as columns of a DataFrame, tos.columns(df, ...), an RDD of (feature, label) "
         f"tuples, numpy arrays with one array for each feed, such as (x, y){function}; got "
@@ -211,8 +211,14 @@ def as_rows(
     ConnectError, ShapeMismatch
         As in `as_source`.
     """
-    source = as_source(sc, data, partitions, feeds, use)
-    if isinstance(source, StreamSource):
+    made = callable(data) and not isinstance(data, DataSource | Described)
+    try:
+        source = None if made else as_source(sc, data, partitions, feeds, use)
+    except (DataError, ShapeMismatch) as error:
+        text = str(error)
+        error.args = (f"{use}: {text[:1].lower()}{text[1:]}",)
+        raise
+    if source is None or isinstance(source, StreamSource):
         raise DataError(
             f"{use}: expected rows, got a function that returns datasets, which is for training "
             "only. Give arrays, an RDD or columns of a DataFrame."

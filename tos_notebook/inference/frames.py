@@ -18,7 +18,7 @@ from ..data.blocks import Columns
 from ..data.frames import FrameColumns
 from ..data.naming import Names, in_order
 from ..data.skips import Skipped, Skips
-from ..errors import ConfigError, WorkerEnvironment
+from ..errors import ConfigError, DataError, WorkerEnvironment
 from ..program.signature import Port, read_signature
 from .columns import Kind, as_arrow, kind_of
 from .dispatch import checked
@@ -160,7 +160,11 @@ class FrameTask:
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(list(batch), self._names)
             skipped: dict[str, Skipped] = {}
-            block, good = self.decoder.decode(rows, partition, first, skipped)
+            try:
+                block, good = self.decoder.decode(rows, partition, first, skipped)
+            except DataError as error:
+                # Spark shows the traceback in front of the text, and nobody needs it.
+                raise error.with_traceback(None) from None
             yield self._predicted(block, good, len(rows))
             first += len(rows)
 

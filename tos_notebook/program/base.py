@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .. import temporary
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
+from ..data.feeds import check_values
 from ..data.source import named_arrays
 from ..errors import UnsupportedProgram
 from ..inference.predicts import BATCH_SIZE, Predicts
@@ -125,6 +126,8 @@ class Program(Predicts):
         at_least_one("batch_size", batch_size)
         data = named_arrays(data, self.feeds)
         if isinstance(data, list | tuple):
+            if len(data) == len(self.feeds):
+                check_values(tuple(data), self.feeds)
             return self._evaluate(data, batch_size)
         from ..inference.evaluate import evaluate
 

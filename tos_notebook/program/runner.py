@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import tempfile
 import zipfile
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..params import ALIGNMENT, Array
+from ..readable import summary
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .lean import without_keras
 from .quiet import quiet
@@ -76,30 +76,6 @@ def device_for(gpus: Sequence[str]) -> str | None:
             "many, it was used in this process before: set spark.python.worker.reuse=false."
         )
     return None
-
-
-def summary(error: BaseException) -> str:
-    """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
-
-    Parameters
-    ----------
-    error : BaseException
-
-    Returns
-    -------
-    str
-        ``TypeName: text``.
-    """
-    text = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    lines = (_DECORATION.sub("", line).strip() for line in text.splitlines())
-    return f"{type(error).__name__}: {next(filter(None, lines), 'no message')}"
-
-
-_DECORATION = re.compile(
-    r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
-    r"|\[\[\{\{node .*|\[Op:.*\]|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
-)
-"""What TensorFlow puts around the sentence that says what is wrong."""
 
 
 def as_tensor(array: Array) -> tf.Tensor:
