@@ -142,6 +142,7 @@ class Program:
     layout = Counting().spec.layout
     has_learning_rate = False
     summary = "counting, 2 parameters"
+    feeds = Counting().spec.feeds
 
     def __init__(self) -> None:
         self.written: list[dict[str, Any]] = []
