@@ -490,7 +490,7 @@ def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
     gate = Gate(setting.cluster, 2)
     run = setting.start()
     gate.reach()
-    with pytest.raises(WaitTimeout, match=r"still running after 0\.01 s and goes on"):
+    with pytest.raises(WaitTimeout, match=r"still running after 0\.01 s and continues"):
         run.wait(0.01)
     assert run.active
     gate.opened.set()

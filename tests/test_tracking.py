@@ -132,7 +132,7 @@ def test_a_server_that_is_down_is_told_of_once(
     tracked.train()
     tracked.tracker.finish(last=True)
     (note,) = tracked.tracker.notes
-    assert note.startswith("MLflow hears of this run no more: API request to http://127.0.0.1:1/")
+    assert note.startswith("MLflow no longer hears of this run: API request to http://127.0.0.1:1/")
     assert len([r for r in caplog.records if r.name == reporter.__name__]) == 1
 
 

@@ -318,7 +318,7 @@ class Legs:
             asked = count, RandomPartitioner(count, self._plan.seed)
         if asked is None:
             return
-        self.phase.enter("the data to be laid out anew")
+        self.phase.enter("the new layout of the data")
         began = time.perf_counter()
         layout = LaidOut(*asked, epoch)
         source = self._asked_of_spark(partial(self.source.repartition, *layout))

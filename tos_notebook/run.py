@@ -425,7 +425,7 @@ class Run(Outputs):
         """
         if not self._done.wait(timeout):
             raise WaitTimeout(
-                f"Run {self.run_id} is still {self.state} after {timeout} s and goes on. Wait "
+                f"Run {self.run_id} is still {self.state} after {timeout} s and continues. Wait "
                 "longer, or stop() it."
             )
         for missing in self._unsaved():
@@ -474,7 +474,7 @@ class Run(Outputs):
             if time.monotonic() > end:
                 raise WaitTimeout(
                     f"Run {self.run_id} is {self.state}, and {goal} did not come within "
-                    f"{timeout:g} s. It goes on: resume() it if it is paused, wait longer, or "
+                    f"{timeout:g} s. It continues: resume() it if it is paused, wait longer, or "
                     "stop() it."
                 )
 

@@ -520,8 +520,8 @@ def _origin(
         raise InvalidTransition(
             "finished",
             "resume it",
-            f"{saved.progress.reached.epoch} epochs are done, of {origin.epochs}. To go on, give "
-            "more: epochs=...",
+            f"{saved.progress.reached.epoch} epochs are done, of {origin.epochs}. To continue, "
+            "give more: epochs=...",
         )
     return origin
 
@@ -535,7 +535,7 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     combiner = as_combiner(given)
     if not saved.own_combiner or combiner.name != saved.combiner:
         raise ConfigError(
-            f"combiner: the run goes on with the one that it has, {saved.combiner}; got "
+            f"combiner: the run continues with the one that it has, {saved.combiner}; got "
             f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
         )
     return combiner

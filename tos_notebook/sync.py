@@ -69,7 +69,7 @@ def as_sync(value: Any) -> SyncMode:
     found = re.fullmatch(r"ssp:(\d{1,9})", text)
     if found is None:
         raise ConfigError(
-            "sync: expected 'asp' (nobody waits), 'bsp' (all wait for each other at every "
+            "sync: expected 'asp' (no worker waits), 'bsp' (all wait for each other at every "
             "milestone) or 'ssp:3' (a worker may be 3 milestones ahead of the slowest active "
             f"one); got {value!r}."
         )

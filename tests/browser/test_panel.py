@@ -240,7 +240,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     for label in (
         "Train This Cell",
         "Resume Training",
-        "Stop and Keep Weights",
+        "Stop and Keep Weights…",
         "Repartition…",
         "Swap Combiner…",
         "Show Runs on Spark",
@@ -303,7 +303,12 @@ def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_m
     execute(page, "tos-notebook:pause-resume")
     expect(two.runs).to_have_attribute("data-state", "running")
     page.get_by_role("tab", name="first.ipynb").click()
-    execute(page, "tos-notebook:stop")
+    begin(page, "tos-notebook:stop")
+    question = page.get_by_role("dialog")
+    question.get_by_role("button", name="Cancel").click()
+    expect(one.runs).to_have_attribute("data-state", "running")
+    begin(page, "tos-notebook:stop")
+    question.get_by_role("button", name="Stop").click()
     expect(one.runs).to_have_attribute("data-state", "stopped")
     expect(two.runs).to_have_attribute("data-state", "running")
 

@@ -88,7 +88,7 @@ def on_start(kernel: Kernel) -> Callable[[str], None]:
 
 @pytest.mark.parametrize(
     ("option", "text"),
-    [("leave", "goes on. %tos_stop stops it"), ("stop", "is stopped; its weights are kept")],
+    [("leave", "continues. %tos_stop stops it"), ("stop", "is stopped; its weights are kept")],
 )
 def test_an_interrupt_ends_the_waiting(
     kernel: Kernel, on_start: Callable[[str], None], option: str, text: str

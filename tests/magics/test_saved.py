@@ -51,7 +51,7 @@ def saved(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Saved:
 
 def test_a_saved_run_goes_on_in_view_and_under_a_name(cells: Cells, saved: Saved) -> None:
     text = cells("%tos_resume hdfs:///runs/run-7 --data x,y --model program --epochs 9 -o mine")
-    assert "goes on with run-1, from its last checkpoint" in text
+    assert "continues run-1, from its last checkpoint" in text
     ((uri, options),) = saved.asked
     assert uri == "hdfs:///runs/run-7"
     assert options["epochs"] == 9

@@ -304,7 +304,7 @@ def test_the_log_says_what_else_went_wrong() -> None:
     assert texts == [
         "1 updates left out so far; partition 2: NaN in the update",
         "Validation after epoch 2 failed, and ends: no memory",
-        "Callback CSVLogger is called no more: on_epoch_end raised OSError: disk full",
+        "The run no longer calls callback CSVLogger: on_epoch_end raised OSError: disk full",
         "4 partitions from epoch 3 on, laid out in 0.50 s.",
     ]
     assert state(model)["run"]["partitions"] == 4

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.telemetry.samples import joined, milestone, started
-from tests.widgets.support import FakeRun
+from tests.widgets.support import FACTS, FakeRun
 from tos_notebook.chaos import Kill, Slow
-from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
+from tos_notebook.events import (
+    CommandAccepted,
+    CommandApplied,
+    RunFinished,
+    StateChanged,
+    Validated,
+    WorkerFailed,
+)
 from tos_notebook.widgets import Result, RunModel
 from tos_notebook.widgets.svg import POINTS, chart
 
@@ -65,6 +72,27 @@ def test_it_says_why_a_run_was_stopped() -> None:
     page = html(model)
     assert "Stopped</th>" in page
     assert "training loss 0.09 &lt; 0.1 &lt;script&gt;" in page
+
+
+def test_it_names_what_was_steered_and_when_as_far_as_it_took_effect() -> None:
+    model = trained()
+    model(CommandAccepted(1.0, "swap combiner", NASTY))
+    model(CommandApplied(1.5, "swap combiner", NASTY))
+    model(CommandAccepted(2.0, "set", "learning_rate=0.5"))
+    page = html(model)
+    assert "Steered</th>" in page
+    assert "swap combiner &lt;script&gt;" in page
+    assert " at 1 s" in page
+    assert "learning_rate=0.5" not in page
+    assert "<script" not in page
+
+
+def test_curve_fact_and_status_end_at_one_training_loss() -> None:
+    model = trained()
+    shown = model.snapshot(5.0, FACTS).state["totals"]["loss"]
+    page = html(model)
+    assert f"Training loss from 2 to {shown:g};" in page
+    assert re.search(rf"Training loss</th><td[^>]*>{shown:g}</td>", page)
 
 
 def test_it_says_that_something_went_wrong_on_purpose() -> None:
@@ -139,7 +167,8 @@ def test_the_curve_survives_in_a_notebook_that_is_not_trusted() -> None:
     assert "<svg" not in page
     (alt,) = re.findall(r'<img [^>]* alt="([^"]*)"', page)
     assert (
-        alt == "Training loss from 2 to 0.1; validation loss from 0.25 to 0.25; over 2,000 samples."
+        alt
+        == "Training loss from 2 to 0.36; validation loss from 0.25 to 0.25; over 2,000 samples."
     )
 
 

@@ -51,7 +51,7 @@ class Tracker(Companion):
         self._window = Window(time.time())
         # The thread's.
         self._log = log
-        self._reporter = Reporter("tos-mlflow", BOUND, "MLflow hears of this run no more")
+        self._reporter = Reporter("tos-mlflow", BOUND, "MLflow no longer hears of this run")
 
     @property
     def notes(self) -> tuple[str, ...]:

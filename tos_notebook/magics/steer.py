@@ -63,13 +63,16 @@ def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
 def pause(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Let every worker wait."""
     run.pause()
-    say(f"Asked run {run.number} to pause, at each worker's next milestone. %tos_resume goes on.")
+    say(
+        f"Asked run {run.number} to pause, at each worker's next milestone. "
+        "%tos_resume continues it."
+    )
 
 
 def resume(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Go on."""
     run.resume()
-    say(f"Run {run.number} goes on.")
+    say(f"Run {run.number} continues.")
 
 
 def stop(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:

@@ -177,7 +177,7 @@ class Trainer:
             spark = self._connection.ensure(space)
             run = saved.resume(options.uri, spark=spark, epochs=options.epochs, **given)
         space[options.output or "run"] = run
-        say(f"Run {run.number} goes on with {run.run_id}, from its last checkpoint.")
+        say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():
             widgets.view(run).show()
 
@@ -279,8 +279,8 @@ def _wait(launched: Launched, options: Namespace) -> bool:
             say(f"Interrupted: run {run.number} is {run.state}; its weights are kept.")
         else:
             say(
-                f"Interrupted: no longer waiting, but run {run.number} goes on. %tos_stop stops it "
-                "and keeps the weights, %tos_status says how far it is."
+                f"Interrupted: no longer waiting, but run {run.number} continues. %tos_stop stops "
+                "it and keeps the weights, %tos_status says how far it is."
             )
         return False
     finally:

@@ -80,7 +80,7 @@ def _check(callback: Any) -> None:
         raise ConfigError(
             "BackupAndRestore saves the state of keras.Model.fit, which does not train here. "
             'Instead: TrainingSession(..., directory=URI) and start(..., checkpoint_every="30s") '
-            "save the run, and tos.resume(run.uri) goes on with it in mid-epoch."
+            "save the run, and tos.resume(run.uri) continues it in mid-epoch."
         )
     if isinstance(callback, keras.callbacks.CallbackList) or not isinstance(
         callback, keras.callbacks.Callback

@@ -22,7 +22,7 @@ PATIENCE = 0.1
 """Seconds in which a command may fail, and say so in its answer. Commands that take longer (a
 stop, a swap while a slow combiner works) are under way by then."""
 
-GONE = "The run is over and nobody holds it any more; start another run."
+GONE = "The run has ended and the kernel has let it go. Start another run."
 
 
 @dataclass(frozen=True, slots=True)

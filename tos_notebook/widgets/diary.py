@@ -118,7 +118,7 @@ class Diary:
     def joined(self, time: float, row: Row, event: WorkerJoined) -> None:
         """Mark an attempt that is not a partition's first."""
         if event.attempt or event.resumed_at:
-            text = f"attempt {event.attempt}, goes on at batch {event.resumed_at}"
+            text = f"attempt {event.attempt}, continues at batch {event.resumed_at}"
             self._mark(time, row, "retry", text)
             self.say(time, "info", f"{_who(event)} joined: {text}.")
 
@@ -169,8 +169,8 @@ class Diary:
 
     def not_called(self, time: float, event: CallbackFailed) -> None:
         """Say that a callback is out of use."""
-        text = f"Callback {event.callback} is called no more: {event.hook} raised {event.message}"
-        self.say(time, "warning", text)
+        text = f"The run no longer calls callback {event.callback}: {event.hook} raised "
+        self.say(time, "warning", text + event.message)
 
     def not_saved(self, time: float, event: CheckpointFailed) -> None:
         """Say that a checkpoint could not be written."""

@@ -394,7 +394,7 @@ def model_of(run: Run) -> RunModel:
         if isinstance(sink, RunModel):
             return sink
     raise ConfigError(
-        f"Nobody has watched {run.run_id}, so there is nothing to show. Load the extension "
-        "(%load_ext tos_notebook) before a run starts, or start it with sinks=[RunModel()]; "
+        f"The view has no record of {run.run_id}. Load the extension "
+        "(%load_ext tos_notebook) before you start a run, or start it with sinks=[RunModel()]; "
         "run.history and run.figure() hold what it did."
     )

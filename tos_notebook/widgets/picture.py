@@ -93,13 +93,14 @@ def html(news: News) -> str:
     """Return a snapshot as HTML without styles of its own: it suits light and dark pages."""
     state = news.state
     run, totals = state["run"], state["totals"]
+    loss = totals["loss"]
     parts = [
         f'<div class="tos-result" data-state="{escape(run["state"])}" '
         f'data-milestones="{totals["milestones"]}">',
         f"<p><strong>{escape(_title(state))}</strong></p>",
         f"<p>{escape(moment)}</p>" if (moment := _moment(run)) else "",
         _error(run["error"]),
-        _picture(_curves(news), ended=run["error"] is not None),
+        _picture(_curves(news), loss, ended=run["error"] is not None),
         *_folded(_details(news), run["error"] is not None),
         "</div>",
     ]
@@ -157,7 +158,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
     return [
         *([(run["state"].capitalize(), run["reason"])] if run["reason"] else []),
         *([("Validation", found)] if (found := _validated(totals["validation"])) else []),
-        ("Loss", words(totals["loss"])),
+        ("Training loss", words(totals["loss"])),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
         ("Milestones", f"{totals['milestones']:,}"),
         ("Mean staleness", f"{words(totals['staleness_mean'])} versions"),
@@ -167,11 +168,21 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Codec", run["codec"]),
         ("Exchange every", f"{run['sync_interval']} batches of {run['batch_size']}"),
         ("Learning rate", "the program's own" if rate is None else words(rate)),
+        *([("Steered", "; ".join(steered))] if (steered := _steered(news)) else []),
         *([("Chaos on purpose", "; ".join(run["chaos_log"]))] if run["chaos_log"] else []),
         ("Partitions", str(run["partitions"])),
         ("Program", run["program"]),
         ("Master", run["master"]),
         ("Name", run["id"]),
+    ]
+
+
+def _steered(news: News) -> list[str]:
+    """Return what was changed while the run trained: settings alone name the last ones."""
+    return [
+        f"{entry['command']} {entry['detail']}".strip() + f" at {span(entry['time'])}"
+        for entry in news.state["commands"]
+        if entry["stage"] == "in force"
     ]
 
 
@@ -189,18 +200,19 @@ def _curves(news: News) -> list[Curve]:
     return curves
 
 
-def _picture(curves: list[Curve], ended: bool) -> str:
+def _picture(curves: list[Curve], loss: float | None, ended: bool) -> str:
     drawn = chart(curves, "samples", "loss")
     if drawn:
-        return f"<p>Loss over samples</p>\n{image(drawn, _alt(curves))}"
+        return f"<p>Loss over samples</p>\n{image(drawn, _alt(curves, loss))}"
     return "" if ended else "<p>No loss yet.</p>"
 
 
-def _alt(curves: list[Curve]) -> str:
-    """Return the curves in words."""
-    lines = [
-        f"{label} loss from {words(float(y[0]))} to {words(float(y[-1]))}" for label, _, y in curves
-    ]
+def _alt(curves: list[Curve], loss: float | None) -> str:
+    """Return the curves in words; the training loss ends at the one that all readers show."""
+    lines = []
+    for label, _, y in curves:
+        last = loss if label == "training" and loss is not None else float(y[-1])
+        lines.append(f"{label} loss from {words(float(y[0]))} to {words(last)}")
     until = max(int(x[-1]) for _, x, _ in curves)
     return f"{'; '.join(lines)}; over {until:,} samples.".capitalize()
 

@@ -1,7 +1,13 @@
 /** The commands of palette, menu, toolbar and shortcuts; `schema/plugin.json` says where they are. */
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import { type ICommandPalette, InputDialog, Notification } from "@jupyterlab/apputils";
+import {
+  Dialog,
+  type ICommandPalette,
+  InputDialog,
+  Notification,
+  showDialog,
+} from "@jupyterlab/apputils";
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
@@ -155,8 +161,8 @@ function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Op
     [COMMANDS.pauseResume]: command(["toggle"], pauseLabel, (now) =>
       send(now, trans, paused() ? "resume" : "pause"),
     ),
-    [COMMANDS.stop]: command(["stop"], trans.__("Stop and Keep Weights"), (now) =>
-      send(now, trans, "stop"),
+    [COMMANDS.stop]: command(["stop"], trans.__("Stop and Keep Weights…"), (now) =>
+      stop(now, trans),
     ),
     [COMMANDS.repartition]: command(["repartition"], trans.__("Repartition…"), (now) =>
       repartition(now, trans),
@@ -165,6 +171,20 @@ function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Op
       swapCombiner(now, trans),
     ),
   };
+}
+
+async function stop(target: Target, trans: TranslationBundle): Promise<void> {
+  const { number } = target.row;
+  const { button } = await showDialog({
+    title: trans.__("Stop run %1?", number),
+    body: trans.__("The run ends and keeps its weights. You cannot resume it."),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__("Cancel") }),
+      Dialog.warnButton({ label: trans.__("Stop") }),
+    ],
+    defaultButton: 0,
+  });
+  if (button.accept) await send(target, trans, "stop");
 }
 
 async function repartition(target: Target, trans: TranslationBundle): Promise<void> {

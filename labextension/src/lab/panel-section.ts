@@ -52,7 +52,7 @@ export class Section {
     const { state, overview } = this.kernel;
     if (state === "lost") return trans.__("The kernel was restarted; this is what it left.");
     if (this.kernel.context === null)
-      return trans.__("Its document is closed; the kernel goes on.");
+      return trans.__("Its document is closed; the kernel continues.");
     if (state === "opening") return trans.__("Connecting to the kernel …");
     if (overview.runs.length > 0) return "";
     if (overview.cluster === null) {

@@ -36,7 +36,7 @@ it("a kernel's name leads to its notebook", () => {
 it("a kernel whose notebook is closed says so, and can be steered", () => {
   kernel.context = null;
   section.draw();
-  expect(find(".tos-lab-notice").textContent).toContain("is closed; the kernel goes on");
+  expect(find(".tos-lab-notice").textContent).toContain("is closed; the kernel continues");
   expect(find("[data-tos=pause]").closest("[hidden]")).toBeNull();
 });
 

@@ -1,5 +1,5 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import { InputDialog, Notification } from "@jupyterlab/apputils";
+import { InputDialog, Notification, showDialog } from "@jupyterlab/apputils";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { addCommands, COMMANDS } from "../../src/lab/commands";
@@ -8,17 +8,24 @@ import { answered, FakeKernel, FakeKernels, Registry, row, trans } from "./docum
 vi.mock("@jupyterlab/apputils", () => ({
   InputDialog: { getNumber: vi.fn(), getItem: vi.fn() },
   Notification: { error: vi.fn() },
+  Dialog: { cancelButton: (options: object) => options, warnButton: (options: object) => options },
+  showDialog: vi.fn(),
 }));
 vi.mock("@jupyterlab/notebook", () => ({ NotebookActions: {} }));
 vi.mock("../../src/lab/icon", () => ({ tosIcon: {} }));
 
 const getNumber = vi.mocked(InputDialog.getNumber);
 const getItem = vi.mocked(InputDialog.getItem);
+const asked = vi.mocked(showDialog);
 const complaint = vi.mocked(Notification.error);
 
 let commands: Registry;
 let kernel: FakeKernel;
 let kernels: FakeKernels;
+
+function answers(accept: boolean): void {
+  asked.mockResolvedValue({ button: { accept } } as Awaited<ReturnType<typeof showDialog>>);
+}
 
 function enabled(): string[] {
   return [...commands.all.keys()].filter((id) => commands.isEnabled(id));
@@ -70,9 +77,11 @@ describe("steering", () => {
     ]);
   });
 
-  it("stops without asking", async () => {
+  it.each([true, false])("asks before it stops; the answer yes is %s", async (accept) => {
+    answers(accept);
     await commands.execute(COMMANDS.stop);
-    expect(kernel.command).toHaveBeenCalledExactlyOnceWith("run-3", "stop", {});
+    expect(asked.mock.calls[0][0]).toMatchObject({ title: "Stop run 3?", defaultButton: 0 });
+    expect(kernel.command.mock.calls).toEqual(accept ? [["run-3", "stop", {}]] : []);
   });
 
   it("repartitions into as many as are asked for", async () => {
@@ -108,6 +117,7 @@ describe("steering", () => {
   });
 
   it("shows why it was refused, and nothing if it was not", async () => {
+    answers(true);
     await commands.execute(COMMANDS.stop);
     expect(complaint).not.toHaveBeenCalled();
     kernel.command.mockResolvedValue({ ok: false, text: "it has ended." });
