@@ -157,4 +157,4 @@ def test_a_run_that_nobody_holds_is_over(desk: Desk) -> None:
     del desk.run
     ok, text = desk.ask("pause")
     assert not ok
-    assert "over" in text
+    assert "has ended" in text
