@@ -114,13 +114,16 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_temporary_one(
 def test_what_a_killed_process_left_unfinished_is_deleted_a_day_later(storage: Storage) -> None:
     storage.write("a.bin", b"data")
     place = Path(storage.uri.removeprefix("file:"))
-    old, young = place / ".tmp-0", place / ".tmp-1"
-    for path in (old, young):
+    old, young = (place / f".tmp-{digit * 32}" for digit in "01")
+    theirs, folder = place / ".tmp-work", place / f".tmp-{'2' * 32}"
+    for path in (old, young, theirs):
         path.write_bytes(b"half")
-    for path in (old, place / "a.bin"):
+    folder.mkdir()
+    for path in (old, theirs, folder, place / "a.bin"):
         os.utime(path, (0, 0))
     storage.sweep()
     assert (old.exists(), young.exists(), storage.list()) == (False, True, ["a.bin"])
+    assert (theirs.exists(), folder.exists()) == (True, True)
 
 
 def test_files_are_listed_found_and_deleted(storage: Storage) -> None:

@@ -28,6 +28,7 @@ DAY = 86_400.0
 """Seconds after which a file that was not finished is taken for left behind."""
 
 _TEMPORARY = ".tmp-"
+_UNFINISHED = re.compile(r"\.tmp-[0-9a-f]{32}")
 _SCHEME = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -255,8 +256,9 @@ class Storage:
             before = (time.time() - age) * 1000
             for status in self._fs.listStatus(self._root):
                 path = status.getPath()
-                if path.getName().startswith(_TEMPORARY) and status.getModificationTime() < before:
-                    self._fs.delete(path, True)
+                ours = status.isFile() and _UNFINISHED.fullmatch(path.getName())
+                if ours and status.getModificationTime() < before:
+                    self._fs.delete(path, False)
 
     def publish(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file that every task can `fetch` by its name.
