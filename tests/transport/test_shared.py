@@ -94,13 +94,15 @@ def test_a_peer_that_truncates_what_it_offered_ends_no_other_process() -> None:
     """A write to what was cut off would kill the process by a signal."""
     name, descriptor = _memory(1 << 20, 0)
     program = "import os, sys; from tos_notebook.transport import shared; " + (
-        "found = shared.attach(sys.argv[1], 1 << 20); input(); "
+        "found = shared.attach(sys.argv[1], 1 << 20); print('tried', flush=True); input(); "
         "print('refused' if found is None else found.sum())"
     )
     command = [sys.executable, "-c", program, name]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "tried\n"
         os.ftruncate(descriptor, 0)
         said, _ = server.communicate("\n", timeout=60)
     assert (server.returncode, said.strip()) == (0, "refused")

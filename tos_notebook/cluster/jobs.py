@@ -153,7 +153,7 @@ def job_error(error: BaseException) -> TosError:
     said = cancellation(error)
     if said is not None:
         return TosError(
-            "Somebody cancelled the Spark job from outside, such as in Spark's web interface or "
+            "The Spark job was cancelled from outside, such as in Spark's web interface or "
             "with SparkContext.cancelAllJobs. Neither the data nor the cluster is at fault: call "
             f"it again. Spark says: {said}."
         )
