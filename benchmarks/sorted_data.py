@@ -2,7 +2,9 @@
 
 Iris as scikit-learn gives it, all of which is evaluated, and its digits sorted by label, of which
 a fifth is kept for testing; both as arrays, DataFrame, RDD and through `TensorEstimator`, and as
-Parquet that was written by ``partitionBy("label")``. With the defaults, on two workers.
+Parquet that was written by ``partitionBy("label")``. With the defaults, on two workers: the same
+rows in a step of all workers, so that each has half of `fit`'s batch, and then `fit`'s batch for
+each worker, which takes half as many steps.
 
 python -m benchmarks.sorted_data [--quick]
 """
@@ -10,7 +12,7 @@ python -m benchmarks.sorted_data [--quick]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -26,6 +28,8 @@ from .models import name_of
 from .ours import spark
 
 SEEDS = (0, 1, 2)
+
+WORKERS = 2
 
 ALLOWED = 0.02
 """How far below `fit` the mean accuracy may be."""
@@ -48,6 +52,7 @@ class Task:
     rate : float
         Of Adam.
     batch_size, epochs : int
+        The former of `fit`.
     """
 
     name: str
@@ -99,14 +104,23 @@ def sorted_digits() -> Task:
 
 
 def doors(session: Any, task: Task, folder: Path) -> Iterator[tuple[str, Train]]:
-    """Yield the ways in which a task's rows can be given, and what trains on them."""
+    """Yield the ways in which a task's rows can be given, and what trains on them.
+
+    Parameters
+    ----------
+    session : SparkSession
+    task : Task
+        With each worker's batch size.
+    folder : Path
+        An empty one.
+    """
     x, y = task.train
     frame = frame_of(session, x, y)
     yield "arrays", trainer(session, task, (x, y))
     yield "DataFrame", trainer(session, task, tos.columns(frame, "features", "label"))
     rows = list(zip(x, y, strict=True))
-    yield "RDD", trainer(session, task, session.sparkContext.parallelize(rows, 2))
-    path = str(folder / task.name)
+    yield "RDD", trainer(session, task, session.sparkContext.parallelize(rows, WORKERS))
+    path = str(folder / "parquet")
     frame.write.partitionBy("label").parquet(path)
     written = session.read.parquet(path)
     yield "Parquet", trainer(session, task, tos.columns(written, "features", "label"))
@@ -117,7 +131,7 @@ def doors(session: Any, task: Task, folder: Path) -> Iterator[tuple[str, Train]]
 def frame_of(session: Any, x: Any, y: Any) -> Any:
     """Return the rows in their order, in two partitions."""
     rows = list(zip(x.tolist(), y.tolist(), strict=True))
-    rdd = session.sparkContext.parallelize(rows, 2)
+    rdd = session.sparkContext.parallelize(rows, WORKERS)
     return session.createDataFrame(rdd, "features array<float>, label long")
 
 
@@ -147,24 +161,24 @@ def estimator(task: Task, frame: Any) -> Train:
 def run(quick: bool) -> list[Row]:
     """Compare every way with `fit`, seed by seed."""
     seeds = SEEDS[:1] if quick else SEEDS
-    with spark() as session, TemporaryDirectory() as folder:
-        return [
-            row
-            for task in (iris(), sorted_digits())
-            for row in compare(task, doors(session, task, Path(folder)), seeds)
-        ]
+    with spark() as session:
+        return [row for task in (iris(), sorted_digits()) for row in compare(session, task, seeds)]
 
 
-def compare(task: Task, ways: Iterator[tuple[str, Train]], seeds: tuple[int, ...]) -> Iterator[Row]:
+def compare(session: Any, task: Task, seeds: tuple[int, ...]) -> Iterator[Row]:
     """Yield the accuracy of `fit`, and how far from it each way is."""
     fitted = [task.accuracy(task.fit, seed) for seed in seeds]
     name = f"{task.name} {name_of(task.sizes)}, {task.epochs} epochs"
-    yield Row(f"{name}: keras.fit", mean(fitted), "", "", {"each": text(fitted)})
-    for way, train in ways:
-        found = [task.accuracy(train, seed) for seed in seeds]
-        parts = {"each": text(found), "mean less that of fit": f"{mean(found) - mean(fitted):+.4f}"}
-        goal = f">= {mean(fitted) - ALLOWED:.3f}"
-        yield Row(f"{name}: {way}", mean(found), "", goal, parts)
+    parts = {"batch": str(task.batch_size), "each": text(fitted)}
+    yield Row(f"{name}: keras.fit", mean(fitted), "", "", parts)
+    for size in (task.batch_size // WORKERS, task.batch_size):
+        with TemporaryDirectory() as folder:
+            for way, train in doors(session, replace(task, batch_size=size), Path(folder)):
+                found = [task.accuracy(train, seed) for seed in seeds]
+                less = f"{mean(found) - mean(fitted):+.4f}"
+                parts = {"each": text(found), "mean less that of fit": less}
+                goal = f">= {mean(fitted) - ALLOWED:.3f}"
+                yield Row(f"{name}: {way}, {WORKERS} x {size} rows", mean(found), "", goal, parts)
 
 
 def text(values: list[float]) -> str:

@@ -73,7 +73,8 @@ class TrainingSession:
         How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
         and for replies. As they are by default.
     batch_size : int
-        Rows of one batch.
+        Rows of one batch of each worker. `keras.fit` makes as many steps in an epoch where its
+        batch size is this one times the number of workers.
     server_host : str, optional
         The address of this process that executors can reach: behind address translation the
         outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for

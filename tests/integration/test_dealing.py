@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tos_notebook as tos
+from benchmarks.sorted_data import ALLOWED, SEEDS, doors, sorted_digits
+from benchmarks.sorted_data import iris as iris_task
 from tests.integration.conftest import counter
 
 Train = Callable[..., tos.TrainingSession]
-
-SEEDS = (0, 1, 2)
-
-ALLOWED = 0.02
-"""How far below `keras.fit` accuracy may be, on the mean of all seeds."""
 
 
 @pytest.fixture(scope="module")
@@ -48,63 +46,42 @@ def flowers(seed: int = 0) -> Any:
     return model
 
 
-class Flowers:
-    """Rows in the order in which they come, and what `keras.fit` makes of them."""
+TASKS = {task.name: task for task in (iris_task(), sorted_digits())}
 
-    batch_size, epochs = 16, 30
+WAYS = [
+    *(("iris", way) for way in ("arrays", "DataFrame", "RDD", "Parquet", "TensorEstimator")),
+    *(("digits", way) for way in ("arrays", "Parquet")),
+]
+"""`benchmarks.sorted_data` has all ways for both."""
 
-    def __init__(self, data: Any, folder: Path, spark: Any) -> None:
-        self.data = data
-        x, y = data
-        records = list(zip(x.tolist(), y.tolist(), strict=True))
-        self.rows = spark.sparkContext.parallelize(records, 2)
-        self.frame = spark.createDataFrame(self.rows, "features array<float>, label long")
-        self.frame.write.partitionBy("label").parquet(str(folder / "iris"))
-        self.parquet = spark.read.parquet(str(folder / "iris"))
-        self.fitted = np.mean([self.accuracy(self.fit(seed)) for seed in SEEDS])
-
-    def fit(self, seed: int) -> Any:
-        model = flowers(seed)
-        model.fit(*self.data, self.batch_size, self.epochs, verbose=0)
-        return model
-
-    def train(self, train: Train, kind: str, seed: int) -> Any:
-        model = flowers(seed)
-        if kind == "estimator":
-            options = {"epochs": self.epochs, "batchSize": self.batch_size, "seed": seed}
-            return tos.ml.TensorEstimator(model=model, **options).fit(self.frame).model
-        given = {
-            "arrays": self.data,
-            "rdd": self.rows,
-            "frame": tos.columns(self.frame, "features", "label"),
-            "parquet": tos.columns(self.parquet, "features", "label"),
-        }
-        train(model, batch_size=self.batch_size).run(given[kind], self.epochs, seed=seed)
-        return model
-
-    def accuracy(self, model: Any) -> float:
-        return float(model.evaluate(*self.data, verbose=0, return_dict=True)["accuracy"])
+ROWS = 16
+"""Of a worker's batch: for digits half of those that `fit` has, for iris as many."""
 
 
 @pytest.fixture(scope="module")
-def task(
-    spark: Any,
-    iris: tuple[np.ndarray, np.ndarray],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Flowers:
-    return Flowers(iris, tmp_path_factory.mktemp("parquet"), spark)
+def fitted() -> dict[str, float]:
+    """The mean accuracy of `keras.fit`, for each task."""
+    return {
+        name: mean(task.accuracy(task.fit, seed) for seed in SEEDS) for name, task in TASKS.items()
+    }
 
 
-@pytest.mark.parametrize("kind", ["arrays", "rdd", "frame", "parquet", "estimator"])
+@pytest.fixture(scope="module")
+def trains(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What trains in each way, with batches of `ROWS` in each worker."""
+    return {
+        name: dict(doors(spark, replace(task, batch_size=ROWS), tmp_path_factory.mktemp(name)))
+        for name, task in TASKS.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "way"), WAYS)
 def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
-    train: Train, task: Flowers, kind: str
+    trains: dict[str, dict[str, Any]], fitted: dict[str, float], name: str, way: str
 ) -> None:
-    """With the defaults, on two workers. Undealt rows end some 30 points below.
-
-    `benchmarks.sorted_data` does the same with digits, which take longer.
-    """
-    found = [task.accuracy(task.train(train, kind, seed)) for seed in SEEDS]
-    assert np.mean(found) >= task.fitted - ALLOWED, found
+    """With the defaults, on two workers. Undealt rows end some 30 points below."""
+    found = [TASKS[name].accuracy(trains[name][way], seed) for seed in SEEDS]
+    assert mean(found) >= fitted[name] - ALLOWED, found
 
 
 @pytest.mark.parametrize("kind", ["arrays", "rdd"])

@@ -38,7 +38,7 @@ class TosMagics(Magics):
     data = Unicode("", help="variable of the training data").tag(config=True)
     validation = Unicode("", help="variable of the validation data").tag(config=True)
     epochs = Int(1, min=1, help="passes over the data").tag(config=True)
-    batch_size = Int(100, min=1, help="rows of one batch").tag(config=True)
+    batch_size = Int(100, min=1, help="rows of one batch of each worker").tag(config=True)
     sync_interval = Int(10, min=1, help="batches between two exchanges").tag(config=True)
     sync = Unicode("asp", help="who waits for whom: asp, ssp:3 or bsp").tag(config=True)
     codec = Unicode("fp32", help="how updates and replies travel, such as int8").tag(config=True)

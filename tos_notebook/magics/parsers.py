@@ -56,7 +56,7 @@ def _add_training(parser: Parser) -> None:
     text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
     parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
     parser.add("--epochs", **COUNT, help="passes over the data")
-    parser.add("--batch-size", **COUNT, help="rows of one batch")
+    parser.add("--batch-size", **COUNT, help="rows of one batch of each worker")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
     text = (
         "who waits for whom: asp (nobody), ssp:3 (who is more than 3 milestones ahead of the "

@@ -50,7 +50,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     epochs : int
         Passes over the data.
     batchSize : int
-        Rows of one batch.
+        Rows of one batch of each worker.
     learningRate : float, optional
         By default the one that the model was compiled with.
     stopWhen : str, optional

@@ -39,7 +39,7 @@ class SparkSession:
     sync_interval : int
         Batches between two exchanges.
     batch_size : int
-        Rows of one batch.
+        Rows of one batch of each worker.
     """
 
     def __init__(
