@@ -27,9 +27,11 @@ def memory(folder: Path | None, task: int = 0, run: str = "r", partition: int = 
     return Memory(NBYTES, folder, run, partition, task)
 
 
-def write(kept: Memory, value: int, place: tuple[int, int]) -> None:
+def write(kept: Memory, value: int, place: tuple[int, int], answered: bool = True) -> None:
     kept.next()[:] = value
     kept.keep(place)
+    if answered:
+        kept.settle()
 
 
 def found(kept: Memory) -> int | None:
@@ -51,7 +53,8 @@ def test_what_is_written_counts_once_it_is_kept(executor: Path, on_disk: bool) -
     assert found(kept) == 7
     kept.keep((0, 2))
     assert found(kept) == 9
-    kept.forget()
+    kept.forget((0, 3))
+    kept.settle()
     assert found(kept) is None
 
 
@@ -93,10 +96,36 @@ def test_the_next_epoch_begins_with_what_the_last_one_left(executor: Path) -> No
 def test_what_has_travelled_is_not_found_again(executor: Path) -> None:
     first = memory(executor, task=1)
     write(first, 5, (0, 1))
-    first.forget()
+    first.forget((0, 2))
+    first.settle()
     later = memory(executor, task=2)
     later.begin((0, 2))
     assert found(later) is None
+
+
+@pytest.mark.parametrize(("place", "left"), [((0, 1), 5), ((0, 2), 0)])
+def test_what_travels_is_kept_until_it_has_arrived(
+    executor: Path, place: tuple[int, int], left: int
+) -> None:
+    first = memory(executor, task=1)
+    write(first, 5, (0, 1))
+    first.forget((0, 2))
+    later = memory(executor, task=2)
+    later.begin(place)
+    assert found(later) == left
+
+
+@pytest.mark.parametrize(("answered", "left"), [(True, 6), (False, None)])
+def test_what_others_may_have_sent_meanwhile_is_not_sent_again(
+    executor: Path, answered: bool, left: int | None
+) -> None:
+    """They trained elsewhere: nobody here knows whether the last push counts."""
+    first = memory(executor, task=1)
+    write(first, 5, (0, 1))
+    write(first, 6, (0, 2), answered)
+    later = memory(executor, task=3)
+    later.begin((1, 0))
+    assert found(later) == left
 
 
 def test_others_are_left_alone(executor: Path) -> None:

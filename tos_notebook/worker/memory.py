@@ -1,9 +1,9 @@
 """Error feedback: what encoded updates have left out, kept until it travels with a later one.
 
 Seide et al. 2014 ("1-bit stochastic gradient descent", Interspeech); Karimireddy et al. 2019,
-arXiv:1901.09847. What is kept belongs to the partition, not to the process that trains it: it
-lies in a file that outlives the process, so that a task that Spark tries again on the same host,
-and the next job there, go on with it. Spark removes the folder with the application.
+arXiv:1901.09847. What is kept belongs to the partition, not to the process that trains it: a file
+that outlives the process has it, so that a task that Spark tries again on the same executor, and
+the next job there, continue with it. Spark removes the folder with the application.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class _Slots:
     """Two residuals, each with the place of the push that it is to be added to.
 
     Two, because a push may be lost after its residual was written: the one before still counts.
+    The server's answer settles which of them does.
     """
 
     def __init__(self, nbytes: int, path: Path | None = None, create: bool = True) -> None:
@@ -41,6 +42,7 @@ class _Slots:
         else:
             raw = _map(path, length, create)
         self._places = raw[:32].view(np.int64).reshape(2, 2)
+        self._settled = raw[32:34]
         self._values: Buffer = raw[ALIGNMENT:].reshape(2, apart)[:, :nbytes]
         if create:
             self._places[:] = -1
@@ -54,11 +56,22 @@ class _Slots:
         return residual
 
     def mark(self, number: int, place: Place) -> None:
+        self._settled[number] = False
         self._places[number] = place
 
+    def settle(self, number: int) -> None:
+        self._settled[number] = True
+
     def best(self, place: Place) -> tuple[Place, int]:
-        """Return the latest residual that is not later than a place: that one was committed."""
-        return max((p if (p := self.place(n)) <= place else _NEVER, n) for n in range(2))
+        """Return the residual that was in no push that counts, for an attempt that begins there.
+
+        If the last push had no answer, the place tells whether it counts, as long as nobody has
+        pushed since. Otherwise nothing tells: what may count already must not be added again.
+        """
+        newest, number = max((self.place(n), n) for n in range(2))
+        if newest <= place and self._settled[number]:
+            return newest, number
+        return max((p if (p := self.place(n)) == place else _NEVER, n) for n in range(2))
 
 
 class _Found(NamedTuple):
@@ -93,6 +106,7 @@ class Memory:
         self._name = f"{self._stem}{task}.residual"
         self._slots: _Slots | None = None
         self._current: int | None = None
+        self._empty = False
 
     def begin(self, place: Place) -> None:
         """Go on where an earlier attempt, or job, at this partition has stopped, if any did."""
@@ -100,6 +114,7 @@ class Memory:
         if found is not None and found.place != _NEVER:
             self.next()[:] = found.values
             self.keep(place)
+            self.settle()
         for path in self._others():
             path.unlink(missing_ok=True)
 
@@ -121,15 +136,25 @@ class Memory:
     def keep(self, place: Place) -> None:
         """Let what was written belong to the push of a place."""
         assert self._slots is not None
-        self._current = self._following
+        self._current, self._empty = self._following, False
         self._slots.mark(self._current, place)
 
-    def forget(self) -> None:
-        """Keep nothing: all of it has travelled."""
-        if self._slots is not None:
+    def forget(self, place: Place) -> None:
+        """Keep nothing for the push of a place: all of it travels with the one before."""
+        if self.residual is not None:
+            self.next()[:] = 0
+            self.keep(place)
+            self._empty = True
+
+    def settle(self) -> None:
+        """Rely on what was kept: the push before it counts."""
+        if self._slots is None or self._current is None:
+            return
+        self._slots.settle(self._current)
+        if self._empty:
             for number in range(2):
                 self._slots.mark(number, _NEVER)
-        self._current = None
+            self._current = None
 
     @property
     def _following(self) -> int:

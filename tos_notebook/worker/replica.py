@@ -23,7 +23,7 @@ from ..params import Array, Layout, is_finite
 from ..transport.base import Connection
 from ..transport.shared import Segment
 from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
-from .memory import Memory
+from .memory import Memory, Place
 
 Answer = TypeVar("Answer")
 Buffer = npt.NDArray[np.uint8]
@@ -94,7 +94,8 @@ class Replica:
         pushes : {"delta", "weights"}
         """
         # Encoded parameters travel as a difference, too, to those that both sides know.
-        self._differs = pushes == "delta" or (self._coding is not None and self._known)
+        encoded = self._coding is not None and self._coding.up is not None
+        self._differs = pushes == "delta" or (encoded and self._known)
         finite = True
         for before, update, after in zip(self._tensors, self._updates, trained, strict=True):
             if self._differs:
@@ -116,6 +117,8 @@ class Replica:
             buffer = None if self._shared else self._adopted
             answer, received = self._connection.request(message, buffer, buffer, meanwhile)
         reply = expect(Reply, answer, message)
+        if reply.status != "superseded":
+            self._memory.settle()
         self._adopt(received)
         return reply
 
@@ -139,10 +142,10 @@ class Replica:
         self._add_residual(self._update)
         key = mix_key(partition, message.epoch, message.sequence)
         if not coding.codecs.up.feedback:
-            self._memory.forget()
+            self._memory.forget(_after(message))
             return message, coding.up.encode(self._update, key)
         payload = coding.up.encode(self._update, key, self._memory.next())
-        self._memory.keep((message.epoch, message.sequence + 1))
+        self._memory.keep(_after(message))
         return message, payload
 
     def _complete(self, message: Push, update: Buffer) -> Push:
@@ -151,7 +154,7 @@ class Replica:
             self._add_residual(update)
             finite = all(map(is_finite, self._layout.vectors(update)))
             message = message._replace(finite=finite)
-        self._memory.forget()
+            self._memory.forget(_after(message))
         return message
 
     def _add_residual(self, update: Buffer) -> None:
@@ -174,6 +177,10 @@ class Replica:
                 f"Expected parameters of {self._layout.nbytes} bytes, got {len(payload)} bytes "
                 "that say how they differ from others."
             )
+
+
+def _after(message: Push) -> Place:
+    return message.epoch, message.sequence + 1
 
 
 def expect(kind: type[Answer], answer: object, message: Request) -> Answer:
