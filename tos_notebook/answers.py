@@ -172,7 +172,8 @@ class Answers(TrainingState):
         """
         _check_range("base_version", message.base_version, 0, self.store.version)
         _check_range("samples", message.samples, max(1, message.steps), math.inf)
-        _check_range("metrics", len(message.metrics), *[len(member.metrics)] * 2)
+        metrics = len(member.metrics)
+        _check_range("metrics", len(message.metrics), metrics, metrics)
         with self._lock:
             if self._holding:
                 # Whoever copies the run lets go within `snapshots.PATIENCE`.

@@ -15,7 +15,6 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy.typing as npt
@@ -27,8 +26,7 @@ Pushes = Literal["delta", "weights"]
 """What workers push: the change since their last pull, or the parameters themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class PushInfo:
+class PushInfo(NamedTuple):
     """What a combiner may know about a push besides its values."""
 
     worker: int

@@ -19,7 +19,6 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ class RobustCombiner(StatefulCombiner):
             return
         step = narrow(self.aggregate(np.stack(voices)), center.dtype)
         assert self.then is not None
-        self.then.merge(center, step, replace(push, workers=1))
+        self.then.merge(center, step, push._replace(workers=1))
 
 
 class TrimmedMean(RobustCombiner):

@@ -19,7 +19,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextvars import Context
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -204,7 +205,7 @@ class Store:
             if bound.combiner is not combiner:
                 spoiled = self._look(bound.combiner, update, push)
             if spoiled is not None:
-                info = replace(info, finite=False)
+                info = info._replace(finite=False)
             if bound.combiner.striped:
                 self._merge_striped(chain, bound, vectors, info)
             else:
@@ -451,21 +452,22 @@ class Store:
             for rule, stripe in zip(bound.stripes, self._stripes, strict=True)
         ]
         self._prepare(bound.combiner, parts, info)
-        count: Callable[[], None] | None = self._count
         try:
-            # The processor notes an overflow by itself: no look at the sums is needed.
-            with np.errstate(over="raise", divide="raise", invalid="raise"):
-                for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
-                    chain.advance(stripe.lock, count)
-                    count = None
-                    rule.merge(center, update, info)
+            _strict.run(self._merge_stripes, chain, parts, info)
         except BaseException as error:
-            if count is not None:
+            if self._version == info.pushes:
                 # The first stripe was not free: nothing has begun.
                 raise
             # Before the lock of this stripe is let go: a snapshot may follow.
             self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
             raise _merged_in_part(bound.combiner.name, error) from error
+
+    def _merge_stripes(self, chain: _Chain, parts: Sequence[Part], info: PushInfo) -> None:
+        count: Callable[[], None] | None = self._count
+        for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
+            chain.advance(stripe.lock, count)
+            count = None
+            rule.merge(center, update, info)
 
     def _merge_whole(self, bound: _Bound, update: Buffer, info: PushInfo) -> None:
         self._drain(bound.combiner)
@@ -520,6 +522,21 @@ class Store:
                 f"got shape {buffer.shape} of {buffer.dtype}."
             )
         return self.layout.vectors(buffer)
+
+
+class _Strict(threading.local):
+    """A context of each thread in which numpy raises for what is beyond a dtype's range.
+
+    The processor notes an overflow by itself, so that no look at the sums is needed. To enter
+    such a context costs a small push a third of what `np.errstate` costs.
+    """
+
+    def __init__(self) -> None:
+        self.run = Context().run
+        self.run(np.seterr, over="raise", divide="raise", invalid="raise")
+
+
+_strict = _Strict()
 
 
 class _Chain:
