@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.test_faults import STANDALONE, YARN
 from tests.faults import counting
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
@@ -69,3 +70,12 @@ def test_a_watch_finds_events_behind_a_mark_and_says_when_the_run_is_over() -> N
     watch(RunFinished(2.0, "finished"))
     with pytest.raises(RunIsOver, match="finished"):
         watch.until(MilestoneCommitted, 2)
+
+
+@pytest.mark.parametrize(("cluster", "chosen"), [("standalone", STANDALONE), ("yarn", YARN)])
+def test_the_short_version_kills_workers_and_executors_in_every_mode_that_does_not_wait_for_all(
+    cluster: str, chosen: list[str]
+) -> None:
+    found = cases([cluster], list(FAULTS), list(MODES), chosen)
+    assert sorted(f"{case.fault.name}/{case.sync}" for case in found) == sorted(chosen)
+    assert {"worker/asp", "worker/ssp:3", "executor/asp"} <= {*chosen}
