@@ -14,6 +14,7 @@ START_PROCESSES = (
     "tests/browser/",
     "tests/checkpoint/test_kill.py",
     "tests/integration/test_secret.py",
+    "tests/magics/test_board_process.py",
     "tests/program/test_lean.py",
     "tests/test_demo.py",
 )

@@ -34,9 +34,9 @@ LIMIT = 10.0
 """Seconds after which a test that waits has failed."""
 
 
-def until(test: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do, and has no way to say."""
-    deadline = monotonic() + LIMIT
+def until(test: Callable[[], bool], limit: float = LIMIT) -> None:
+    """Wait for what another thread or process is about to do, and has no way to say."""
+    deadline = monotonic() + limit
     pause = threading.Event()
     while not test():
         assert monotonic() < deadline

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import shlex
+import signal
+import sys
 import tempfile
 import threading
 from argparse import Namespace
@@ -31,11 +35,33 @@ def show(options: Namespace, namespace: Mapping[str, Any], spark: Callable[[], A
         The run writes no event files, or the package `tensorboard` is not installed.
     """
     require_tensorboard()
-    from tensorboard.notebook import start
-
     uri = options.uri or _folder_of(find_run(namespace, options.run))
     folder = local_path(uri) if is_local(uri) else _mirrored(spark().sparkContext, uri)
-    start(f"--logdir {shlex.quote(str(folder))} --reload_interval 5")
+    _open(f"--logdir {shlex.quote(str(folder))} --reload_interval 5")
+
+
+def _open(arguments: str) -> None:
+    """Start TensorBoard, or show the one that serves this already; it ends with this process."""
+    from tensorboard.notebook import start
+
+    # The program that belongs to the package: a kernel's PATH need not lead to it.
+    program = Path(sys.executable).with_name("tensorboard")
+    if program.is_file():
+        os.environ.setdefault("TENSORBOARD_BINARY", str(program))
+    atexit.unregister(_end_all)
+    atexit.register(_end_all)
+    start(arguments)
+
+
+def _end_all() -> None:
+    """End each TensorBoard that this process has started."""
+    from tensorboard import manager
+
+    for found in manager.get_all():
+        # One that somebody else has started is no child.
+        with suppress(ChildProcessError, ProcessLookupError):
+            if os.waitpid(found.pid, os.WNOHANG) == (0, 0):
+                os.kill(found.pid, signal.SIGTERM)
 
 
 def _folder_of(run: Any) -> str:
