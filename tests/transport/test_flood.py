@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from time import monotonic, thread_time
@@ -20,30 +24,49 @@ from tos_notebook.wire.messages import Fetch
 
 STRANGER = "127.0.0.2"
 
-GROUPS = [
+NAMED = [
     *("X448", "prime256v1", "secp384r1", "secp521r1"),
     *("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"),
+    *("X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM1024"),
 ]
-"""All that OpenSSL 3.0 to 3.4 agrees on by default, besides X25519."""
+"""Groups of TLS 1.3 besides X25519, some of which an older OpenSSL does not know."""
 
 PER_SECOND, SECONDS = 300, 2.0
 
 
 def hello(group: str) -> bytes:
-    """Return what a client says first that offers one group."""
+    """Return what a client says first that offers one group; nothing if OpenSSL cannot say it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_ecdh_curve(group)
     outgoing = ssl.MemoryBIO()
-    with suppress(ssl.SSLWantReadError):
+    try:
+        context.set_ecdh_curve(group)
         context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
-    return outgoing.read()
+    except (ValueError, ssl.SSLWantReadError):
+        return outgoing.read()
+    except ssl.SSLError:
+        return b""
+    raise AssertionError("The handshake ended without an answer.")
 
 
-def cost(certificate: Certificate, said: bytes) -> float:
-    """Return the processor time, in seconds, that 50 such hellos take of a server."""
+def curves() -> list[str]:
+    """Return the elliptic curves that OpenSSL's program lists, if there is one."""
+    program = shutil.which("openssl")
+    if program is None:
+        return []
+    command = [program, "ecparam", "-list_curves"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return re.findall(r"^ *([\w-]+) *:", listed.stdout, re.MULTILINE)
+
+
+HELLOS = {group: said for group in dict.fromkeys([*NAMED, *curves()]) if (said := hello(group))}
+"""What clients say that offer one group each, for all that this OpenSSL knows."""
+
+
+def cost(certificate: Certificate, said: bytes, times: int = 50) -> float:
+    """Return the processor time, in seconds, that so many such hellos take of a server."""
     began = thread_time()
-    for _ in range(50):
+    for _ in range(times):
         incoming = ssl.MemoryBIO()
         incoming.write(said)
         end = certificate._context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True)
@@ -52,10 +75,54 @@ def cost(certificate: Certificate, said: bytes) -> float:
     return thread_time() - began
 
 
-@pytest.mark.parametrize("group", GROUPS)
+def record(kind: int, body: bytes) -> bytes:
+    """Return a record of TLS."""
+    return bytes([kind, 3, 3]) + len(body).to_bytes(2, "big") + body
+
+
+def first_messages() -> Iterator[bytes]:
+    """Yield a message of every kind, which is not a hello, and a record of every kind."""
+    for kind in range(256):
+        body = bytes([kind]) + (1000).to_bytes(3, "big") + bytes(1000)
+        yield record(22, body)
+        yield record(kind, bytes(1000))
+
+
+def test_the_groups_of_which_hellos_are_made_are_those_of_openssl() -> None:
+    assert {"prime256v1", "secp384r1", "secp521r1", "X448", "ffdhe8192"} <= HELLOS.keys()
+
+
+@pytest.mark.parametrize("group", HELLOS)
 def test_no_hello_costs_more_than_that_of_a_worker(group: str) -> None:
     certificate = Certificate()
-    assert cost(certificate, hello(group)) < cost(certificate, hello("X25519"))
+    assert cost(certificate, HELLOS[group]) < cost(certificate, hello("X25519"))
+
+
+def test_no_other_first_message_costs_more_than_the_hello_of_a_worker() -> None:
+    certificate = Certificate()
+    honest = cost(certificate, hello("X25519"))
+    assert max(cost(certificate, said, 10) for said in first_messages()) * 5 < honest
+
+
+def test_what_strangers_send_takes_a_bounded_number_of_bytes(nothing_left: None) -> None:
+    """The server reads no more of each than a hello may have."""
+    server, strangers = Server(tls=True), 200
+    held = []
+    tracemalloc.start()
+    try:
+        for _ in range(strangers):
+            held.append(server.dial(STRANGER))
+            held[-1].settimeout(LIMIT)
+            with suppress(OSError):
+                held[-1].sendall(record(22, bytes([1, 0, 64, 0]) + bytes(16_000))[:10_000])
+        with closing(connect_tcp(*server.listener.address, SECRET, server.listener.fingerprint)):
+            _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        for sock in held:
+            sock.close()
+        server.listener.close(LIMIT)
+    assert peak < strangers * 16_000
 
 
 @contextmanager

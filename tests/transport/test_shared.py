@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.transport.peers import memory
 from tos_notebook.transport import shared
 from tos_notebook.transport.shared import Segment, attach
 
@@ -75,24 +76,16 @@ def test_nobody_can_make_a_segment_shorter_or_longer() -> None:
                 os.ftruncate(descriptor, length)
 
 
-def _memory(nbytes: int, seals: int, token: str = "") -> tuple[str, int]:
-    token = token or f"tos-{secrets.token_hex(16)}"
-    descriptor = os.memfd_create(token, os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, nbytes)
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    return f"{token}-{os.getpid()}-{descriptor}", descriptor
-
-
 @pytest.mark.parametrize("seals", [0, fcntl.F_SEAL_GROW, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL])
 def test_memory_that_its_worker_could_make_shorter_is_refused(seals: int) -> None:
-    name, descriptor = _memory(100, seals)
+    name, descriptor = memory(100, seals)
     assert attach(name, 100) is None
     os.close(descriptor)
 
 
 def test_a_peer_that_truncates_what_it_offered_ends_no_other_process() -> None:
     """A write to what was cut off would kill the process by a signal."""
-    name, descriptor = _memory(1 << 20, 0)
+    name, descriptor = memory(1 << 20, 0)
     program = "import os, sys; from tos_notebook.transport import shared; " + (
         "found = shared.attach(sys.argv[1], 1 << 20); print('tried', flush=True); input(); "
         "print('refused' if found is None else found.sum())"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.numpy_program import Counting
+from tests.transport.peers import memory
 from tests.worker.support import (
     LIMIT,
     Aside,
@@ -128,6 +131,23 @@ def test_garbage_in_place_of_a_body_ends_no_more_than_its_connection(
     run.ends_well()
 
 
+def test_a_segment_that_is_cut_off_while_its_worker_trains_ends_nothing(
+    serve: Callable[..., Served],
+) -> None:
+    """A write to what was cut off would kill the process by a signal."""
+    run = Run(serve, "inproc")
+    name, descriptor = memory(LAYOUT.nbytes, fcntl.F_SEAL_GROW)
+    connection = run.served.connect()
+    joined, _ = connection.request(join(segment=name))
+    assert not joined.shared
+    os.ftruncate(descriptor, 0)
+    os.close(descriptor)
+    update = LAYOUT.pack({"total": np.float64(5), "rows": np.int64(1)})
+    reply, _ = connection.request(push(), update, update)
+    assert reply.status == "committed"
+    run.ends_well(hostile=5)
+
+
 def test_a_push_that_is_replayed_counts_once(run: Run) -> None:
     connection = run.hostile()
     buffer = LAYOUT.pack({"total": np.float64(5), "rows": np.int64(1)})
@@ -172,23 +192,29 @@ def test_events_tell_of_so_many_attempts_and_no_more(serve: Callable[..., Served
     assert len(events) <= 2 * KEPT_JOINS + 10
 
 
-def test_connections_that_join_one_partition_hold_the_memory_of_two(run: Run) -> None:
-    held = [run.hostile(task=task) for task in range(30)]
+def mirrors(besides: Sequence[Mirror] = ()) -> list[Mirror]:
+    """Return what connections of this process hold, besides those of other tests."""
     gc.collect()
-    mirrors = [found for found in gc.get_objects() if type(found) is Mirror]
-    assert len(mirrors) <= 2
+    known = set(map(id, besides))
+    return [m for m in gc.get_objects() if type(m) is Mirror and id(m) not in known]
+
+
+def test_connections_that_join_one_partition_hold_the_memory_of_two(run: Run) -> None:
+    others = mirrors()
+    held = [run.hostile(task=task) for task in range(30)]
+    assert len(mirrors(others)) <= 2
     with pytest.raises(SessionClosed):
         held[0].request(push(), UPDATE)
     run.ends_well()
 
 
 def test_whoever_may_not_join_costs_no_memory(run: Run) -> None:
+    others = mirrors()
     held = [run.served.connect() for _ in range(20)]
     for connection in held:
         with pytest.raises(TosError):
             connection.request(join(99))
-    gc.collect()
-    assert not [found for found in gc.get_objects() if type(found) is Mirror]
+    assert not mirrors(others)
     run.ends_well()
 
 

@@ -1,7 +1,7 @@
 """Where clients prove the secret, before anything of the server's is theirs.
 
 All of them in one thread that waits for none: whoever has not proved the secret costs a
-socket for a few seconds, and neither a thread nor a buffer. Of these there are only so many;
+socket for a few seconds and some kilobytes, and no thread. Of these there are only so many;
 when one more comes, the oldest of the address that has most of them must go. An address whose
 handshakes have taken more processor time than it has waits. So whoever opens connections without
 end is in his own way rather than in others'.

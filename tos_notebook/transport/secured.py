@@ -16,6 +16,9 @@ _WRITTEN = 1 << 18
 _READ = 1 << 17
 """Bytes that are received before they are decrypted."""
 
+_GREETING = 1 << 12
+"""Likewise, of a peer that has not been let in."""
+
 
 class SecuredSocket:
     """As much of a socket as channels and gates use; what it raises are a socket's errors.
@@ -32,7 +35,7 @@ class SecuredSocket:
         self.raw = sock
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side)
-        self._buffer = memoryview(bytearray(_READ))
+        self._buffer = memoryview(bytearray(_GREETING))
         self.fileno = sock.fileno
         self.settimeout = sock.settimeout
         self.setsockopt = sock.setsockopt
@@ -60,6 +63,10 @@ class SecuredSocket:
                 # The peer is to read why.
                 self._flush()
                 raise
+
+    def expect_frames(self) -> None:
+        """Make room for what a peer sends that has been let in."""
+        self._buffer = memoryview(bytearray(_READ))
 
     def certificate(self) -> bytes:
         """Return the peer's certificate in DER; empty if it has none."""

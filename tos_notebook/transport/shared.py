@@ -109,7 +109,8 @@ def attach(name: str, nbytes: int) -> npt.NDArray[np.uint8] | None:
 def _is_sealed(descriptor: int, nbytes: int) -> bool:
     """Return whether it is ours, of ordinary pages, and as long as it has to be for good."""
     found = os.fstat(descriptor)
-    if found.st_uid != os.geteuid() or found.st_blksize != mmap.PAGESIZE:
+    # Not st_blksize, which is that of a huge page where the system prefers those for all memory.
+    if found.st_uid != os.geteuid() or os.fstatvfs(descriptor).f_bsize != mmap.PAGESIZE:
         return False
     # Only memory without a file has seals to ask for.
     seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)

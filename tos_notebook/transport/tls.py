@@ -34,6 +34,11 @@ class TlsChannel(SocketChannel[SecuredSocket]):
         After its handshake.
     """
 
+    def configure(self) -> None:
+        """Set the socket up for frames; see `SocketChannel.configure`."""
+        super().configure()
+        self._sock.expect_frames()
+
     def _limit_waits(self, sock: SecuredSocket) -> None:
         # Below TLS the kernel's own limits would go unnoticed.
         sock.settimeout(self._timeout)
