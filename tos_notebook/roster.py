@@ -343,7 +343,7 @@ class Roster:
 
     def chaos_for(self, member: Member, directive: Directive) -> dict[str, Any]:
         """Return what to add to a member's settings for its next milestone, if it goes on."""
-        if self._calm or directive is not Directive.GO:
+        if not self._chaos.asked_for or directive is not Directive.GO:
             return {}
         who = member.partition, member.executor, member.task
         mishap = self._chaos.strike(*who, self.partitions)

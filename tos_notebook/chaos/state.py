@@ -34,6 +34,11 @@ class Chaos:
         self._began = clock()
         self._milestones: Counter[int] = Counter()
 
+    @property
+    def asked_for(self) -> bool:
+        """Whether there are rules, used up or not: their last strike is told again."""
+        return bool(self._rules)
+
     def in_force(self, partitions: int) -> tuple[Rule, ...]:
         """Return the rules that may still strike one of so many partitions."""
         return tuple(
