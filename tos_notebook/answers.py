@@ -81,7 +81,7 @@ class Answers(TrainingState):
         """
         executor, host = self._locate(message.task)
         with self._lock:
-            leg, position = self._begin(message)
+            leg, position, before = self._begin(message)
             version = self._roster.version
             member = Member(
                 message.partition,
@@ -113,6 +113,7 @@ class Answers(TrainingState):
             version,
             directive,
             shared,
+            before,
         )
 
     def loaded(self, member: Member, message: Loaded) -> Proceed:

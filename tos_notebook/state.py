@@ -157,14 +157,15 @@ class TrainingState:
 
     # -- under the lock ---------------------------------------------------------------
 
-    def _begin(self, message: Join) -> tuple[Leg, Position]:
+    def _begin(self, message: Join) -> tuple[Leg, Position, int | None]:
         leg = self._leg
         if message.run != self.run_id or leg is None or not self.machine.active:
             raise SessionClosed(f"Run {message.run} is over; this is run {self.run_id}.")
+        before = self._ledger.owner(message.partition)
         position = self._ledger.begin(message.partition, message.task, leg.first_epoch)
         if position is Admission.SUPERSEDED:
             raise SessionClosed(f"Partition {message.partition} belongs to a later attempt by now.")
-        return leg, position
+        return leg, position, before
 
     def _enter(self, member: Member, position: Position) -> None:
         earlier = self._roster.present(member.partition)

@@ -81,7 +81,7 @@ def test_a_later_attempt_goes_on_from_what_was_committed(
     if died == "before the server":
         first.keep((epochs - 1, pushes + 1))
     again = memory(folder, task=2)
-    again.begin(lost)
+    again.begin(lost, before=1)
     assert found(again) == value
     assert [path.name for path in folder.iterdir()] == ["tos-r.0.2.residual"]
 
@@ -111,7 +111,7 @@ def test_what_travels_is_kept_until_it_has_arrived(
     write(first, 5, (0, 1))
     first.forget((0, 2))
     later = memory(executor, task=2)
-    later.begin(place)
+    later.begin(place, before=1)
     assert found(later) == left
 
 
@@ -124,7 +124,20 @@ def test_what_others_may_have_sent_meanwhile_is_not_sent_again(
     write(first, 5, (0, 1))
     write(first, 6, (0, 2), answered)
     later = memory(executor, task=3)
-    later.begin((1, 0))
+    later.begin((1, 0), before=2)
+    assert found(later) == left
+
+
+@pytest.mark.parametrize(("before", "left"), [(1, 6), (2, None)])
+def test_a_push_without_an_answer_counts_for_the_attempt_that_follows_at_once(
+    executor: Path, before: int, left: int | None
+) -> None:
+    """Another one may have sent a push of that number itself."""
+    first = memory(executor, task=1)
+    write(first, 5, (0, 1))
+    write(first, 6, (0, 2), answered=False)
+    later = memory(executor, task=3)
+    later.begin((0, 2), before)
     assert found(later) == left
 
 

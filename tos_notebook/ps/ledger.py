@@ -103,6 +103,11 @@ class Ledger:
         self._owners[partition] = _Owner(task, epoch)
         return self.committed(epoch, partition)
 
+    def owner(self, partition: int) -> int | None:
+        """Return the task that began a partition last, after which none else has pushed."""
+        owner = self._owners.get(partition)
+        return None if owner is None else owner.task
+
     def supersede(self, partition: int, task: int) -> None:
         """Admit nothing more of a task; the next one may begin the partition."""
         if self._owner(partition, task) is not None:

@@ -64,7 +64,7 @@ class Joined:
 
     The directive is to wait: the worker loads what it needs, and polls for parameters then. With
     `shared`, payloads of `Push`, `Reply` and `Proceed` lie in the worker's segment instead of
-    following the frame.
+    following the frame. `before` is the task that had the partition until now.
     """
 
     epoch: Count
@@ -75,6 +75,7 @@ class Joined:
     settings_version: Count
     directive: Directive
     shared: bool
+    before: Maybe = None
 
 
 @dataclass(frozen=True, slots=True)

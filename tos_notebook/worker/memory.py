@@ -62,15 +62,17 @@ class _Slots:
     def settle(self, number: int) -> None:
         self._settled[number] = True
 
-    def best(self, place: Place) -> tuple[Place, int]:
+    def best(self, place: Place, latest: bool) -> tuple[Place, int]:
         """Return the residual that was in no push that counts, for an attempt that begins there.
 
-        If the last push had no answer, the place tells whether it counts, as long as nobody has
-        pushed since. Otherwise nothing tells: what may count already must not be added again.
+        If the last push had no answer, the place tells whether it counts, if these are of the
+        latest attempt. Otherwise nothing tells: what may count already must not be added again.
         """
         newest, number = max((self.place(n), n) for n in range(2))
         if newest <= place and self._settled[number]:
             return newest, number
+        if not latest:
+            return _NEVER, number
         return max((p if (p := self.place(n)) == place else _NEVER, n) for n in range(2))
 
 
@@ -108,9 +110,16 @@ class Memory:
         self._current: int | None = None
         self._empty = False
 
-    def begin(self, place: Place) -> None:
-        """Go on where an earlier attempt, or job, at this partition has stopped, if any did."""
-        found = max(self._earlier(place), default=None, key=lambda one: one.place)
+    def begin(self, place: Place, before: int | None = None) -> None:
+        """Go on where an earlier attempt, or job, at this partition has stopped, if any did.
+
+        Parameters
+        ----------
+        place : tuple of int
+        before : int, optional
+            The task of the latest attempt, wherever it was.
+        """
+        found = max(self._earlier(place, before), default=None, key=lambda one: one.place)
         if found is not None and found.place != _NEVER:
             self.next()[:] = found.values
             self.keep(place)
@@ -166,12 +175,13 @@ class Memory:
         found = self._folder.glob(f"{self._stem}*.residual")
         return [path for path in found if path.name != self._name]
 
-    def _earlier(self, place: Place) -> Iterator[_Found]:
+    def _earlier(self, place: Place, before: int | None) -> Iterator[_Found]:
         for path in self._others():
             # Another attempt may take it away meanwhile.
             with suppress(OSError, ValueError):
                 slots = _Slots(self._nbytes, path, create=False)
-                found, number = slots.best(place)
+                latest = path.name == f"{self._stem}{before}.residual"
+                found, number = slots.best(place, latest)
                 yield _Found(found, slots.values(number))
 
 

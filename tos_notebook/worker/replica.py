@@ -70,7 +70,7 @@ class Replica:
         self.vectors = self._layout.vectors(self._adopted)
         self._write_to(self._adopted, self._tensors)
         self._shared = joined.shared
-        self._memory.begin((joined.epoch, joined.sequence))
+        self._memory.begin((joined.epoch, joined.sequence), joined.before)
         return joined
 
     def use(self, codecs: CodecPair) -> None:
