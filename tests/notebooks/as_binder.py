@@ -5,18 +5,27 @@
 The steps are those of repo2docker, on a copy of what is committed, in an environment of its own:
 install what binder/requirements.txt says, run binder/postBuild, and the notebooks under
 binder/start. Prints what each took. Java must be there, as binder/apt.txt would have it.
+
+Packages that the requirements name, themselves or through others, and that this environment has,
+are linked instead of downloaded and unpacked a second time. What they do not name is left out, and
+what is not here pip installs.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 from time import perf_counter
+
+from packaging.requirements import Requirement
 
 from benchmarks.course import Processes
 
@@ -56,6 +65,7 @@ def main(names: Sequence[str]) -> None:
         pip = ("python", "-m", "pip", "install", "--quiet", "--no-compile")
         step("copy", ["git", "clone", "--quiet", ROOT, copy], ROOT, found)
         step("environment", [sys.executable, "-m", "venv", environment], copy, found)
+        lend((copy / "binder/requirements.txt").read_text(encoding="utf-8"), environment)
         step("install", [*pip, "-r", "binder/requirements.txt"], copy, found)
         step("postBuild", ["binder/postBuild"], copy, found)
         for name in names:
@@ -63,6 +73,60 @@ def main(names: Sequence[str]) -> None:
             with limited() as prefix:
                 command = [*prefix, *execute, f"notebooks/{name}.ipynb"]
                 step(name, command, copy, found, MEMORY)
+
+
+def lend(requirements: str, environment: Path) -> None:
+    """Link what the lines demand of this package into another environment; pip finds it there."""
+    lines = [line.split("#")[0].strip() for line in requirements.splitlines()]
+    for each in needed([f"tos_notebook{line.removeprefix('.')}" for line in lines if line]):
+        for source in installed(each):
+            target = environment / source.relative_to(sys.prefix)
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                put(source, target, environment)
+
+
+def needed(requirements: list[str]) -> list[Distribution]:
+    """Return the packages here that requirements name, directly or not, but for our own."""
+    found: dict[str, Distribution] = {}
+    left, seen = [Requirement(each) for each in requirements], set()
+    while left:
+        asked = left.pop()
+        if str(asked) in seen:
+            continue
+        seen.add(str(asked))
+        with suppress(PackageNotFoundError):
+            found[asked.name] = distribution(asked.name)
+            left += [
+                each
+                for each in map(Requirement, found[asked.name].requires or ())
+                if each.marker is None
+                or any(each.marker.evaluate({"extra": extra}) for extra in ("", *asked.extras))
+            ]
+    return [each for name, each in found.items() if name != "tos_notebook"]
+
+
+def installed(package: Distribution) -> Iterator[Path]:
+    """Yield the files of a package, and what Python has compiled of them."""
+    for file in package.files or ():
+        path = Path(os.path.normpath(str(package.locate_file(file))))
+        compiled = [Path(cache_from_source(path))] if path.suffix == ".py" else []
+        yield from (each for each in (path, *compiled) if each.is_file())
+
+
+def put(source: Path, target: Path, environment: Path) -> None:
+    """Link a file, or copy it if it is a script, whose first line names its environment."""
+    if source.parent == Path(sys.prefix, "bin"):
+        script = source.read_bytes()
+        for here in (sys.prefix, os.path.realpath(sys.prefix)):
+            script = script.replace(os.fsencode(here), os.fsencode(environment))
+        target.write_bytes(script)
+        shutil.copymode(source, target)
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def step(

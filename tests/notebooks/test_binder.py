@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.notebooks.as_binder import lend, needed
+
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
 
@@ -124,3 +126,17 @@ def test_binder_builds_java_python_the_package_and_our_scripts(dockerfile: str, 
 
 def test_binder_has_the_repository_before_it_installs_the_package(dockerfile: str) -> None:
     assert dockerfile.index("COPY --chown=0:0 src/ ${REPO_DIR}/") < dockerfile.index("pip install")
+
+
+def test_what_is_lent_to_binders_environment_is_what_its_requirements_name() -> None:
+    """What they leave out is missed there, as it would be on Binder."""
+    names = {each.metadata["Name"].lower() for each in needed(["tos_notebook[demo,lab]"])}
+    assert {"tensorflow", "keras", "pyspark", "jupyterlab", "numpy"} <= names
+    assert not {"pytest", "hypothesis", "nbval", "sphinx", "mypy", "tos_notebook"} & names
+
+
+def test_a_program_that_is_lent_runs_in_its_new_environment(tmp_path: Path) -> None:
+    lend(".[lab]  # the browser's side", tmp_path)
+    script = tmp_path / "bin/jupyter-lab"
+    assert str(tmp_path) in script.read_text(encoding="utf-8").splitlines()[0]
+    assert os.access(script, os.X_OK)
