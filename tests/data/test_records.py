@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def test_a_damaged_file_is_named(folder: Path, spark_context: Any, tmp_path: Pat
         tasks.count()
 
 
+def refused(blocks: Iterator[Any]) -> Iterator[str]:
+    """Say in the task what ends it: Spark would begin it three times more, each with TensorFlow."""
+    try:
+        for _ in blocks:
+            pass
+    except DataError as error:
+        yield f"DataError: {error}"
+
+
 def test_a_record_that_lacks_a_feature_is_named_with_its_file(
     folder: Path, spark_context: Any
 ) -> None:
@@ -80,8 +90,8 @@ def test_a_record_that_lacks_a_feature_is_named_with_its_file(
         return tf.io.parse_single_example(record, {"z": tf.io.FixedLenFeature([], tf.int64)})["z"]
 
     source = as_source(spark_context, tfrecords(f"{folder}/part-2*", other), 1)
-    with pytest.raises(Exception, match=r"part-2\.tfrecord, record 0: cannot be parsed: .*z"):
-        source.tasks(spark_context).count()
+    [said] = source.tasks(spark_context).mapPartitions(refused).collect()
+    assert re.search(r"part-2\.tfrecord, record 0: cannot be parsed: .*z", said)
 
 
 class Classes:
@@ -107,8 +117,8 @@ def test_bad_records_are_named_with_file_number_and_feed(
             Classes("label", classes, "int8" if classes is None else None),
         ]
         source = as_source(spark_context, tfrecords(str(tmp_path), parse), 1, feeds)
-        with pytest.raises(Exception, match=rf"DataError: file:.*a\.tfrecord, {message}"):
-            source.tasks(spark_context).count()
+        [said] = source.tasks(spark_context).mapPartitions(refused).collect()
+        assert re.match(rf"DataError: file:.*a\.tfrecord, {message}", said)
 
 
 def test_bad_records_are_left_out_and_counted(spark_context: Any, tmp_path: Path) -> None:
