@@ -310,7 +310,7 @@ def test_a_payload_may_lie_anywhere_and_be_read_only(name: str) -> None:
     np.testing.assert_array_equal(out, expected.decoded)
 
 
-def test_two_coders_of_one_codec_share_no_memory() -> None:
+def test_two_coders_of_int8_share_no_memory() -> None:
     codec = as_codec("int8")
     first, second = codec.bind(TWO_NN), codec.bind(TWO_NN)
     payload = first.encode(update_of(TWO_NN, 1), 1)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.codecs.conftest import WITH_KERNELS
 from tests.codecs.support import LARGE, layouts, update_of
+from tests.codecs.support import NAMES as ALL
 from tos_notebook.codecs import Coder, as_codec, native
 from tos_notebook.params import Layout
 
@@ -25,6 +27,11 @@ def kernels() -> None:
     """Have both at once, instead of one after the other."""
     if native.extension is None:
         pytest.skip("needs a C compiler when this package is installed")
+
+
+def test_the_codecs_that_run_with_and_without_kernels_are_those_that_have_some() -> None:
+    families = {name.partition("+")[0] for name in ALL}
+    assert {name for name in families if native.kernels_of(name)} == set(WITH_KERNELS)
 
 
 def both(name: str, layout: Layout) -> tuple[Coder, Coder]:
