@@ -34,7 +34,7 @@ def outputs(path: Path) -> list[Any]:
 
 
 def compared(path: Path) -> list[tuple[str, list[Any]]]:
-    """Return the cells whose outputs do not vary, as nbval would compare them, with what they print."""
+    """Return the cells whose outputs do not vary, and what they print, as nbval compares them."""
     cells = [one for one in nbformat.read(path, as_version=4).cells if one.cell_type == "code"]
     return [
         (one.source, [(output.output_type, output.get("text")) for output in one.outputs])

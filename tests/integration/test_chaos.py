@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,9 @@ from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerJoined
 Train = Callable[..., tos.TrainingSession]
 
 ROWS = np.arange(400.0)
+
+PATIENCE = 30.0
+"""Seconds in which a busy machine does what takes an idle one less than two."""
 
 
 def test_a_killed_worker_is_replaced_and_no_batch_is_lost_or_applied_twice(
@@ -60,11 +62,10 @@ def test_a_stop_does_not_wait_for_a_worker_that_stands_still(train: Train, watch
     session = train(counter(), batch_size=2, sync_interval=1)
     run = session.start((ROWS,), epochs=100_000, sinks=[watch])
     watch.wait_for(MilestoneCommitted, 10)
-    run.chaos(tos.chaos.Pause(60, any=2))
+    run.chaos(tos.chaos.Pause(2 * PATIENCE, any=2))
     watch.wait_for(CommandApplied)  # both have been told
-    began = time.monotonic()
-    assert run.stop().state == "stopped"
-    assert time.monotonic() - began < 20  # some 1.5 s; a loaded machine may take longer
+    # Raises if it takes longer.
+    assert run.stop(PATIENCE).state == "stopped"
     assert session.run((ROWS,)).state == "finished"
 
 
