@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,7 +12,16 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pytest
+
+from tests.checkpoint import dying
+from tests.checkpoint.test_keeper import Disk
 from tests.checkpoint.victim import DATA, ROWS
+from tests.worker.support import center, counting_training, numbers
+from tos_notebook.checkpoint.folder import Folder
+from tos_notebook.errors import CheckpointError
+from tos_notebook.saved import _last
+from tos_notebook.sync import as_sync
 
 LIMIT = 300.0
 """Seconds, on a machine that is busy."""
@@ -72,3 +82,44 @@ def test_a_killed_driver_costs_no_batch_and_counts_none_twice(tmp_path: Path) ->
     assert 0 < found["from"] < len(found["versions"])
     assert found["versions"] == list(range(1, len(found["versions"]) + 1))
     assert found["samples"] == epochs * ROWS
+
+
+@pytest.mark.parametrize("sync", ["asp", "ssp:1", "bsp"])
+def test_a_run_killed_at_any_byte_that_it_writes_continues_with_every_batch_once(
+    tmp_path: Path, sync: str
+) -> None:
+    """Within a checkpoint or a part of the history, at bytes drawn once and for all."""
+    instants = [*sorted(random.Random(sync).sample(range(1, 40_000), 12)), 300_000]
+    subprocess.run(
+        [sys.executable, "-m", "tests.checkpoint.dying", tmp_path, sync, *map(str, instants)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=LIMIT,
+    )
+    continued = [_continued(tmp_path / str(instant), sync) for instant in instants]
+    # One that is killed early may have no checkpoint yet.
+    assert continued[-1]
+
+
+def _continued(folder: Path, sync: str) -> bool:
+    """Train a killed run to the end of another epoch; return whether it had a checkpoint."""
+    try:
+        _, saved = _last(Folder(Disk(folder)))
+    except CheckpointError:
+        assert not (folder / "checkpoint-00000002.tos").exists()
+        return False
+    reached = saved.progress.reached.epoch
+    # A partition may be epochs ahead of the other.
+    epochs = 2 + max([reached, *(epoch for epoch, *_ in saved.progress.ledger["records"])])
+    rule = saved.settings_with().combiner
+    training, _ = counting_training(
+        dying.PARTITIONS, epochs, rule, 2, dying.ROWS, sync=as_sync(sync), first=reached
+    )
+    training.restore(saved.progress)
+    dying.train(training)
+    assert center(training) == {
+        "total": epochs * numbers(dying.ROWS).sum(),
+        "rows": epochs * dying.ROWS,
+    }
+    return True

@@ -95,6 +95,7 @@ def counting_training(
     columns: tuple[Array, ...] | None = None,
     sync: SyncMode = ASP,
     codec: CodecPair = PLAIN,
+    first: int = 0,
     **options: Any,
 ) -> tuple[Training, list[Event]]:
     """Return a run of the counting program that waits for its workers, and its events."""
@@ -113,7 +114,7 @@ def counting_training(
         **(settings | options),
     )
     source = ArraySource(columns or (numbers(rows),), partitions)
-    training.begin_leg(source, 0, epochs - 1)
+    training.begin_leg(source, first, epochs - 1)
     return training, events
 
 
