@@ -6,10 +6,11 @@ batches they hold, so the center shows what was merged, and how often.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import settings
@@ -18,20 +19,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.checkpoint.test_keeper import origin
 from tests.combiners.support import Array
-from tests.worker.support import finish, join, numbers, push
+from tests.worker.support import finish, join, numbers, of, push
 from tos_notebook.checkpoint.contents import from_sealed, to_parts
 from tos_notebook.checkpoint.format import decode, encode
 from tos_notebook.combiners import Combiner, Downpour, PushInfo, StatefulCombiner
+from tos_notebook.content import DIGEST_SIZE, NO_DIGEST
 from tos_notebook.control import Command
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.partitioners import RandomPartitioner
-from tos_notebook.errors import CheckpointError, SessionClosed
+from tos_notebook.errors import CheckpointError, DataError, SessionClosed
+from tos_notebook.events import EpochFinished, Event
 from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.ps.store import Copied, Store
 from tos_notebook.roster import LaidOut, Leg, Member
 from tos_notebook.settings import Settings
+from tos_notebook.snapshots import Asked, Reached
 from tos_notebook.training import Training
-from tos_notebook.wire.messages import Directive
+from tos_notebook.wire.messages import Directive, Loaded
 
 EPOCHS, MOST, BATCHES = 3, 3, 4
 """Epochs, partitions at most, and batches of each of them in each epoch."""
@@ -177,14 +181,23 @@ class Saved:
     partitions: list[int]
     base: Array
     pushes: int
+    left_out: set[tuple[int, int, int]]
+    known: set[int]
+    """Partitions whose rows are known."""
+    asked: int | None
     rates: set[float | None] = field(default_factory=set)
 
 
-def batches(epoch: int, partition: int, steps: range) -> Array:
-    """Return the update of some batches: 1 for each of them."""
+def batches(epoch: int, partition: int, steps: range, finite: bool = True) -> Array:
+    """Return the update of some batches: 1 for each of them, or NaN."""
     change = np.zeros((EPOCHS, MOST, BATCHES))
     change[epoch, partition, steps] = 1
-    return LAYOUT.pack([change.astype(np.int64), change])
+    return LAYOUT.pack([change.astype(np.int64), change if finite else change * np.nan])
+
+
+def digest_of(*rows: Any) -> bytes:
+    """Return the digest of rows that are described by a value."""
+    return hashlib.blake2b(repr(rows).encode(), digest_size=DIGEST_SIZE).digest()
 
 
 class Cluster(RuleBasedStateMachine):
@@ -193,6 +206,10 @@ class Cluster(RuleBasedStateMachine):
     training: Training
     store: Interrupted
     leg: Leg
+    saved: Saved
+    streamed: bool
+    """Whether the rows are made by functions of datasets."""
+    non_finite: Literal["raise", "skip"]
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,25 +219,34 @@ class Cluster(RuleBasedStateMachine):
         self.partitions = [2] * EPOCHS
         self.asked: int | None = None
         self.base = LAYOUT.allocate()
+        # Epoch, partition and batch of updates that were not finite.
+        self.left_out: set[tuple[int, int, int]] = set()
+        self.events: list[Event] = []
         FUSE.meanwhile = FUSE.error = None
 
-    @initialize(kind=st.sampled_from(sorted(RULES)))
-    def start(self, kind: str) -> None:
+    @initialize(
+        kind=st.sampled_from(sorted(RULES)),
+        streamed=st.booleans(),
+        non_finite=st.sampled_from(["raise", "skip"]),
+    )
+    def start(self, kind: str, streamed: bool, non_finite: Literal["raise", "skip"]) -> None:
+        self.streamed, self.non_finite = streamed, non_finite
         self.make(RULES[kind](), None)
         self.begin(0, None)
         self.save(None, "Adds")
 
     def make(self, combiner: Combiner, rate: float | None) -> None:
         self.store = Interrupted(LAYOUT, LAYOUT.allocate(), combiner, STRIPE, patience=0.1)
+        self.events.clear()
         self.training = Training(
-            "run", self.store, Settings(combiner, 1, learning_rate=rate), lambda event: None,
-            lambda task: (f"executor-{task}", "?"), lambda: None,
+            "run", self.store, Settings(combiner, 1, learning_rate=rate), self.events.append,
+            lambda task: (f"executor-{task}", "?"), lambda: None, self.non_finite,
         )  # fmt: skip
 
-    def begin(self, epoch: int, layout: LaidOut | None) -> None:
+    def begin(self, epoch: int, layout: LaidOut | None, last: int = EPOCHS - 1) -> None:
         """Let a Spark job begin, over as many partitions as are due."""
         source = ArraySource((numbers(MOST * BATCHES),), self.partitions[epoch])
-        self.leg = self.training.begin_leg(source, epoch, EPOCHS - 1, layout)
+        self.leg = self.training.begin_leg(source, epoch, last, layout)
         self.attempts.clear()
         for partition in range(self.partitions[epoch]):
             self.enter(partition)
@@ -232,7 +258,21 @@ class Cluster(RuleBasedStateMachine):
         member, joined = self.training.join(join(partition, task), False)
         if joined.directive in (Directive.GO, Directive.WAIT):
             place = joined.epoch, joined.steps, joined.sequence, joined.settings_version
-            self.attempts.append(Attempt(member, task, *place))
+            attempt = Attempt(member, task, *place)
+            self.attempts.append(attempt)
+            message = self.rows_of(attempt)
+            if message is not None:
+                proceed = self.training.loaded(member, message)
+                assert proceed.directive is Directive.WAIT, self.training.error
+
+    def rows_of(self, attempt: Attempt, *changed: str) -> Loaded | None:
+        """Return what a worker says of its rows; None of a stream of which none are trained."""
+        partition, layout = attempt.member.partition, self.leg.layout
+        if self.streamed:
+            digest = digest_of(attempt.epoch, partition, attempt.steps, *changed)
+            return Loaded(attempt.steps, digest.hex(), True) if attempt.steps else None
+        place = layout and (layout.partitions, layout.epoch)
+        return Loaded(BATCHES, digest_of(place, partition, *changed).hex(), False)
 
     # -- workers ----------------------------------------------------------------------
 
@@ -244,20 +284,28 @@ class Cluster(RuleBasedStateMachine):
         meanwhile=st.sampled_from(["", "", "another attempt", "the same task", "supersede"]),
         error=st.sampled_from([None, None, None, MemoryError("full"), Unforeseen()]),
         stripe=st.integers(0, 5),
+        finite=st.sampled_from([True, True, True, False]),
     )
     def push(
-        self, data: Any, steps: int, lost: bool, meanwhile: str, error: Any, stripe: int
+        self,
+        data: Any,
+        steps: int,
+        lost: bool,
+        meanwhile: str,
+        error: Any,
+        stripe: int,
+        finite: bool,
     ) -> None:
         able = [a for a in self.attempts if a.steps < BATCHES or a.last]
         attempt = data.draw(st.sampled_from(able))
-        message, update = attempt.last or self.next_push(attempt, steps)
+        message, update = attempt.last or self.next_push(attempt, steps, finite)
         if meanwhile == "supersede":
             FUSE.meanwhile = lambda: self.training.supersede(attempt.member, "stands still")
         elif meanwhile:
             task = attempt.task if meanwhile == "the same task" else None
             FUSE.meanwhile = lambda: self.enter_if_possible(attempt.member.partition, task)
         FUSE.error, FUSE.left = error, stripe
-        before = self.store.version
+        before, committed = self.store.version, self.committed(attempt)
         try:
             reply = self.training.push(attempt.member, message, update.copy())
         except Unforeseen:
@@ -268,6 +316,10 @@ class Cluster(RuleBasedStateMachine):
         if not self.training.machine.active:
             self.end()
             return
+        if not message.finite:
+            place = attempt.epoch, attempt.member.partition
+            new = range(committed, self.committed(attempt))
+            self.left_out |= {(*place, step) for step in new}
         self.pushes += self.store.version - before
         attempt.version = reply.settings_version
         attempt.last = (message, update) if lost else None
@@ -277,9 +329,14 @@ class Cluster(RuleBasedStateMachine):
             attempt.steps += message.steps
             attempt.sequence += 1
 
-    def next_push(self, attempt: Attempt, steps: int) -> tuple[Any, Array]:
+    def committed(self, attempt: Attempt) -> int:
+        place = attempt.epoch, attempt.member.partition
+        return self.training._ledger.committed(*place).steps
+
+    def next_push(self, attempt: Attempt, steps: int, finite: bool = True) -> tuple[Any, Array]:
         steps = min(steps, BATCHES - attempt.steps)
         trained = range(attempt.steps, attempt.steps + steps)
+        place = attempt.epoch, attempt.member.partition
         message = push(
             attempt.sequence,
             epoch=attempt.epoch,
@@ -287,8 +344,10 @@ class Cluster(RuleBasedStateMachine):
             samples=steps,
             base_version=self.store.version,
             settings_version=attempt.version,
+            finite=finite,
+            digest=digest_of(*place, trained.stop) if self.streamed else NO_DIGEST,
         )
-        return message, batches(attempt.epoch, attempt.member.partition, trained)
+        return message, batches(*place, trained, finite)
 
     def enter_if_possible(self, partition: int, task: int | None) -> None:
         try:
@@ -334,6 +393,31 @@ class Cluster(RuleBasedStateMachine):
         count = self.partitions[self.leg.first_epoch]
         self.enter(data.draw(st.integers(0, count - 1)))
 
+    @rule(data=st.data())
+    def another_attempt_ends_the_epoch(self, data: Any) -> None:
+        known, count = len(self.attempts), self.partitions[self.leg.first_epoch]
+        self.enter(data.draw(st.integers(0, count - 1)))
+        for attempt in self.attempts[known:]:
+            self.work(attempt)
+
+    @precondition(lambda self: self.attempts)
+    @rule(data=st.data())
+    def other_rows(self, data: Any) -> None:
+        """A later attempt finds other rows than those that are trained: that ends the run."""
+        attempt = data.draw(st.sampled_from(self.attempts))
+        partition, known = attempt.member.partition, len(self.attempts)
+        self.enter(partition)
+        if len(self.attempts) == known:
+            return
+        later = self.attempts[-1]
+        message = self.rows_of(later, "changed")
+        if message is None:
+            return
+        assert self.training.loaded(later.member, message).directive is Directive.LEAVE
+        assert isinstance(self.training.error, DataError)
+        assert not self.training.machine.active
+        self.end()
+
     # -- users ------------------------------------------------------------------------
 
     @rule(kind=st.sampled_from(sorted(RULES)), saves=st.booleans())
@@ -359,11 +443,16 @@ class Cluster(RuleBasedStateMachine):
         self.lay_out(self.leg.last_epoch + 1, self.leg.layout)
 
     def lay_out(self, epoch: int, layout: LaidOut | None) -> None:
-        if self.asked is not None:
-            self.partitions[epoch:] = [self.asked] * (EPOCHS - epoch)
-            layout = LaidOut(self.asked, RandomPartitioner(self.asked, 0), epoch)
-            self.asked = None
+        wanted, self.asked = self.wanted(), None
+        if wanted is not None:
+            self.partitions[epoch:] = [wanted[0]] * (EPOCHS - epoch)
+            layout = LaidOut(*wanted, epoch)
         self.begin(epoch, layout)
+
+    def wanted(self) -> Asked | None:
+        """Return a repartition that is still to be done."""
+        asked = self.asked
+        return None if asked is None else (asked, RandomPartitioner(asked, 0))
 
     def over(self) -> bool:
         return self.leg.last_epoch == EPOCHS - 1
@@ -382,12 +471,17 @@ class Cluster(RuleBasedStateMachine):
             "join": lambda: self.enter(0),
         }.get(meanwhile or "")
         rates = {self.training.settings.learning_rate}
-        snapshot = self.training.snapshot()
-        assert snapshot is not None
-        value, arrays = to_parts(origin(), snapshot, None, ())
+        known = set(self.training._ledger.contents.held)
+        snapshot = self.training.snapshot(self.wanted)
+        if snapshot is None:
+            # A resumed run does not know yet that its streams are the same.
+            assert self.streamed
+            return
+        value, arrays = to_parts(origin(), snapshot, snapshot.asked, ())
         file = encode({}, value, arrays)
         rates.add(self.training.settings.learning_rate)
-        self.saved = Saved(file, self.partitions[:], self.base, self.pushes, rates)
+        counted = self.base, self.pushes, self.left_out.copy(), known
+        self.saved = Saved(file, self.partitions[:], *counted, self.asked, rates)
 
     def end(self) -> None:
         """Write the last checkpoint of a run that failed, if one can be, and resume."""
@@ -398,17 +492,49 @@ class Cluster(RuleBasedStateMachine):
     @rule()
     def resume(self) -> None:
         """Let another process go on from the newest checkpoint."""
+        reached = self.restore()
+        if reached is None:
+            return
+        if reached.between:
+            self.lay_out(reached.epoch, reached.layout)
+            return
+        latest = max(reached.epoch, self.training.latest_epoch)
+        last = EPOCHS - 1 if self.asked is None else latest
+        self.begin(reached.epoch, reached.layout, last)
+
+    @rule()
+    def resume_with_other_rows(self) -> None:
+        """The first rows that come are others than those of before: that ends the run."""
+        reached = self.restore()
+        if reached is not None and not reached.between:
+            source = ArraySource((numbers(MOST * BATCHES),), self.partitions[reached.epoch])
+            self.leg = self.training.begin_leg(source, reached.epoch, EPOCHS - 1, reached.layout)
+            member, joined = self.training.join(join(0, self.next_task), False)
+            found = Attempt(member, self.next_task, joined.epoch, joined.steps, 0, 0)
+            message = self.rows_of(found, "changed")
+            known = self.streamed or 0 in self.saved.known
+            if message is not None and known and joined.directive is Directive.WAIT:
+                answer = self.training.loaded(member, message)
+                assert answer.directive is Directive.LEAVE
+                assert isinstance(self.training.error, DataError)
+        self.resume()
+
+    def restore(self) -> Reached | None:
+        """Restore the newest checkpoint; return where it is, None if nothing is left to do."""
         saved = self.saved
-        self.pushes, self.base, self.partitions = saved.pushes, saved.base, saved.partitions[:]
-        self.asked = None
         checkpoint = from_sealed(decode(saved.file, "file"), "file")
+        reached = checkpoint.progress.reached
+        if reached.epoch == EPOCHS:
+            return None
+        self.pushes, self.base, self.partitions = saved.pushes, saved.base, saved.partitions[:]
+        self.left_out = saved.left_out.copy()
+        self.asked = checkpoint.asked and checkpoint.asked[0]
+        assert self.asked == saved.asked
         found = checkpoint.settings_with(RULES[checkpoint.combiner]())
         assert found.learning_rate in saved.rates
         self.make(found.combiner, found.learning_rate)
         self.training.restore(checkpoint.progress)
-        reached = checkpoint.progress.reached
-        if reached.epoch < EPOCHS:
-            self.begin(reached.epoch, reached.layout)
+        return reached
 
     # -- what always holds --------------------------------------------------------------
 
@@ -421,10 +547,20 @@ class Cluster(RuleBasedStateMachine):
                 # A checkpoint leaves out what is done before its first open epoch.
                 done = BATCHES if epoch < begun else ledger.committed(epoch, partition).steps
                 expected[epoch, partition, :done] = 1
+        for place in self.left_out:
+            expected[place] = 0
         center, version = self.store.read()
         for tensor in LAYOUT.tensors(center).values():
             np.testing.assert_array_equal(tensor, expected)
         assert version == self.store.version == self.pushes
+
+    @invariant()
+    def epochs_and_rows_are_counted_once(self) -> None:
+        finished = of(EpochFinished, self.events)
+        assert len({event.epoch for event in finished}) == len(finished)
+        for event in finished:
+            assert event.samples == BATCHES * self.partitions[event.epoch]
+        assert set(self.training._rows.values()) <= {BATCHES}
 
     @invariant()
     def the_rule_is_that_of_the_settings_with_its_own_state(self) -> None:
@@ -456,6 +592,7 @@ class Cluster(RuleBasedStateMachine):
                 break
             self.next_leg()
         self.every_batch_of_the_ledger_is_in_the_center_once()
+        self.epochs_and_rows_are_counted_once()
         assert all(self.training._ledger.epoch_done(EPOCHS - 1, p) for p in self.partitions[-1:])
 
     def work(self, attempt: Attempt) -> None:
