@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.hostile import TEXTS
 from tests.telemetry.samples import milestone, started
 from tests.test_stop import status
 from tests.tracked import curve, only_run, store
@@ -18,6 +19,7 @@ from tos_notebook.companions import tracking as module
 from tos_notebook.companions.tracking import Tracker, tracking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import EpochFinished, Validated
+from tos_notebook.readable import LONGEST_NAME, readable
 from tos_notebook.telemetry.mlflow import MLflow, MLflowLog
 
 PROGRAM: Any = SimpleNamespace(summary="a program", formats=("keras",))
@@ -134,6 +136,19 @@ def test_a_server_that_is_down_is_told_of_once(
     (note,) = tracked.tracker.notes
     assert note.startswith("MLflow no longer hears of this run: API request to http://127.0.0.1:1/")
     assert len([r for r in caplog.records if r.name == reporter.__name__]) == 1
+
+
+def test_no_name_of_a_metric_keeps_the_others_from_mlflow(client: Any) -> None:
+    names = [*TEXTS.values(), ".", "..", "../up", "/root", "a//b", "mean/loss"]
+    tracked = Tracked("digits")
+    tracked.train()
+    values = {readable(name, LONGEST_NAME): 0.25 for name in names}
+    tracked.tracker(milestone(105.0, metrics=values))
+    tracked.tracker.finish(last=True)
+    assert tracked.tracker.notes == ()
+    logged = only_run(client, "digits").data.metrics
+    assert sum(value == 0.25 for value in logged.values()) == len(names)
+    assert logged["mean/loss"] == 0.25
 
 
 class SlowLog(MLflowLog):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.hostile import TEXTS
 from tests.telemetry.samples import milestone
 from tos_notebook.companions import validation
 from tos_notebook.companions.validation import Validator
@@ -17,6 +18,7 @@ from tos_notebook.errors import DataError, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
 from tos_notebook.every import as_every
 from tos_notebook.program.spec import FeedSpec
+from tos_notebook.readable import LONGEST_NAME, readable
 
 LIMIT = 10.0
 
@@ -31,6 +33,7 @@ class Evaluation:
         self.allowed = threading.Semaphore(0)
         self.published = threading.Semaphore(0)
         self.fails: Exception | None = None
+        self.more: dict[str, float] = {}
         rhythm = None if every is None else as_every("validation_every", every)
         evaluation = validation.Evaluation(self._rows, self._evaluate, self._publish)
         self.validator = Validator(evaluation, rhythm)
@@ -44,7 +47,7 @@ class Evaluation:
         assert self.allowed.acquire(timeout=LIMIT)
         if self.fails is not None:
             raise self.fails
-        return {"loss": float(columns[0].sum())}
+        return {"loss": float(columns[0].sum()), **self.more}
 
     def _publish(self, event: Event) -> None:
         self.events.append(event)
@@ -77,6 +80,16 @@ def test_each_epoch_is_evaluated_and_the_data_brought_once(evaluation: Evaluatio
     found = [(e.epoch, e.samples, e.values) for e in evaluation.events if isinstance(e, Validated)]
     assert found == [(0, 10, {"loss": 3.0}), (1, 20, {"loss": 3.0})]
     assert evaluation.loads == 1
+
+
+def test_validation_and_training_have_the_same_names(evaluation: Evaluation) -> None:
+    """A worker's message has cleaned those of the training."""
+    evaluation.more = dict.fromkeys(TEXTS.values(), 0.5)
+    evaluation.allowed.release()
+    evaluation.epoch(0)
+    assert evaluation.published.acquire(timeout=LIMIT)
+    (told,) = [e for e in evaluation.events if isinstance(e, Validated)]
+    assert list(told.values) == ["loss", *(readable(name, LONGEST_NAME) for name in TEXTS.values())]
 
 
 def test_where_epochs_are_faster_the_latest_counts(evaluation: Evaluation) -> None:

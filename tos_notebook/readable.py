@@ -9,11 +9,16 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 """Colors of a terminal, as in Keras' messages."""
 
 _UNREADABLE = re.compile(
-    # Control characters but tab and line feed; surrogates, which are not UTF-8; and what turns
-    # the direction of text, by which a line shows other words than it has.
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+    # Control characters but tab and line feed; surrogates, which are not UTF-8; other ends of a
+    # line; and what turns the direction of text, by which a line shows other words than it has.
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
+_MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
+"""What means something inside a paragraph or a table of Markdown."""
+
+LONGEST_NAME = 256
+"""Characters of a name that travels."""
 
 _DECORATION = re.compile(
     r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
@@ -35,9 +40,29 @@ def readable(text: str, most: int | None = None) -> str:
     ----------
     text : str
     most : int, optional
-        Characters that are kept.
+        Characters that are kept; see `shortened`.
     """
-    return _UNREADABLE.sub(_escape, _STYLES.sub("", text))[:most]
+    found = _UNREADABLE.sub(_escape, _STYLES.sub("", text))
+    return found if most is None else shortened(found, most)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters; a longer one with "…" for its middle."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end - 1]}…{text[len(text) - end :]}"
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """Return a readable text with escapes for tabs and line feeds, too; see `readable`."""
+    found = readable(text).replace("\t", "\\t").replace("\n", "\\n")
+    return found if most is None else shortened(found, most)
+
+
+def as_markdown(text: str) -> str:
+    """Return Markdown, for a paragraph or a cell of a table, that shows a text as it is."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
 def all_readable(value: Any) -> Any:
@@ -68,7 +93,7 @@ def summary(error: BaseException) -> str:
 
 def sentence(text: str) -> str:
     """Return the first line of an error's text that says what is wrong; empty if none does."""
-    lines = (_DECORATION.sub("", line).strip() for line in text.splitlines())
+    lines = (readable(_DECORATION.sub("", line)).strip() for line in text.splitlines())
     return next(filter(None, lines), "")
 
 

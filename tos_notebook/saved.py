@@ -35,6 +35,7 @@ from .program.base import Program
 from .program.capture import capture
 from .program.saved import SavedProgram
 from .ps.store import Store
+from .readable import all_readable
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
 from .settings import Settings
@@ -189,6 +190,7 @@ def _saved_run(storage: Storage) -> SavedRun | None:
                 summary = read_summary(storage.head(name, summary), name)
             if isinstance(summary, int):
                 raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
+            summary = all_readable(summary)
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
             continue

@@ -51,7 +51,7 @@ def test_a_keras_model_is_the_same_in_every_format(
 
     card = Path(run.model_card(tmp_path / "card.md")).read_text(encoding="utf-8")
     names = list(run.parameters())
-    for text in (run.run_id, "1,437 rows", f"`{names[0]}`", "DynSGD", "validation accuracy"):
+    for text in (run.run_id, "1,437 rows", f"| {names[0]} |", "DynSGD", "validation accuracy"):
         assert text in card
     assert f"| 2 | {_epoch_loss(run, 2):.4g} |" in card
     assert {p.name for p in tmp_path.iterdir() if not p.name.endswith(".crc")} == {

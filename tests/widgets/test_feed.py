@@ -226,7 +226,7 @@ def test_messages_are_strict_json(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["cannot read \udce9.csv", "\x1b[31mred\x00", "\u202e", "x" * 10**6]
+    "text", ["cannot read \udce9.csv", "\x1b[31mred\x00", "\u202e", "\u200f\u2028", "x" * 10**6]
 )
 def test_no_text_of_a_run_can_stop_its_view(setting: Setting, text: str) -> None:
     setting.hello()

@@ -9,9 +9,10 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from tests.hostile import TEXTS
 from tests.wire.test_messages import PUSH, REPLY
 from tos_notebook.errors import RemoteProtocolError
-from tos_notebook.readable import is_readable
+from tos_notebook.readable import is_readable, readable
 from tos_notebook.wire.bodies import decode_body, encode_body
 from tos_notebook.wire.frames import MAX_BODY
 from tos_notebook.wire.limits import Chars, Items, Span
@@ -111,6 +112,13 @@ def test_names_of_metrics_are_different() -> None:
     join = Join("run", 0, 0, 0, "here", 1, "", ["a", "a"])
     with pytest.raises(RemoteProtocolError, match=r"Join\.metrics: .* different"):
         decode_body(*encode_body(join))
+
+
+def test_an_honest_worker_s_metrics_get_through_whatever_their_names() -> None:
+    names = [*TEXTS.values(), TEXTS["long"] + "2"]
+    joined = decode_body(*encode_body(Join("run", 0, 0, 0, "here", 1, "", names)))
+    assert isinstance(joined, Join)
+    assert joined.metrics == [readable(name, 256) for name in names]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from ..events import (
 )
 from ..every import PLACES, Every
 from ..program.base import Program
-from ..readable import summary
+from ..readable import LONGEST_NAME, readable, summary
 from .base import Companion, Handle, Maker
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class Evaluation:
                 self._columns = self._rows()
             # Training goes on: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
-            values = self._evaluate(self._columns)
+            values = _named(self._evaluate(self._columns))
             self._check_finite(values)
         except Exception as error:
             self.failed = True
@@ -186,6 +186,11 @@ class Evaluation:
             f"{value}. All of them together gave {found}. Leave such rows out, or replace their "
             "values."
         )
+
+
+def _named(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by the names that workers' metrics travel under."""
+    return {readable(name, LONGEST_NAME): value for name, value in values.items()}
 
 
 class Validator(Companion):

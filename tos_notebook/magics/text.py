@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Iterable
 
 from ..combiners.registry import describe
+from ..readable import readable
 
 
 def say(*lines: str) -> None:
     """Write lines below the cell."""
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(readable("\n".join(lines)) + "\n")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from .._version import __version__
 from ..chaos.rules import describe
 from ..cluster.environment import installed_version
 from ..data.source import DataSource
+from ..readable import as_markdown
 from .save import deliver
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def card(run: Run, source: DataSource) -> str:
         What it is trained on.
     """
     sections = (
-        (f"Model of {run.run_id}", _summary(run)),
+        (f"Model of {as_markdown(run.run_id)}", _summary(run)),
         ("Data", _data(run, source)),
         ("Training", _training(run)),
         ("Settings", _table(("setting", "value"), _settings(run))),
@@ -64,10 +65,11 @@ def card(run: Run, source: DataSource) -> str:
 def _summary(run: Run) -> str:
     now = run.status
     date = datetime.now().astimezone().isoformat(timespec="minutes")
+    program, master = as_markdown(run.program.summary), as_markdown(run.master)
     return (
-        f"{run.program.summary}. Trained asynchronously on Spark ({run.master}) by tos_notebook "
-        f"{__version__}; written {date}, when the run was {now.state}: epoch {now.epoch} of "
-        f"{now.epochs}, {now.samples:,} samples in {now.elapsed:.1f} s."
+        f"{program}. Trained asynchronously on Spark ({master}) by tos_notebook {__version__}; "
+        f"written {date}, when the run was {now.state}: epoch {now.epoch} of {now.epochs}, "
+        f"{now.samples:,} samples in {now.elapsed:.1f} s."
     )
 
 
@@ -119,7 +121,7 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
 
 def _parameters(run: Run) -> str:
     specs = run.program.layout.of_model.specs
-    rows = [(f"`{s.name}`", s.dtype, str(s.shape), f"{s.size:,}") for s in specs]
+    rows = [(s.name, s.dtype, str(s.shape), f"{s.size:,}") for s in specs]
     return _table(("name", "dtype", "shape", "elements"), rows)
 
 
@@ -141,5 +143,6 @@ def _text(value: float | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(c.replace('|', '/') for c in line)} |" for line in lines)
+    lines = [[as_markdown(cell) for cell in line] for line in (head, *rows)]
+    lines.insert(1, ["---"] * len(head))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..events import Validated
+from ..readable import one_line
 from ..theory import gauges, mean_staleness
 from .history import History
 
@@ -21,6 +23,9 @@ POINTS = 5000
 
 LINES = 6
 """Lines of one panel at most: more could not be told apart."""
+
+LABEL = 40
+"""Characters of a name in a legend at most."""
 
 INTERVALS = 60
 """Bars of the throughput at most; of the staleness, one more."""
@@ -161,12 +166,18 @@ def _groups(frame: pd.DataFrame) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     key = frame[by].to_numpy()
     counts = frame[by].value_counts(sort=False).sort_index().sort_values(kind="stable")
     if len(counts) <= LINES:
-        chosen = {name: f"{by} {name}" for name in sorted(counts.index)}
+        chosen = {name: f"{by} {_text(name)}" for name in sorted(counts.index)}
     else:
         ends = {"most": -1, "median": len(counts) // 2, "fewest": 0}
-        chosen = {counts.index[at]: f"{word}: {by} {counts.index[at]}" for word, at in ends.items()}
+        found = {word: counts.index[at] for word, at in ends.items()}
+        chosen = {name: f"{word}: {by} {_text(name)}" for word, name in found.items()}
     for name, label in chosen.items():
         yield label, key == name
+
+
+def _text(name: object) -> str:
+    """Return a name in few characters; plotly takes some markup in its texts for its own."""
+    return escape(one_line(str(name), LABEL), quote=False)
 
 
 def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:

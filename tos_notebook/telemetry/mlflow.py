@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
+from ..readable import shortened
 
 LONGEST = 500
 """Characters of a parameter's value: what every tracking store takes."""
+
+LONGEST_KEY = 250
+"""Characters of a metric's name, likewise."""
+
+_REFUSED = re.compile(r"[^\w./ :-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,8 @@ class MLflowLog:
         """Write a point of each curve; `when` in seconds since the epoch."""
         from mlflow.entities import Metric
 
-        found = [Metric(n, float(v), int(1000 * when), step) for n, v in values.items()]
+        moment = int(1000 * when)
+        found = [Metric(_key(n), float(v), moment, step) for n, v in values.items()]
         self._client.log_batch(self.run_id, metrics=found)
 
     def artifacts(self, folder: Path) -> None:
@@ -107,6 +116,15 @@ class MLflowLog:
             import mlflow
 
             mlflow.end_run(status)
+
+
+def _key(name: str) -> str:
+    """Return a metric's name with "_" for each character that MLflow refuses."""
+    key = shortened(_REFUSED.sub("_", name), LONGEST_KEY).replace("…", "_")
+    # To MLflow a name is a path below a folder, too.
+    if posixpath.normpath(key) == key and not key.startswith((".", "/")):
+        return key
+    return f"_{key.replace('/', '_')}"[:LONGEST_KEY]
 
 
 def require_mlflow() -> None:

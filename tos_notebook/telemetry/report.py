@@ -7,6 +7,7 @@ from html import escape
 from os import PathLike
 from pathlib import Path
 
+from ..readable import readable
 from .figure import figure
 from .history import History
 
@@ -20,6 +21,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem aut
   color: #222; background: #fff; }}
 table {{ border-collapse: collapse; margin: 1rem 0; }}
 th, td {{ border: 0; border-bottom: 1px solid #ddd; padding: .25rem .75rem; text-align: right; }}
+h1, th, td {{ overflow-wrap: anywhere; }}
 .facts th, .facts td {{ text-align: left; }}
 .scroll {{ overflow-x: auto; }}
 </style>
@@ -67,7 +69,7 @@ def write_report(
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     page = _PAGE.format(
-        title=escape(title),
+        title=escape(readable(title)),
         facts="\n".join(_fact(name, value) for name, value in facts.items()),
         figure=figure(history).to_html(full_html=False, include_plotlyjs=True),
         workers=_workers_table(history),
@@ -77,12 +79,14 @@ def write_report(
 
 
 def _fact(name: str, value: str) -> str:
-    return f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+    return f"<tr><th>{escape(readable(name))}</th><td>{escape(readable(value))}</td></tr>"
 
 
 def _workers_table(history: History) -> str:
     table = history.workers()
     formats = {
+        "executor": readable,
+        "host": readable,
         "samples_per_second": "{:,.0f}".format,
         "staleness_mean": "{:.2f}".format,
         "loss": "{:.4f}".format,

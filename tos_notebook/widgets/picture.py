@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..readable import readable
+from ..readable import readable, shortened
 from ..run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
@@ -23,12 +23,16 @@ MOST_ROWS = 64
 MOST_TEXT = 4000
 """Characters of one text of an error that are shown."""
 
+MOST_NAME = 40
+"""Characters of an executor's or a host's name that are shown; its tooltip has all."""
+
 _LEFT = ' style="text-align:left"'
+_WORDS = ' style="text-align:left;overflow-wrap:anywhere"'
 _TABLE = (
     '<div style="overflow-x:auto">'
     '<table cellpadding="4" style="text-align:right;white-space:nowrap">'
 )
-_ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0"
+_ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0;overflow-wrap:anywhere"
 
 COLUMNS = (
     ("Executor", "executor"),
@@ -66,7 +70,7 @@ class Result:
         return bundle(self._model, self._facts)
 
     def __repr__(self) -> str:
-        return plain(self._model.snapshot(time.time(), self._facts()))
+        return readable(plain(self._model.snapshot(time.time(), self._facts())))
 
 
 def bundle(model: RunModel, facts: RunFacts) -> dict[str, str]:
@@ -187,7 +191,8 @@ def _steered(news: News) -> list[str]:
 
 
 def _fact(name: str, text: str) -> str:
-    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_LEFT}>{escape(text[:MOST_TEXT])}</td></tr>'
+    shown = escape(shortened(text, MOST_TEXT))
+    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_WORDS}>{shown}</td></tr>'
 
 
 def _curves(news: News) -> list[Curve]:
@@ -236,32 +241,35 @@ def _align(key: str) -> str:
 
 
 def _cell(key: str, value: Any) -> str:
+    title = ""
     if key in TEXTS:
-        text = escape(str(value)[:100])
+        text = escape(shortened(value, MOST_NAME))
+        title = f' title="{escape(value)}"' if len(value) > MOST_NAME else ""
     elif key == "bytes":
         text = amount(value)
     elif key in ("partition", "epoch"):
         text = str(value + (key == "epoch"))
     else:
         text = words(value)
-    return f"<td{_align(key)}>{text}</td>"
+    return f"<td{_align(key)}{title}>{text}</td>"
 
 
 def _where(error: dict[str, Any]) -> str:
-    return f" ({error['where'][:MOST_TEXT]})" if error["where"] else ""
+    return f" ({shortened(error['where'], MOST_TEXT)})" if error["where"] else ""
 
 
 def _error(error: dict[str, Any] | None) -> str:
     """Return the message and the user's own frames, and the rest folded away."""
     if error is None:
         return ""
+    message = escape(shortened(error["message"], MOST_TEXT))
     parts = [
         f'<div role="alert" style="{_ALARM}">',
-        f"<p><strong>{escape(error['message'][:MOST_TEXT])}</strong>{escape(_where(error))}</p>",
+        f"<p><strong>{message}</strong>{escape(_where(error))}</p>",
     ]
     if error["frames"]:
-        parts.append(f"<pre>{escape(chr(10).join(error['frames'])[:MOST_TEXT])}</pre>")
+        parts.append(f"<pre>{escape(shortened(chr(10).join(error['frames']), MOST_TEXT))}</pre>")
     if error["rest"]:
-        rest = escape(error["rest"][: 2 * MOST_TEXT])
+        rest = escape(shortened(error["rest"], 2 * MOST_TEXT))
         parts.append(f"<details><summary>Everything else</summary><pre>{rest}</pre></details>")
     return "\n".join([*parts, "</div>"])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
-from ..readable import is_readable, readable
+from ..readable import LONGEST_NAME, is_readable, readable
 
 
 class Limit(Protocol):
@@ -100,7 +100,7 @@ MOST = 1 << 40
 MOST_METRICS = 256
 
 _COUNT = Span(0, MOST)
-_NAME = Chars(256)
+_NAME = Chars(LONGEST_NAME)
 
 Count = Annotated[int, _COUNT]
 """How many, or which one, from 0."""

@@ -1,0 +1,221 @@
+"""Whatever others wrote is shown as the text that it is: it executes nothing and hides nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
+
+from tests.hostile import LONG, TEXTS
+from tests.telemetry.samples import milestone, started
+from tests.widgets.support import FakeRun
+from tos_notebook.checkpoint.format import encode
+from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
+from tos_notebook.magics.text import say
+from tos_notebook.outputs.card import card
+from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.readable import is_readable, one_line, readable, shortened, summary
+from tos_notebook.saved import SavedRuns, _saved
+from tos_notebook.telemetry.figure import LABEL, figure
+from tos_notebook.telemetry.history import History
+from tos_notebook.telemetry.report import write_report
+from tos_notebook.widgets import Result, RunModel
+
+hostile = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+
+
+class Page(HTMLParser):
+    """Elements of a page, with their attributes, and its text outside scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self._quiet = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._quiet = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._quiet = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._quiet:
+            self.text += data
+
+    def is_still(self) -> bool:
+        """Whether nothing on it loads, leads away or executes."""
+        return "script" not in self.tags and all(
+            str(value).startswith(("#", "data:image/svg+xml;base64,"))
+            for name, value in self.attributes
+            if name.startswith("on") or name in ("src", "href")
+        )
+
+
+@hostile
+def test_text_is_made_readable_once_and_stays_so(text: str) -> None:
+    for clean in (readable(text), one_line(text), shortened(readable(text), 40)):
+        assert is_readable(clean)
+        assert clean.encode("utf-8")
+    assert readable(readable(text)) == readable(text)
+    assert "\n" not in one_line(text)
+
+
+def test_what_is_too_long_keeps_both_ends_and_says_that_something_is_missing() -> None:
+    assert shortened("a" * 99 + "b" * 99, 20) == "a" * 14 + "…" + "b" * 5
+    assert shortened("abc", 3) == "abc"
+    assert readable(LONG + "1", 256) != readable(LONG + "2", 256)
+
+
+@hostile
+def test_a_report_is_written_and_shows_it_as_text(tmp_path: Path, text: str) -> None:
+    history = History()
+    history(milestone(executor=text, host=text))
+    history(milestone(2.0, executor="2"))
+    path = write_report(tmp_path / "report.html", history, text, {text: text})
+    source = path.read_text(encoding="utf-8")
+    # plotly's own program is full of control characters.
+    head, _, rest = source.partition("<h2>Loss and staleness</h2>")
+    _, _, tail = rest.rpartition("<h2>Workers</h2>")
+    for part, times in ((head, 4), (tail, 2)):
+        page = Page(part)
+        assert page.is_still()
+        assert is_readable(part)
+        assert page.text.count(readable(text)) == times
+
+
+@hostile
+def test_a_figure_takes_no_markup_from_names(text: str) -> None:
+    history = History()
+    for executor in (text, "2"):
+        history(milestone(executor=executor))
+    (name,) = [t.name for t in figure(history).data if t.legend == "legend2" and t.name[-1] != "2"]
+    assert not re.search(r"[<>\n]", name)
+    assert is_readable(name)
+    assert len(name) <= len("executor ") + 5 * LABEL
+
+
+@hostile
+def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
+    model = RunModel()
+    model(started())
+    model(StateChanged(0.0, "running"))
+    model(milestone(1.0, executor=text, host=text))
+    model(Validated(2.0, 0, 100, {text: 0.5}))
+    model(WorkerFailed(3.0, 0, 0, text, text, text, (text,), 0, ()))
+    model(RunFinished(4.0, "failed", text))
+    run: Any = FakeRun(model)
+    run.run_id = run.master = run.program.summary = text
+    shown = Result(run)._repr_mimebundle_()
+    page = Page(shown["text/html"])
+    assert page.is_still()
+    assert page.tags.count("td") == 12 + 15
+    for said in (*shown.values(), repr(Result(run))):
+        assert is_readable(said)
+    assert len(shown["text/html"]) < 100_000
+    if text == LONG:
+        assert ("title", LONG) in page.attributes
+        assert "…" in page.text
+
+
+class CardRun(FakeRun):
+    """What a card tells of a run."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        import pandas as pd
+
+        self.run_id = self.master = text
+        layout = Layout([ParameterSpec(text, (2,), "float32")])
+        self.program = SimpleNamespace(
+            summary=text,
+            feeds=[SimpleNamespace(name=text)],
+            layout=SimpleNamespace(of_model=layout),
+        )
+        self.status = SimpleNamespace(state="finished", epoch=1, epochs=1, samples=1, elapsed=1.0)
+        self.history = pd.DataFrame({"epoch": [1], "loss": [0.5], "samples": [10]})
+        row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
+        self.validation = pd.DataFrame([row])
+        self.settings = {"combiner": text, "learning_rate": None}
+
+
+@hostile
+def test_the_tables_of_a_model_card_stay_tables(text: str) -> None:
+    column = SimpleNamespace(dtype="float32", shape=(4,))
+    source: Any = SimpleNamespace(columns=[column], samples=10, partitions=2)
+    made = card(CardRun(text), source)  # type: ignore[arg-type]
+    assert is_readable(made)
+    html = markdown2html_mistune(made)
+    page = Page(html)
+    assert page.is_still()
+    rows = [len(re.findall("<t[hd]>", row)) for row in re.findall("(?s)<tr>.*?</tr>", html)]
+    assert rows == [3] * 2 + [3] * 2 + [2] * 3 + [4] * 2 + [2] * 7
+    # In the title, its paragraph twice, and a cell of each table but the last.
+    assert page.text.count(one_line(text)) == 7
+
+
+class Shelf:
+    """Storage that holds one checkpoint of anybody's making."""
+
+    uri = "hdfs:///runs/run-1"
+
+    def __init__(self, summary: dict[str, Any]) -> None:
+        self._content = encode(summary)
+
+    def list(self) -> list[str]:
+        return ["checkpoint-00000001.tos"]
+
+    def head(self, name: str, count: int) -> bytes:
+        return self._content[:count]
+
+    def size(self) -> int:
+        return len(self._content)
+
+
+SUMMARY = {
+    "epoch": 1,
+    "epochs": 2,
+    "milestones": 3,
+    "samples": 4,
+    "loss": 0.5,
+    "when": 1.8e9,
+    "created": 0.0,
+}
+
+
+@hostile
+def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
+    shelf: Any = Shelf({**SUMMARY, "run": text, "state": text})
+    found = SavedRuns(_saved([shelf]))
+    page = found._repr_html_()
+    assert len(found) == 1
+    assert page is not None
+    assert Page(page).is_still()
+    for said in (page, repr(found), found[0].run):
+        assert is_readable(said)
+
+
+@pytest.mark.parametrize("text", [t for t in TEXTS.values() if t != LONG])
+def test_what_a_magic_says_can_be_sent(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(text)
+    said = capsys.readouterr().out
+    assert is_readable(said)
+    assert said == readable(text) + "\n"
+
+
+@hostile
+def test_a_note_on_an_error_is_one_readable_line(text: str) -> None:
+    said = summary(ValueError(text))
+    assert is_readable(said)
+    assert "\n" not in said
+    assert json.dumps(said, ensure_ascii=False).encode("utf-8")
