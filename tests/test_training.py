@@ -316,7 +316,7 @@ def test_a_push_that_counts_but_cannot_be_merged_any_more_ends_the_run(
     assert pushed.result().status == "superseded"
     assert training.machine.state == "failed"
     assert isinstance(training.error, CombinerError)
-    assert "Push 0 of partition 0, epoch 0, was not merged" in str(training.error)
+    assert "Push 0 of partition 0, epoch 1, was not merged" in str(training.error)
     assert "The ledger counts it already." in str(training.error)
     assert training.store.torn == "The parameters lack a push that counts as merged."
     with pytest.raises(CheckpointError, match="lack a push that counts"):

@@ -531,8 +531,8 @@ def _not_merged(
         "these parameters. tos.resume continues from the last one before."
     )
     found = CombinerError(
-        f"Push {message.sequence} of partition {member.partition}, epoch {message.epoch}, was not "
-        f"merged: {type(error).__name__}: {error}. {relies}"
+        f"Push {message.sequence} of partition {member.partition}, epoch {message.epoch + 1}, was "
+        f"not merged: {type(error).__name__}: {error}. {relies}"
     )
     found.__cause__ = error
     return found

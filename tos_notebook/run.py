@@ -150,6 +150,7 @@ class Run(Outputs):
         self._reason: str | None = None
         self._told: tuple[str, ...] = () if resumed is None else resumed.notes
         self._done = threading.Event()
+        self._made = time.time()
         self._thread = threading.Thread(target=self._drive, name=f"tos-{self.run_id}", daemon=True)
 
     def _begin(self, makers: Iterable[Maker] = ()) -> Run:
@@ -261,6 +262,9 @@ class Run(Outputs):
     def status(self) -> RunStatus:
         """State and totals, now."""
         totals, validated = self._history.totals(), self._history.validated
+        # A run that is paused or stalled tells nothing. What a resumed run has of its past ended
+        # before this process began it.
+        quiet = max(0.0, time.time() - max(totals.latest, self._made)) if self.active else 0.0
         return RunStatus(
             self.run_id,
             self.state,
@@ -271,7 +275,7 @@ class Run(Outputs):
             totals.samples_per_second,
             totals.loss,
             totals.staleness_mean,
-            totals.elapsed,
+            totals.elapsed + quiet,
             tuple(f"{stall.message} {stall.look}" for stall in self.stalls),
             self._notes(),
             sum(skipped.rows for skipped in self.skipped),

@@ -228,7 +228,7 @@ class TrainingState:
         committed = self._ledger.committed(message.epoch, member.partition).steps
         if message.steps != committed or message.samples < committed:
             raise RemoteProtocolError(
-                f"Partition {member.partition}, epoch {message.epoch}: expected {committed} "
+                f"Partition {member.partition}, epoch {message.epoch + 1}: expected {committed} "
                 f"batches, as committed; got {message.steps} batches of {message.samples} rows."
             )
 

@@ -41,6 +41,9 @@ class CheckpointStatus:
 class RunStatus:
     """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
 
+    `elapsed` are the seconds since the run's start. Pauses count; the time between the death of
+    its process and a resume does not.
+
     `rows_skipped` counts what ``on_bad="skip"`` has left out of the data, once for all epochs; a
     partition's are known when the Spark job that reads it has ended.
 

@@ -142,7 +142,7 @@ def test_only_the_last_push_can_be_revoked(sequence: int) -> None:
         (0, 0, 1, 1, 0, "at least 1 step"),
         (0, 0, 1, -1, 10, "came again"),
         (0, 0, 1, 0, 9, "came again with 9 steps; it had 10"),
-        (1, 0, 1, 0, 10, "of epoch 0, which comes next"),
+        (1, 0, 1, 0, 10, "of epoch 1, which comes next"),
         (0, 0, 2, 1, 10, "without having begun"),
         (0, 1, 1, 0, 10, "without having begun"),
         (0, 2, 1, 0, 10, "from 0 to 1, got 2"),
@@ -161,10 +161,10 @@ def test_what_the_protocol_forbids_is_refused_and_changes_nothing(
 
 def test_a_finished_epoch_takes_no_new_push_and_none_can_be_left_out() -> None:
     ledger = begun()
-    with pytest.raises(RemoteProtocolError, match="epoch 0 comes next"):
+    with pytest.raises(RemoteProtocolError, match="epoch 1 comes next"):
         ledger.finish(1, 0, 1)
     ledger.finish(0, 0, 1)
-    with pytest.raises(RemoteProtocolError, match="expected a push of epoch 1"):
+    with pytest.raises(RemoteProtocolError, match="expected a push of epoch 2"):
         ledger.admit(0, 0, 1, 0, 10)
 
 

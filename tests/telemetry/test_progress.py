@@ -85,8 +85,8 @@ def test_on_a_terminal_a_shorter_line_leaves_nothing_of_the_longer_one() -> None
     long = milestone(time=1.0, samples=1, loss=1e20)
     short = milestone(time=1.5, samples=1, loss=-1e20)
     written = draw(Terminal(), started(), long, short)
-    assert "loss 100000000000000000000.000" in written
-    assert screen(written) == ["epoch 1/5  milestones 2  2 samples/s  loss 0.000  staleness 1.0"]
+    assert "loss 1e+20" in written
+    assert screen(written) == ["epoch 1/5  milestones 2  2 samples/s  loss 0  staleness 1.0"]
 
 
 def test_on_a_narrow_terminal_the_moving_line_does_not_wrap(
@@ -103,7 +103,7 @@ def test_the_last_line_tells_the_outcome_and_ends_with_a_newline(
 ) -> None:
     written = draw(stream(), started(), milestone(time=1.0), RunFinished(1.05, "finished"))
     last = screen(written)[-2]
-    assert last == "epoch 1/5  milestones 1  loss 0.500  staleness 1.0  finished"
+    assert last == "epoch 1/5  milestones 1  loss 0.5  staleness 1.0  finished"
     assert written.endswith("\n")
 
 

@@ -24,6 +24,8 @@ def test_a_resumed_run_is_shown_with_its_past_and_said_to_be_resumed() -> None:
     assert state["totals"]["samples"] == 200
     # Of the two seconds since the resume, not of the hundred before.
     assert state["totals"]["samples_per_second"] == 50
+    # Without the time in which there was no process.
+    assert state["run"]["elapsed"] == 3.0
 
 
 def test_a_checkpoint_that_could_not_be_written_is_a_warning_in_the_log() -> None:

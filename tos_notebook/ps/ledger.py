@@ -136,17 +136,17 @@ class Ledger:
             return Admission.SUPERSEDED
         record = self._record(epoch, partition)
         if sequence < record.sequence:
-            _check_repeat(f"Partition {partition}, epoch {epoch}", record, sequence, steps)
+            _check_repeat(f"Partition {partition}, epoch {epoch + 1}", record, sequence, steps)
             return Admission.DUPLICATE
         if epoch != owner.epoch:
             raise RemoteProtocolError(
-                f"Partition {partition}, epoch {epoch}: expected a push of epoch {owner.epoch}, "
-                "which comes next."
+                f"Partition {partition}, epoch {epoch + 1}: expected a push of epoch "
+                f"{owner.epoch + 1}, which comes next."
             )
         if sequence > record.sequence or steps < 1:
             raise RemoteProtocolError(
-                f"Partition {partition}, epoch {epoch}: expected push {record.sequence} with at "
-                f"least 1 step, got push {sequence} with {steps} steps."
+                f"Partition {partition}, epoch {epoch + 1}: expected push {record.sequence} with "
+                f"at least 1 step, got push {sequence} with {steps} steps."
             )
         self._records[epoch, partition] = _Record(record.steps + steps, sequence + 1, steps)
         return Admission.COMMIT
@@ -170,7 +170,7 @@ class Ledger:
         record = self._record(epoch, partition)
         if record.finished or not record.last or sequence != record.sequence - 1:
             raise RemoteProtocolError(
-                f"Partition {partition}, epoch {epoch}: push {sequence} is not the last one "
+                f"Partition {partition}, epoch {epoch + 1}: push {sequence} is not the last one "
                 f"admitted; expected push {record.sequence - 1} of an unfinished epoch."
             )
         self._records[epoch, partition] = _Record(record.steps - record.last, sequence)
@@ -194,7 +194,7 @@ class Ledger:
             return Admission.DUPLICATE
         if epoch != owner.epoch:
             raise RemoteProtocolError(
-                f"Partition {partition} cannot finish epoch {epoch}: epoch {owner.epoch} "
+                f"Partition {partition} cannot finish epoch {epoch + 1}: epoch {owner.epoch + 1} "
                 "comes next."
             )
         record.finished = True

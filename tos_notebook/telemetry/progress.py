@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from typing import TextIO
 
@@ -119,6 +118,5 @@ def describe(totals: Totals) -> str:
     if totals.samples_per_second:
         parts.append(f"{totals.samples_per_second:,.0f} samples/s")
     if totals.milestones:
-        loss = f"{totals.loss:.3f}" if math.isfinite(totals.loss) else str(totals.loss)
-        parts += [f"loss {loss}", f"staleness {totals.staleness_mean:.1f}"]
+        parts += [f"loss {totals.loss:.3g}", f"staleness {totals.staleness_mean:.1f}"]
     return "  ".join(parts)

@@ -57,7 +57,9 @@ class Totals:
     recent_workers: float
     """How many trained at once, mean over the same milestones."""
     elapsed: float
-    """Seconds from the run's start to its latest event, without those before a resume."""
+    """Seconds from the run's start to its latest event; see `Tally.elapsed`."""
+    latest: float = 0.0
+    """When the latest event was, in seconds since 1970."""
     steps: int = 0
     """Batches trained so far, by all workers together: the global step."""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -198,10 +200,18 @@ class Tally:
             staleness_mean=self._staleness / self._milestones if self._milestones else math.nan,
             recent_staleness=recent_staleness,
             recent_workers=recent_workers,
-            elapsed=0.0 if self._started is None else self._latest - self._started - self._away,
+            elapsed=self.elapsed(self._latest),
+            latest=self._latest,
             steps=self._steps,
             metrics=means,
         )
+
+    def elapsed(self, time: float) -> float:
+        """Return the seconds from the run's start to `time`.
+
+        Pauses count. The time between the death of the run's process and its resume does not.
+        """
+        return 0.0 if self._started is None else max(0.0, time - self._started - self._away)
 
     def _start(self, event: RunStarted) -> None:
         self._started = event.time

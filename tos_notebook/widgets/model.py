@@ -327,7 +327,7 @@ class RunModel:
             "state": self._state,
             "epoch": min(self._tally.totals().epoch + 1, self._epochs),
             "epochs": self._epochs,
-            "elapsed": seconds(self._since(until)),
+            "elapsed": seconds(self._tally.elapsed(until)),
             "partitions": self._partitions,
             "error": self._error,
             "reason": self._reason,

@@ -248,7 +248,7 @@ def _cell(key: str, value: Any) -> str:
     elif key == "bytes":
         text = amount(value)
     elif key in ("partition", "epoch"):
-        text = str(value + (key == "epoch"))
+        text = str(value)
     else:
         text = words(value)
     return f"<td{_align(key)}{title}>{text}</td>"

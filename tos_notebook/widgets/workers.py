@@ -204,7 +204,7 @@ def _plain(row: Row, state: str, now: float, usual: float) -> dict[str, Any]:
         "executor": executor,
         "host": host,
         "partition": partition,
-        "epoch": tally.epoch,
+        "epoch": tally.epoch + 1,
         "milestones": tally.milestones,
         "samples": tally.samples,
         "samples_per_second": short(row.pace),

@@ -4,7 +4,7 @@ import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jup
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import { h, setAttribute, setText } from "../view/dom";
-import { hasEnded } from "../view/model";
+import { hasEnded, share } from "../view/model";
 import type { Kernel, Kernels } from "./kernels";
 import type { RunRow } from "./protocol";
 import { stateOf, stateWord } from "./status-item";
@@ -30,8 +30,7 @@ export function revealCell(notebooks: INotebookTracker, kernel: Kernel, row: Run
 
 /** Whole percents: more would be many updates that nobody sees. */
 export function percent(row: RunRow): number {
-  const share = row.samples_total ? row.samples / row.samples_total : row.epoch / (row.epochs || 1);
-  return Math.floor(100 * Math.min(1, share));
+  return Math.floor(100 * share(row));
 }
 
 class Mark {

@@ -162,6 +162,16 @@ export function hasEnded(state: string): boolean {
   return ENDED.has(state);
 }
 
+type Place = Pick<RunInfo, "state" | "epoch" | "epochs"> &
+  Pick<Totals, "samples" | "samples_total">;
+
+/** How much of the training is done, 0 to 1; by epochs where the size of the data is unknown. */
+export function share({ state, epoch, epochs, samples, samples_total }: Place): number {
+  if (state === "finished") return 1;
+  const done = samples_total ? samples / samples_total : (epoch - 1) / (epochs || 1);
+  return Math.min(1, Math.max(0, done));
+}
+
 export class RunModel {
   run: RunInfo | null = null;
   totals: Totals | null = null;

@@ -3,7 +3,7 @@
 import { ChaosBadge } from "./chaos";
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, number, short } from "./format";
-import { hasEnded, type RunInfo, type RunModel, type Totals } from "./model";
+import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { t } from "./text";
 import { sign, word } from "./words";
 
@@ -118,9 +118,7 @@ export class Header {
       this.about,
       [run.program, run.combiner, run.sync, run.codec, run.master].filter(Boolean).join(" · "),
     );
-    const done = totals.samples_total ? totals.samples / totals.samples_total : 0;
-    const share = run.state === "finished" ? 1 : Math.min(1, done || run.epoch / (run.epochs || 1));
-    this.progress.value = share;
+    this.progress.value = share({ ...run, ...totals });
     setText(this.epoch, place(run, totals.eta));
     const active = workers.filter((worker) => worker.state !== "done").length;
     for (const [name, value] of Object.entries(totals.validation ?? {})) {

@@ -30,7 +30,7 @@ const COLUMNS: Column[] = [
     title: () => t("Age of the last exchange"),
     text: (w) => duration(w.age),
   },
-  { name: () => t("Epoch"), text: (w) => String(w.epoch + 1) },
+  { name: () => t("Epoch"), text: (w) => String(w.epoch) },
   { name: () => t("Bytes"), text: (w) => bytes(w.bytes) },
   { name: () => t("Host"), words: true, text: (w) => w.host },
 ];

@@ -171,7 +171,8 @@ describe("marks", () => {
 describe("progress", () => {
   it.each([
     [{ samples: 1100 }, 100],
-    [{ samples_total: null }, 40],
+    [{ samples_total: null }, 30],
+    [{ samples_total: null, epoch: 10, state: "finished" }, 100],
     [{ samples_total: null, epoch: 0, epochs: 0 }, 0],
   ])("%j is %i percent", (changes, expected) => {
     expect(percent(row(changes))).toBe(expected);
