@@ -30,6 +30,7 @@ from .events import LabelsSkewed, UpdateSkipped, WorkerFailed
 from .params import is_finite
 from .ps import store as ps
 from .ps.ledger import Admission
+from .readable import with_cells
 from .roster import Doing, Member
 from .settings import Settings
 from .state import KEPT_FAILURES, TrainingState, log
@@ -466,9 +467,9 @@ class Answers(TrainingState):
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
         error = WorkerError(
-            message.message,
+            with_cells(message.message),
             **member.who(),
-            frames=message.frames,
+            frames=tuple(map(with_cells, message.frames)),
             epoch=message.epoch,
             batches=message.batches,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,6 +27,10 @@ _DECORATION = re.compile(
     r'|^\s*File ".*", line \d+, in .*'
 )
 """What TensorFlow puts around the sentence that says what is wrong."""
+
+
+_FILE = re.compile(r'File "([^"\n]+)"(?=, line \d)')
+"""Of a frame, as Python prints it."""
 
 
 def is_readable(text: str) -> bool:
@@ -95,6 +100,23 @@ def sentence(text: str) -> str:
     """Return the first line of an error's text that says what is wrong; empty if none does."""
     lines = (readable(_DECORATION.sub("", line)).strip() for line in text.splitlines())
     return next(filter(None, lines), "")
+
+
+def with_cells(text: str) -> str:
+    """Return frames of a traceback with the names of cells, such as ``Cell In[13]``.
+
+    The code of a cell has a made-up file name, which only the shell that executed it knows.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None:
+        return text
+
+    def name(found: re.Match[str]) -> str:
+        cell = shell.compile.format_code_name(found[1])
+        return found[0] if cell is None else " ".join(cell)
+
+    return _FILE.sub(name, text)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -102,6 +102,29 @@ def _rdd(real: dict[str, Any]) -> Any:
     return real["sc"].parallelize(records, 2)
 
 
+def test_an_error_in_a_layer_that_a_cell_defines_names_that_cell(
+    cells: Cells, real: dict[str, Any]
+) -> None:
+    cells.shell.execution_count = 13
+    cells(
+        "import keras, tensorflow as tf\n"
+        "class Checked(keras.layers.Layer):\n"
+        "    def call(self, x):\n"
+        "        tf.debugging.assert_less(x, 100.0)\n"
+        "        return x\n"
+    )
+    cells.shell.execution_count = 14
+    real["x"][7] = 1000
+    output = cells.fails(
+        "%%tos_train --data x,y\n"
+        "model = keras.Sequential([keras.Input((784,)), Checked(), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')"
+    )
+    assert "Cell In[13], line 4, in call" in output
+    assert "<ipython-input" not in output
+    assert "  Cell In[13], line 4, in call" in cells("%tos_status")
+
+
 def test_a_worker_error_is_the_cells_error(cells: Cells, real: dict[str, Any]) -> None:
     real["bad"] = real["sc"].parallelize(range(20), 2).map(lambda i: (np.zeros(784), 1 // (i - 3)))
     output = cells.fails(

@@ -18,7 +18,7 @@ from ..errors import (
     WorkerEnvironment,
     WorkerError,
 )
-from ..readable import sentence
+from ..readable import sentence, with_cells
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from ..worker.failure import users_first
@@ -250,7 +250,8 @@ def _own_error(own: re.Match[str], traceback: str, task: re.Match[str] | None) -
 
 def _worker_error(message: str, traceback: str, task: re.Match[str] | None) -> WorkerError:
     """Return what was raised before the worker's own loop was called, and where, if it is known."""
-    frames = users_first([FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(traceback)])
+    raised = [FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(traceback)]
+    frames = [with_cells(frame) for frame in users_first(raised)]
     if task is None:
         return WorkerError(message, frames=frames)
     return WorkerError(

@@ -1,0 +1,42 @@
+"""Texts of others, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from ipykernel.compiler import XCachingCompiler
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from tos_notebook.readable import with_cells
+
+CODE = "def train():\n    1 / 0\n"
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    InteractiveShell.clear_instance()
+    yield InteractiveShell.instance(config=config)
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("compiler", [CachingCompiler, XCachingCompiler])
+def test_frames_of_a_cell_have_the_name_that_the_shell_or_kernel_shows(
+    shell: InteractiveShell, compiler: Callable[[], CachingCompiler]
+) -> None:
+    shell.compile = compiler()
+    file = shell.compile.cache(CODE, 13)
+    text = f'ZeroDivisionError: in user code:\n  File "{file}", line 2, in train\n    1 / 0\n'
+    other = '  File "/home/me/layers.py", line 7, in call'
+    assert with_cells(text + other) == (
+        "ZeroDivisionError: in user code:\n  Cell In[13], line 2, in train\n    1 / 0\n" + other
+    )
+
+
+def test_without_a_shell_frames_stay_as_they_are() -> None:
+    frame = '  File "<ipython-input-13-2cb3ecc61c4e>", line 2, in train'
+    assert with_cells(frame) == frame
