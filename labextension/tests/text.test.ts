@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
 
-import { bytes, count, duration, number, short } from "../src/view/format";
+import { bytes, count, duration, number, short, shortened } from "../src/view/format";
 import { lines } from "../src/view/log";
 import { stragglerText } from "../src/view/table";
 import { isDark } from "../src/view/theme";
@@ -17,6 +17,12 @@ it("numbers are read by people", () => {
   expect([short(950), short(12_345), short(2.5e6), short(0.5)]).toEqual(["950", "12.3k", "2.5M", "0.5"]); // prettier-ignore
   expect([bytes(12), bytes(62_800), bytes(5e9)]).toEqual(["12 B", "62.8 kB", "5 GB"]);
   expect([count(1234.4), count(undefined)]).toEqual(["1,234", "–"]);
+});
+
+it("a long name keeps both ends, and no character is cut in two", () => {
+  expect(shortened("exec-7", 12)).toBe("exec-7");
+  expect(shortened("abcdefghijklmnop", 12)).toBe("abcdefgh…nop");
+  expect(shortened("🐍".repeat(13), 12)).toBe(`${"🐍".repeat(8)}…${"🐍".repeat(3)}`);
 });
 
 it.each([

@@ -84,9 +84,10 @@ export class StatusItem extends Widget {
           ? this.trans.__("Open run %1", row.number)
           : this.trans.__("Go to the cell that started run %1", row.number);
       setText(this.button, text);
-      setAttribute(this.button, "title", action);
-      // A label that holds what is to be seen, so that saying it finds the button.
-      setAttribute(this.button, "aria-label", `${text}. ${action}`);
+      // Both hold what is to be seen: saying it finds the button, and it may be cut.
+      for (const name of ["title", "aria-label"]) {
+        setAttribute(this.button, name, `${text}. ${action}`);
+      }
     }
     if (this.isHidden === (row === null)) return;
     this.setHidden(row === null);

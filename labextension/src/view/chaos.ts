@@ -1,11 +1,15 @@
 /** A form that lets something go wrong on purpose: slow or kill a worker, for teaching. */
 
 import { h, setAttribute, setText, uniqueId } from "./dom";
+import { shortened } from "./format";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
 
 /** Seconds for which a worker is slowed from here: nobody leaves that on by accident. */
 export const SECONDS = 60;
+
+/** Characters of an executor's name; the table of workers has all of it. */
+const MOST = 32;
 
 type Arguments = Record<string, unknown>;
 
@@ -77,10 +81,13 @@ export class Chaos {
   private offer(workers: Worker[]): void {
     const choices = new Map<string, string>();
     for (const { partition, executor } of workers.toSorted((a, b) => a.partition - b.partition)) {
-      choices.set(`worker:${partition}`, t("partition %1 (executor %2)", partition, executor));
+      choices.set(
+        `worker:${partition}`,
+        t("partition %1 (executor %2)", partition, shortened(executor, MOST)),
+      );
     }
     for (const executor of new Set(workers.map((worker) => worker.executor))) {
-      choices.set(`executor:${executor}`, t("all of executor %1", executor));
+      choices.set(`executor:${executor}`, t("all of executor %1", shortened(executor, MOST)));
     }
     const known = [...choices].flat().join();
     if (this.who.dataset.choices === known) return;

@@ -53,6 +53,14 @@ export function bytes(value: Maybe): string {
   return t("%1 B", ROUGH.format(value));
 }
 
+/** A name of at most so many characters; a longer one with an ellipsis for its middle. */
+export function shortened(name: string, most: number): string {
+  const all = Array.from(name);
+  if (all.length <= most) return name;
+  const end = Math.floor(most / 4);
+  return `${all.slice(0, most - end - 1).join("")}…${all.slice(all.length - end).join("")}`;
+}
+
 /** 45 ms, 3.2 s, 12 s, 4 min 05 s, 2 h 13 min. */
 export function duration(seconds: Maybe): string {
   if (!known(seconds)) return MISSING;

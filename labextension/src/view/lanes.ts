@@ -1,7 +1,7 @@
 /** A lane per worker, grouped by executor, on one canvas. */
 
 import { h, setAttribute, setText } from "./dom";
-import { duration } from "./format";
+import { duration, shortened } from "./format";
 import { lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
 import type { Boxes, Layout } from "./lanes-layout";
 import { LANE_ROWS, type RunModel } from "./model";
@@ -9,6 +9,8 @@ import { t } from "./text";
 import type { Theme } from "./theme";
 
 const LABEL = 74;
+/** Characters of a name that has this much room; under the pointer stands all of it. */
+const MOST = 12;
 const SIGNS = { retry: "↻", lost: "✕", failed: "✕" } as const;
 const AXIS = 16;
 /** A label is higher than the lowest lane. */
@@ -187,7 +189,7 @@ export class Lanes {
 }
 
 function shortName(executor: string): string {
-  return /^\d+$/.test(executor) ? t("exec %1", executor) : executor;
+  return /^\d+$/.test(executor) ? t("exec %1", executor) : shortened(executor, MOST);
 }
 
 /** All boxes of one colour in one path: a few calls instead of thousands. */

@@ -2,10 +2,13 @@
 
 import { ChaosBadge } from "./chaos";
 import { h, setAttribute, setText } from "./dom";
-import { bytes, count, decimal, duration, number, short } from "./format";
+import { bytes, count, decimal, duration, number, short, shortened } from "./format";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { t } from "./text";
 import { sign, word } from "./words";
+
+/** Characters of a metric's name; its chart has all of it. */
+const MOST = 40;
 
 /** Seconds between two sentences while nothing changes but numbers. */
 export const SPEAK_EVERY = 15_000;
@@ -140,7 +143,9 @@ export class Header {
       // No dl: JupyterLab's own styles take such lists apart.
       element = h("span", { class: "tos-value" });
       this.facts.set(name, element);
-      place.append(h("div", {}, h("span", {}, name), " ", element));
+      const shown = shortened(name, MOST);
+      const title = shown === name ? undefined : name;
+      place.append(h("div", {}, h("span", { title }, shown), " ", element));
     }
     setText(element, value);
   }

@@ -1,7 +1,7 @@
 /** A row per worker, and those that lag behind in words. */
 
 import { h, setAttribute, setText } from "./dom";
-import { bytes, count, decimal, duration, short } from "./format";
+import { bytes, count, decimal, duration, short, shortened } from "./format";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
 import { word } from "./words";
@@ -34,6 +34,9 @@ const COLUMNS: Column[] = [
   { name: () => t("Bytes"), text: (w) => bytes(w.bytes) },
   { name: () => t("Host"), words: true, text: (w) => w.host },
 ];
+
+/** Characters of a name in the table and of the sentence above it. */
+const MOST = 32;
 
 const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓" } as const;
 
@@ -84,9 +87,9 @@ export class WorkerTable {
       this.rows[i] ??= this.addRow();
       const { element, head, cells } = this.rows[i];
       setAttribute(element, "data-state", worker.state);
-      setText(head, worker.executor);
+      setName(head, worker.executor);
       COLUMNS.forEach((column, j) => {
-        setText(cells[j], column.text(worker));
+        setName(cells[j], column.text(worker));
       });
     });
     const words = stragglerText(model.workers);
@@ -103,13 +106,23 @@ export class WorkerTable {
   }
 }
 
+/** A long name is cut, and the tooltip has all of it. */
+function setName(cell: HTMLElement, name: string): void {
+  const shown = shortened(name, MOST);
+  setText(cell, shown);
+  if (shown === name) cell.removeAttribute("title");
+  else setAttribute(cell, "title", name);
+}
+
 /** Who lags behind, in one sentence; three are named. */
 export function stragglerText(workers: readonly Worker[]): string {
   const slow = workers.filter(({ note }) => note !== "");
   if (slow.length === 0) return "";
   const named = slow
     .slice(0, 3)
-    .map((w) => t("executor %1, partition %2, is %3", w.executor, w.partition, w.note))
+    .map((w) =>
+      t("executor %1, partition %2, is %3", shortened(w.executor, MOST), w.partition, w.note),
+    )
     .join("; ");
   if (slow.length <= 3) return t("Stragglers: %1.", named);
   return t("Stragglers: %1; and %2 more.", named, slow.length - 3);
