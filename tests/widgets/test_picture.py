@@ -22,6 +22,7 @@ from tos_notebook.events import (
     WorkerFailed,
 )
 from tos_notebook.widgets import Result, RunModel
+from tos_notebook.widgets.picture import MOST_METRICS
 from tos_notebook.widgets.svg import POINTS, chart
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,6 +56,11 @@ def svg(text: str) -> ET.Element:
     return ET.fromstring(base64.b64decode(found[1]))
 
 
+def images(page: str) -> list[tuple[str, str]]:
+    """Return each image's data and what it shows in words."""
+    return re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', page)
+
+
 def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     model = trained()
     model(RunFinished(2.5, "finished"))
@@ -64,6 +70,36 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     assert page.count("<tr>") == 1 + 2 + 15
     for text in ("finished", "dynsgd", "10 batches of 100", "accuracy 0.875, loss 0.25"):
         assert text in page
+
+
+def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
+    model = trained(100, metrics={"accuracy": 0.5, NASTY: 1.0})
+    model(RunFinished(20.0, "finished"))
+    page = html(model)
+    labels = [label for _, label in images(page)]
+    assert labels[1] == "Training accuracy from 0.5 to 0.5; validation accuracy from 0.875 to " + (
+        "0.875; over 10,000 samples."
+    )
+    # One milestone of 100 samples each tenth of a second.
+    assert labels[-1] == "Training samples per second from 1,000 to 1,000; over 9 seconds."
+    assert "accuracy, " in page.partition("<summary>")[2].casefold()
+    assert "<script" not in page
+    for image, _ in images(page):
+        ET.fromstring(base64.b64decode(image))
+
+
+def test_all_its_charts_are_small_however_long_the_run() -> None:
+    model = trained(30_000, metrics={f"metric {n}": 0.123456789 for n in range(10)})
+    found = images(html(model))
+    assert len(found) == 1 + MOST_METRICS + 1
+    assert sum(len(image) for image, _ in found) < 60_000
+
+
+def test_before_two_milestones_there_is_no_throughput() -> None:
+    assert [label for _, label in images(html(trained(1)))] == [
+        "Training loss from 2 to 2; validation loss from 0.25 to 0.25; over 2,000 samples.",
+        "Validation accuracy from 0.875 to 0.875; over 2,000 samples.",
+    ]
 
 
 def test_it_says_why_a_run_was_stopped() -> None:
@@ -152,7 +188,7 @@ def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39)))
     model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
     page = html(model)
-    before, folded, _ = page.split("<details>")
+    before, folded, *_ = page.split("<details>")
     assert "ZeroDivisionError: by zero" in before
     assert "executor 7 (h), partition 4, attempt 1, epoch 2, batches 30 to 39" in before
     assert "x / 0" in before
@@ -165,9 +201,8 @@ def test_the_curve_survives_in_a_notebook_that_is_not_trusted() -> None:
     """Its sanitizer takes an svg element out, and leaves the letters in it."""
     page = html(trained())
     assert "<svg" not in page
-    (alt,) = re.findall(r'<img [^>]* alt="([^"]*)"', page)
     assert (
-        alt
+        images(page)[0][1]
         == "Training loss from 2 to 0.36; validation loss from 0.25 to 0.25; over 2,000 samples."
     )
 

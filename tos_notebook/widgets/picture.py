@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..readable import readable, shortened
 from ..run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
 from .news import News
-from .numbers import amount, span, words
+from .numbers import amount, short, span, words
+from .series import ROWS
 from .svg import Curve, chart, image
 from .workers import OVER
 
@@ -25,6 +29,12 @@ MOST_TEXT = 4000
 
 MOST_NAME = 40
 """Characters of an executor's or a host's name that are shown; its tooltip has all."""
+
+MOST_METRICS, FEW = 4, 100
+"""Metrics that have a chart, and points of their curves: a saved notebook stays small."""
+
+INTERVALS = 50
+"""Over which the samples per second are taken."""
 
 _LEFT = ' style="text-align:left"'
 _WORDS = ' style="text-align:left;overflow-wrap:anywhere"'
@@ -97,15 +107,16 @@ def html(news: News) -> str:
     """Return a snapshot as HTML without styles of its own: it suits light and dark pages."""
     state = news.state
     run, totals = state["run"], state["totals"]
-    loss = totals["loss"]
+    failed, curves = run["error"] is not None, _curves(news)
     parts = [
         f'<div class="tos-result" data-state="{escape(run["state"])}" '
         f'data-milestones="{totals["milestones"]}">',
         f"<p><strong>{escape(_title(state))}</strong></p>",
         f"<p>{escape(moment)}</p>" if (moment := _moment(run)) else "",
         _error(run["error"]),
-        _picture(_curves(news), loss, ended=run["error"] is not None),
-        *_folded(_details(news), run["error"] is not None),
+        _picture(curves.pop("loss", []), totals["loss"], failed),
+        *_others(curves, _throughput(news)),
+        *_folded(_details(news), failed),
         "</div>",
     ]
     return "\n".join(part for part in parts if part)
@@ -195,31 +206,65 @@ def _fact(name: str, text: str) -> str:
     return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_WORDS}>{shown}</td></tr>'
 
 
-def _curves(news: News) -> list[Curve]:
-    """Return training and validation loss over samples."""
-    curves = []
+def _points(news: News) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
+    """Yield name, split and points (time, samples, epoch, value) of each series that has any."""
     for head, buffer in zip(news.state["series"], news.buffers, strict=False):
-        if head["name"] == "loss" and head["length"]:
-            points = np.frombuffer(buffer, "<f4").reshape(4, -1).astype(np.float64)
-            curves.append((head["split"], points[1], points[3]))
-    return curves
+        if head["length"]:
+            points = np.frombuffer(buffer, "<f4").reshape(len(ROWS), -1).astype(np.float64)
+            yield head["name"], head["split"], points
+
+
+def _curves(news: News) -> dict[str, list[Curve]]:
+    """Return training and validation by loss and metrics, over samples."""
+    curves: defaultdict[str, list[Curve]] = defaultdict(list)
+    for name, split, (_, samples, _, values) in _points(news):
+        curves[name].append((split, samples, values))
+    return dict(curves)
+
+
+def _throughput(news: News) -> list[Curve]:
+    """Return samples per second over time; they are 0 in a pause."""
+    for name, split, (times, samples, _, _) in _points(news):
+        count = min(INTERVALS, len(times) - 1)
+        # Milestones of two workers may have come in another order than they were made.
+        times = np.maximum.accumulate(times)
+        if (name, split) == ("loss", "training") and count > 0 and times[-1] > times[0]:
+            ends = np.linspace(times[0], times[-1], count + 1)
+            rates = np.diff(np.interp(ends, times, samples)) / np.diff(ends)
+            return [(split, (ends[1:] + ends[:-1]) / 2, rates)]
+    return []
 
 
 def _picture(curves: list[Curve], loss: float | None, ended: bool) -> str:
     drawn = chart(curves, "samples", "loss")
     if drawn:
-        return f"<p>Loss over samples</p>\n{image(drawn, _alt(curves, loss))}"
+        return f"<p>Loss over samples</p>\n{image(drawn, _alt('loss', curves, loss))}"
     return "" if ended else "<p>No loss yet.</p>"
 
 
-def _alt(curves: list[Curve], loss: float | None) -> str:
+def _others(metrics: dict[str, list[Curve]], throughput: list[Curve]) -> list[str]:
+    """Return charts of metrics and of the throughput, folded away."""
+    shown = [(name, "samples", curves) for name, curves in metrics.items()][:MOST_METRICS]
+    shown += [("samples per second", "seconds", throughput)] if throughput else []
+    parts = []
+    for name, over, curves in shown:
+        timed = over == "seconds"
+        if drawn := chart(curves, over, name, FEW, from_zero=timed):
+            title = escape(f"{name} over {'time' if timed else over}".capitalize())
+            parts.append(f"<p>{title}</p>\n{image(drawn, _alt(name, curves, None, over))}")
+    names = escape(", ".join(name for name, _, _ in shown).capitalize())
+    return [f"<details><summary>{names}</summary>", *parts, "</details>"] if parts else []
+
+
+def _alt(name: str, curves: list[Curve], loss: float | None, over: str = "samples") -> str:
     """Return the curves in words; the training loss ends at the one that all readers show."""
     lines = []
     for label, _, y in curves:
-        last = loss if label == "training" and loss is not None else float(y[-1])
-        lines.append(f"{label} loss from {words(float(y[0]))} to {words(last)}")
+        first, last = (short(float(value)) for value in y[[0, -1]])
+        last = loss if label == "training" and loss is not None else last
+        lines.append(f"{label} {name} from {words(first)} to {words(last)}")
     until = max(int(x[-1]) for _, x, _ in curves)
-    return f"{'; '.join(lines)}; over {until:,} samples.".capitalize()
+    return f"{'; '.join(lines)}; over {until:,} {over}.".capitalize()
 
 
 def _workers(rows: list[dict[str, Any]]) -> str:

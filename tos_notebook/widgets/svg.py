@@ -1,4 +1,4 @@
-"""A run's loss as an SVG, and as an image that any notebook shows.
+"""A run's curves as an SVG, and as an image that any notebook shows.
 
 Front ends take an ``svg`` element out of a notebook that they do not trust, and leave its letters
 behind. An ``img`` whose data is the SVG stays. It has a white ground, since an image does not know
@@ -35,7 +35,13 @@ Curve = tuple[str, npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """Label, x and y."""
 
 
-def chart(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
+def chart(
+    curves: Sequence[Curve],
+    x_name: str,
+    y_name: str,
+    points: int = POINTS,
+    from_zero: bool = False,
+) -> str:
     """Draw curves.
 
     Parameters
@@ -44,19 +50,24 @@ def chart(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
         Label, x and y; where y is not finite the curve has a gap.
     x_name, y_name : str
         Names of the axes.
+    points : int
+        Of one curve at most.
+    from_zero : bool
+        Whether the y axis is linear and begins at 0, as for rates.
 
     Returns
     -------
     str
         An ``svg`` element; empty if there is no finite value.
     """
-    drawn = [_thinned((label, x, _drawable(y))) for label, x, y in curves]
+    drawn = [_thinned((label, x, _drawable(y)), points) for label, x, y in curves]
     finite = np.concatenate([y[np.isfinite(y)] for _, _, y in drawn] or [np.empty(0)])
     if not len(finite):
         return ""
-    log = bool(finite.min() > 0 and finite.max() > SPREAD * finite.min())
+    low, high = 0.0 if from_zero else float(finite.min()), float(finite.max())
+    log = low > 0 and high > SPREAD * low
     highest_x = max(float(x.max()) for _, x, _ in drawn if len(x)) or 1.0
-    y_axis = _Axis(float(finite.min()), float(finite.max()), HEIGHT - BOTTOM, TOP, log)
+    y_axis = _Axis(low, high, HEIGHT - BOTTOM, TOP, log)
     x_axis = _Axis(0.0, highest_x, LEFT, WIDTH - RIGHT, False)
     label = escape(f"{y_name} over {x_name}{', logarithmic' if log else ''}")
     return "\n".join(
@@ -166,10 +177,10 @@ def _curve(curve: Curve, x_axis: _Axis, y_axis: _Axis, place: int) -> str:
     )
 
 
-def _thinned(curve: Curve) -> Curve:
+def _thinned(curve: Curve, points: int) -> Curve:
     """Merge neighbours until few enough points are left."""
     label, x, y = curve
-    group = -(-len(x) // POINTS)
+    group = -(-len(x) // points)
     if group <= 1:
         return curve
     whole = len(x) // group * group
