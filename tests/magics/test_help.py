@@ -12,6 +12,7 @@ from IPython.core.completer import provisionalcompleter
 from tests.magics.conftest import Cells, Engine
 from tos_notebook import launch, magics
 from tos_notebook.combiners.registry import COMBINERS, describe
+from tos_notebook.magics.cell import keep_empty
 from tos_notebook.magics.parsers import PARSERS
 
 LINE = "%tos_train --model program --data train"
@@ -65,6 +66,7 @@ def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
     assert launch.watchers == []
     assert len(found) == 1
     assert len(shell.Completer.custom_matchers) == matchers - 1
+    assert keep_empty not in shell.input_transformers_cleanup
     assert shell.find_line_magic("tos_train") is None
     assert shell.find_cell_magic("tos_train") is None
     magics.load_ipython_extension(shell)

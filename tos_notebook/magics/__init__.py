@@ -13,6 +13,7 @@ from ..config import PATIENCE, STALL_TIMEOUT
 from ..errors import ConfigError
 from ..worker.slots import POLICIES
 from . import board, steer
+from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
 from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
@@ -363,6 +364,7 @@ def load_ipython_extension(ip: Any) -> None:
     magics = TosMagics(ip)
     ip.register_magics(magics)
     ip.Completer.custom_matchers.append(magics.matcher)
+    ip.input_transformers_cleanup.append(keep_empty)
 
 
 def unload_ipython_extension(ip: Any) -> None:
@@ -380,6 +382,7 @@ def unload_ipython_extension(ip: Any) -> None:
 
     leave(ip)
     ip.Completer.custom_matchers.remove(magics.matcher)
+    ip.input_transformers_cleanup.remove(keep_empty)
     ip.configurables.remove(magics)
     for kind, names in TosMagics.magics.items():
         for name in names:

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from IPython.core.error import UsageError
+
 from .graphs import fresh_graph, is_graph_code, without_resets
 
 
@@ -28,6 +30,33 @@ class Ran:
     graph: bool = False
     bound: frozenset[str] = frozenset()
     mentioned: frozenset[str] = frozenset()
+
+
+HEADER = "%%tos_train"
+
+
+def keep_empty(lines: list[str]) -> list[str]:
+    """Return the lines of a cell, with an empty one for the body that a training cell lacks.
+
+    IPython refuses a cell without a body by itself. The magic says what to write there.
+    """
+    return [*lines, "\n"] if len(lines) == 1 and lines[0].startswith(HEADER) else lines
+
+
+def refuse_empty(cell: str, line: str) -> None:
+    """Refuse a body without code.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    if not cell.strip():
+        raise UsageError(
+            f"{HEADER}: expected code below this line that makes what is to be trained, such as a "
+            "compiled Keras model; got none. To train what an earlier cell has made, use one %: "
+            f"{f'%tos_train {line}'.rstrip()}"
+        )
 
 
 def run_cell(shell: Any, cell: str, header: str) -> Ran:

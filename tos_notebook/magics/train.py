@@ -19,7 +19,7 @@ from ..settings import default_combiner
 from ..stderr import quiet_stderr
 from ..sync import as_sync
 from . import beside, find
-from .cell import run_cell
+from .cell import refuse_empty, run_cell
 from .find import Names
 from .program import Captured, captured
 from .text import counted, say
@@ -74,8 +74,15 @@ class Trainer:
             The magic's line.
         cell : str or None
             The cell's body; None for a line.
+
+        Raises
+        ------
+        UsageError
+            The body is empty, there are no data, or an option does not fit.
         """
         self._connection.raise_once()
+        if cell is not None:
+            refuse_empty(cell, line)
         if not options.data:
             raise UsageError(
                 "%%tos_train: expected the training data, such as --data train where train is an "
