@@ -1,4 +1,4 @@
-"""What a slip of the hand in the view must not do: end the run, or edit the notebook."""
+"""What must do no harm: a slip of the hand in the view, and the names that a program gives."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, View, open_notebook, run_cells
+from tests.browser.lab import Lab, View, execute, expect, open_notebook, run_cells, save
 from tests.browser.test_live_view import SETUP, TRAIN
+from tests.browser.test_panel import Panel, status_item
 
 BUTTONS = ".tos-buttons button"
 
@@ -25,6 +26,13 @@ LOOK = """() => {
     ];
 }"""
 """Of the notebook: cells, which is active, its kernel; and dialogs."""
+
+PICTURED = """() => {
+    const { model } = jupyterapp.shell.currentWidget.content;
+    const outputs = model.cells.get(1).outputs.toJSON();
+    return outputs.some(({ data }) => data?.['text/html']?.includes('stopped'));
+}"""
+"""Whether the picture of the ended run would be saved."""
 
 KEYS = ("d", "d", "b", "0", "0", "x", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
 
@@ -90,3 +98,57 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
 
     view.stop()
     view.becomes("stopped")
+
+
+IMAGE = '<img src=x onerror="hit=1">'
+NAMES = IMAGE, "rtl\u202egpj", "n" * 10_000
+
+PROGRAM = f"""
+import tensorflow as tf, tos_notebook as tos
+weights = tf.Variable(tf.zeros([64, 10]), name="weights")
+def loss(x, y):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(y, x @ weights)
+feeds = tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64)
+program = tos.capture(
+    [weights], loss=loss, optimizer="sgd", feeds=feeds, metrics=dict.fromkeys({NAMES!r}, loss)
+)
+every = "--validation-every 1s --epochs 100000"
+%tos_train --model program --data train --validation train {{every}} -o run
+"""
+
+FITS = "part => part.scrollWidth <= part.clientWidth"
+
+
+def test_hostile_names_of_metrics_execute_nothing_and_leave_the_layout_as_it_is(
+    page: Any, lab: Lab, picture: Callable[[str], None]
+) -> None:
+    path = open_notebook(page, lab, "hostile", SETUP, PROGRAM)
+    run_cells(page, 0, 1)
+    execute(page, "tos-notebook:open-panel")
+    view, panel = View(page), Panel(page, "hostile")
+    view.reaches(1)
+    facts = view.root.locator(".tos-facts")
+    expect(facts).to_contain_text(f"validation {IMAGE}")
+    expect(facts).to_contain_text("validation rtl\\u202egpj")
+    expect(facts.locator("[title]")).to_contain_text("nn…nn")
+    for name in (IMAGE, "rtl\\u202egpj"):
+        chart = view.root.locator('[data-tos="metric-chart"]').filter(has_text=name)
+        expect(chart.locator("canvas")).to_be_visible()
+        expect(panel.runs).to_contain_text(f"validation {name}")
+    picture("hostile-names")
+    for part in (view.root, facts, panel.root):
+        assert part.evaluate(FITS), part.evaluate("part => part.className")
+    box = status_item(page).bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 1200
+
+    view.stop()
+    # The picture that is saved in place of the view shows them, too.
+    page.wait_for_function(PICTURED)
+    save(page)
+    assert "\u202e" not in path.read_text(encoding="utf-8")
+    page.reload()
+    output = page.locator(".jp-OutputArea").filter(has_text="How it was run")
+    expect(output).to_contain_text(IMAGE)
+    assert page.locator('img[src="x"]').count() == 0
+    assert page.evaluate("() => window.hit") is None
