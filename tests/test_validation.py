@@ -167,15 +167,18 @@ def test_rows_that_are_not_finite_are_named_and_end_the_validation(
 
 def test_a_loss_that_is_not_finite_is_noted_as_long_as_it_is() -> None:
     events: list[Event] = []
-    losses = iter([float("nan"), 1.0])
+    losses = iter([float("nan"), float("nan"), 1.0])
     found = validation.Evaluation(
         lambda: (np.ones(3),), lambda columns: {"loss": next(losses)}, events.append
     )
     found(0)
-    assert found.notes == ("The latest evaluation of the validation data gave loss nan.",)
     found(1)
+    (note,) = found.notes
+    assert note.startswith("At epoch 1 the validation data gave loss nan. Look at its rows for NaN")
+    assert "lower the learning rate" in note
+    found(2)
     assert found.notes == ()
-    assert [type(event) for event in events] == [Validated, Validated]
+    assert [type(event) for event in events] == [Validated] * 3
 
 
 def test_an_evaluation_that_does_not_end_is_a_named_error(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +144,23 @@ class Validated(Event):
     epoch: int
     samples: int
     values: Mapping[str, float]
+
+    @property
+    def wrong(self) -> str:
+        """The values that are not finite, in words; empty if all are."""
+        return ", ".join(f"{n} {value}" for n, value in self.values.items() if not isfinite(value))
+
+    @property
+    def warning(self) -> str:
+        """What is not finite, and what to look at; empty if all values are finite."""
+        if not self.wrong:
+            return ""
+        return (
+            f"At epoch {self.epoch + 1} the validation data gave {self.wrong}. Look at its rows "
+            "for NaN, infinity and values far from those of the training data. Look at the model's "
+            "loss and metrics for log(0) and divisions by 0. If the training loss grows "
+            "as well, lower the learning rate."
+        )
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -314,6 +315,16 @@ def test_the_log_says_why_a_run_was_stopped() -> None:
     model = running()
     model(RunFinished(2.0, "stopped", reason="training loss 0.09 < 0.1"))
     assert state(model)["log"][-1]["text"] == "stopped: training loss 0.09 < 0.1"
+
+
+def test_the_log_says_when_evaluations_began_to_be_no_numbers() -> None:
+    model = running()
+    for epoch, loss in enumerate([0.5, math.nan, math.nan, 0.5, math.inf]):
+        model(Validated(epoch, epoch, 100, {"loss": loss, "accuracy": 0.5}))
+    log = state(model)["log"]
+    assert [entry["level"] for entry in log] == ["warning", "warning"]
+    assert "At epoch 2 the validation data gave loss nan. Look at its rows" in log[0]["text"]
+    assert "At epoch 5 the validation data gave loss inf." in log[1]["text"]
 
 
 def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:

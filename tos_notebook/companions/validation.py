@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -140,7 +139,8 @@ class Evaluation:
             # Training goes on: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
             values = _named(self._evaluate(self._columns))
-            self._check_finite(values)
+            told = Validated(time.time(), epoch, samples, values)
+            self._check_finite(told)
         except Exception as error:
             self.failed = True
             logger.warning("The validation data could not be evaluated.", exc_info=True)
@@ -153,10 +153,10 @@ class Evaluation:
             return None
         # Nobody listens any more to what ends after `finish` has given up.
         with suppress(SessionClosed):
-            self._publish(Validated(time.time(), epoch, samples, values))
+            self._publish(told)
         return values
 
-    def _check_finite(self, values: Mapping[str, float]) -> None:
+    def _check_finite(self, told: Validated) -> None:
         """Note what is not finite; raise if that is since the rows are not: they stay as they are.
 
         Raises
@@ -164,16 +164,17 @@ class Evaluation:
         DataError
             The driver has the rows, and one of them holds NaN or infinity.
         """
-        wrong = {name: value for name, value in values.items() if not math.isfinite(value)}
-        self.notes = ()
-        if not wrong:
+        if not told.warning:
+            self.notes = ()
             return
-        found = ", ".join(f"{name} {value}" for name, value in wrong.items())
         if isinstance(self._columns, tuple):
-            self._refuse_non_finite(self._columns, found)
-        self.notes = (f"The latest evaluation of the validation data gave {found}.",)
+            self._refuse_non_finite(self._columns, told)
+        if not self.notes:
+            # The first of several in a row says since when.
+            self.notes = (told.warning,)
+            logger.warning("%s", told.warning)
 
-    def _refuse_non_finite(self, columns: Columns, found: str) -> None:
+    def _refuse_non_finite(self, columns: Columns, told: Validated) -> None:
         # Rows that are held as sparse ones are finite, or were refused.
         held = [p for p in zip(columns, self._feeds, strict=False) if hasattr(p[0], "astype")]
         rows = non_finite(tuple(c for c, _ in held), [feed for _, feed in held])
@@ -183,8 +184,8 @@ class Evaluation:
         row, value = next(iter(values.items()))
         raise DataError(
             f"Row {row} of the validation data, feed {feed!r}: expected finite numbers, got "
-            f"{value}. All of them together gave {found}. Leave such rows out, or replace their "
-            "values."
+            f"{value}. All of them together gave {told.wrong}. Leave such rows out, or replace "
+            "their values."
         )
 
 

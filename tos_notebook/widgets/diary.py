@@ -18,6 +18,7 @@ from ..events import (
     Repartitioned,
     RowsSkipped,
     UpdateSkipped,
+    Validated,
     ValidationFailed,
     WorkerFailed,
     WorkerJoined,
@@ -55,6 +56,7 @@ class Diary:
         self.log: Journal[Entry] = Journal(200)
         self._skipped = 0
         self._told = -QUIET
+        self._not_finite = False
 
     # -- commands ---------------------------------------------------------------------
 
@@ -161,6 +163,12 @@ class Diary:
         """Say that the data was laid out anew."""
         text = f"{event.partitions} partitions from epoch {event.epoch + 1} on"
         self.say(time, "info", f"{text}, laid out in {event.seconds:.2f} s.")
+
+    def validated(self, time: float, event: Validated) -> None:
+        """Say that an evaluation is not finite, once for several in a row."""
+        if event.warning and not self._not_finite:
+            self.say(time, "warning", event.warning)
+        self._not_finite = bool(event.warning)
 
     def not_validated(self, time: float, event: ValidationFailed) -> None:
         """Say that there is no validation any more."""

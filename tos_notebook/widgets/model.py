@@ -96,7 +96,7 @@ class RunModel:
             WorkerFailed: self._failed,
             PartitionFinished: lambda event, _: self._workers.finish(event.partition),
             EpochFinished: lambda event, _: self._curves.epoch_finished(event),
-            Validated: lambda event, _: self._curves.validated(event),
+            Validated: self._validated,
             Repartitioned: self._repartitioned,
             LabelsSkewed: lambda event, time: self._diary.skewed(time, event),
             JobRestarted: lambda event, time: self._diary.restarted(time, event),
@@ -252,6 +252,10 @@ class RunModel:
     def _failed(self, event: WorkerFailed, time: float) -> None:
         self._failure = event
         self._diary.failed(time, self._workers.row(event, self._tally.workers), event)
+
+    def _validated(self, event: Validated, time: float) -> None:
+        self._curves.validated(event)
+        self._diary.validated(time, event)
 
     def _repartitioned(self, event: Repartitioned, time: float) -> None:
         self._partitions = event.partitions
