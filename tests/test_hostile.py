@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
@@ -16,6 +18,7 @@ from tests.hostile import LONG, TEXTS
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
 from tos_notebook.checkpoint.format import encode
+from tos_notebook.errors import ConfigError, InvalidTransition, TosError, WaitTimeout, WorkerError
 from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
 from tos_notebook.magics.text import say
 from tos_notebook.outputs.card import card
@@ -110,7 +113,8 @@ def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
     model = RunModel()
     model(started())
     model(StateChanged(0.0, "running"))
-    model(milestone(1.0, executor=text, host=text))
+    for number in (1.0, 2.0):
+        model(milestone(number, executor=text, host=text, metrics={text: number}))
     model(Validated(2.0, 0, 100, {text: 0.5}))
     model(WorkerFailed(3.0, 0, 0, text, text, text, (text,), 0, ()))
     model(RunFinished(4.0, "failed", text))
@@ -122,6 +126,10 @@ def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
     assert page.tags.count("td") == 12 + 15
     for said in (*shown.values(), repr(Result(run))):
         assert is_readable(said)
+    drawn = re.findall(r"svg\+xml;base64,([^\"]+)", shown["text/html"])
+    for label in (ET.fromstring(base64.b64decode(one)).attrib["aria-label"] for one in drawn):
+        assert is_readable(label)
+    assert drawn
     assert len(shown["text/html"]) < 100_000
     if text == LONG:
         assert ("title", LONG) in page.attributes
@@ -211,6 +219,16 @@ def test_what_a_magic_says_can_be_sent(text: str, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert is_readable(said)
     assert said == readable(text) + "\n"
+
+
+@hostile
+@pytest.mark.parametrize("kind", [ConfigError, WorkerError, WaitTimeout])
+def test_an_error_that_a_cell_raises_can_be_sent(text: str, kind: type[TosError]) -> None:
+    error = kind(text)
+    for said in (str(error), *error._render_traceback_()):
+        assert is_readable(said)
+        assert readable(text) in said
+    assert is_readable(str(InvalidTransition(text, text, text)))
 
 
 @hostile

@@ -40,9 +40,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from .readable import readable
+
 
 class TosError(Exception):
     """Base of every error of this package."""
+
+    def __str__(self) -> str:
+        # A kernel cannot send a text that is not UTF-8: its cell would end without a word.
+        return readable(self._said())
+
+    def _said(self) -> str:
+        return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows in a cell: what is wrong, without our own frames."""
@@ -183,7 +192,7 @@ class WorkerError(TosError):
         self.epoch = epoch
         self.batches = tuple(batches)
 
-    def __str__(self) -> str:
+    def _said(self) -> str:
         return "\n".join([f"{self.message}  [on {place(self)}]", *self.frames])
 
 
@@ -247,7 +256,7 @@ class InvalidTransition(TosError):
         self.command = command
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _said(self) -> str:
         return f"Cannot {self.command} while the run is {self.state}: {self.reason}"
 
 

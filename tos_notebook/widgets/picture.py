@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import readable, shortened
+from ..readable import all_readable, shortened
 from ..run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
@@ -37,12 +38,11 @@ INTERVALS = 50
 """Over which the samples per second are taken."""
 
 _LEFT = ' style="text-align:left"'
-_WORDS = ' style="text-align:left;overflow-wrap:anywhere"'
 _TABLE = (
     '<div style="overflow-x:auto">'
     '<table cellpadding="4" style="text-align:right;white-space:nowrap">'
 )
-_ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0;overflow-wrap:anywhere"
+_ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0"
 
 COLUMNS = (
     ("Executor", "executor"),
@@ -80,13 +80,19 @@ class Result:
         return bundle(self._model, self._facts)
 
     def __repr__(self) -> str:
-        return readable(plain(self._model.snapshot(time.time(), self._facts())))
+        return plain(_snapshot(self._model, self._facts))
 
 
 def bundle(model: RunModel, facts: RunFacts) -> dict[str, str]:
     """Return ``text/html`` and ``text/plain`` of a run as it stands."""
+    news = _snapshot(model, facts)
+    return {"text/html": html(news), "text/plain": plain(news)}
+
+
+def _snapshot(model: RunModel, facts: RunFacts) -> News:
+    """Return a run as it stands, its texts as a view gets them."""
     news = model.snapshot(time.time(), facts())
-    return {"text/html": readable(html(news)), "text/plain": readable(plain(news))}
+    return replace(news, state=all_readable(news.state))
 
 
 def plain(news: News) -> str:
@@ -110,7 +116,7 @@ def html(news: News) -> str:
     failed, curves = run["error"] is not None, _curves(news)
     parts = [
         f'<div class="tos-result" data-state="{escape(run["state"])}" '
-        f'data-milestones="{totals["milestones"]}">',
+        f'data-milestones="{totals["milestones"]}" style="overflow-wrap:anywhere">',
         f"<p><strong>{escape(_title(state))}</strong></p>",
         f"<p>{escape(moment)}</p>" if (moment := _moment(run)) else "",
         _error(run["error"]),
@@ -203,7 +209,7 @@ def _steered(news: News) -> list[str]:
 
 def _fact(name: str, text: str) -> str:
     shown = escape(shortened(text, MOST_TEXT))
-    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_WORDS}>{shown}</td></tr>'
+    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_LEFT}>{shown}</td></tr>'
 
 
 def _points(news: News) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
