@@ -41,6 +41,13 @@ CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
 TAB = "#jp-main-dock-panel .tos-lab-run-tab"
 OUTPUT = ".jp-OutputArea"
 
+AGREED = """([view, ...others]) => {
+    const [, epoch, loss] = view.textContent.match(/epoch (\\d+) of.*?loss (\\d[\\d.]*\\d)/) ?? [];
+    const parts = [`epoch ${epoch}/`, `loss ${loss}`];
+    return others.every(({ textContent }) => parts.every(part => textContent.includes(part)));
+}"""
+"""Whether others show the epoch and the loss that a view shows."""
+
 Picture = Callable[[str], None]
 
 
@@ -118,6 +125,8 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     assert last.locator(".jp-InputPrompt").inner_text() == "[*]:"
     expect(word).to_have_text("paused")
     expect(item).to_have_text(re.compile("^tos: run 1 · paused · epoch"))
+    shown = [one.element_handle() for one in (View(page, CELL).root, item, panel.runs)]
+    page.wait_for_function(AGREED, arg=shown)
     expect(panel.button("Resume run 1")).to_be_focused()
     page.keyboard.press("Space")
     expect(panel.runs).to_have_attribute("data-state", "running")
