@@ -38,6 +38,7 @@ SHARE_ANOTHER = (
     "tests/docs/",
     "tests/inference/",
     "tests/magics/test_connect.py",
+    "tests/magics/test_same_numbers.py",
     "tests/magics/test_train.py",
     "tests/magics/test_training.py",
     "tests/ml/",

@@ -62,6 +62,8 @@ async function buildLab() {
   });
   await esbuild.build({
     ...shared,
+    // Else comments name the files that it was made from, wherever they are.
+    minify: true,
     entryPoints: [path("../src/lab/style.css")],
     outfile: `${lib}/index.css`,
   });

@@ -75,6 +75,7 @@ def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
     silent = {(message.module, message.error) for message in messages() if not message.is_known}
     assert silent == {
         ("answers", "WorkerError"),
+        ("cluster.jobs", "WorkerError"),
         ("codecs.powersgd", "CodecError"),
         ("ml.columns", "DataError"),
         ("run", "TosError"),
