@@ -13,6 +13,7 @@ from tests.numpy_program import Counting
 from tests.worker.support import Aside, center, counting_training, finish, join, of, push
 from tos_notebook import legs as legs_module
 from tos_notebook.control import Command
+from tos_notebook.data import deal as deal_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
 from tos_notebook.events import JobRestarted
@@ -180,7 +181,7 @@ def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
     assert "Spark has not ended the job" in legs.notes[0]
 
 
-@pytest.mark.parametrize("hangs", ["repartition", "close", "persist"])
+@pytest.mark.parametrize("hangs", ["repartition", "persist"])
 def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stopped(
     monkeypatch: pytest.MonkeyPatch, hangs: str
 ) -> None:
@@ -203,6 +204,22 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
             thread.join(SECONDS)
     assert len(left) == (1 if hangs == "persist" else 0)
     assert "Spark has not answered" in legs.notes[0]
+
+
+def test_a_run_continues_while_spark_does_not_answer_about_an_earlier_layout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deal_module, "CLOSE", 0.01)
+    training, _ = counting_training(rows=3, epochs=2)
+    freed = threading.Event()
+    monkeypatch.setattr(ArraySource, "close", lambda source: freed.wait(SECONDS))
+    legs, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
+    Aside(legs.train).result()
+    freed.set()
+    assert not left
+    assert center(training)["rows"] == 6
+    (note,) = legs.notes
+    assert note.startswith("Spark has not released the rows of an earlier layout: Waited")
 
 
 def test_rows_that_spark_does_not_release_between_two_jobs_do_not_end_the_run(

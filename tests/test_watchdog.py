@@ -120,6 +120,16 @@ def test_a_paused_run_waits_for_a_person_and_says_nothing() -> None:
     assert said(facts(member(), missing=(1,), state="paused"), 1e6) == []
 
 
+@pytest.mark.parametrize("state", ["running", "paused"])
+def test_a_checkpoint_that_is_not_stored_is_named_beside_a_run_that_trains(state: str) -> None:
+    busy = member(heard=100.0)
+    saving = ("hdfs://node/runs/run-1", 30.0)
+    assert said(facts(busy, state=state, saving=saving), 89.0) == []
+    (wait,) = waits(facts(busy, state=state, saving=saving), 90.0, PATIENCE)
+    assert wait.what == "a checkpoint to be stored in hdfs://node/runs/run-1"
+    assert "Training continues" in wait.known
+
+
 class Told:
     """A watchdog on facts and a time that a test sets."""
 

@@ -14,7 +14,7 @@ from .cluster.calls import aside
 from .cluster.jobs import cancellation, job_error, run_job
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one
 from .control import ONWARD, Command
-from .data.deal import keep
+from .data.deal import keep, release
 from .data.labels import check_partitioner
 from .data.partitioners import AnyPartitioner, RandomPartitioner
 from .data.skips import Skipped
@@ -196,6 +196,7 @@ class Legs:
         epochs, run_id = self._plan.epochs, self._training.run_id
         epoch = self._start.epoch
         if self._last_epoch(epoch) < epochs - 1:
+            self.phase.enter("Spark to say how it stores the rows between its jobs")
             kept = self._asked_of_spark(partial(keep, self._sc, self.source))
             self._lasting = self.notes = self.notes + (kept or ())
         if self._start.between and epoch < epochs:
@@ -325,21 +326,12 @@ class Legs:
         if source is None:
             return
         earlier, self._layout, self.source = self.source, layout, source
-        self._release(earlier)
+        unreleased = release(earlier, "rows of an earlier layout")
+        self._lasting += unreleased
+        self.notes += unreleased
         took = time.perf_counter() - began
         self._publish(Repartitioned(time.time(), epoch, asked[0], took))
         self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
-
-    def _release(self, source: DataSource) -> None:
-        """Let Spark drop a layout; what goes wrong costs memory there, and nothing else."""
-        try:
-            self._asked_of_spark(source.close)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            note = f"Spark has not released the rows of an earlier layout: {reason}"
-            self._lasting += (note,)
-            self.notes += (note,)
-            logger.warning("Run %s: %s", self._training.run_id, note)
 
     def _report_skipped(self) -> None:
         for skipped in self.source.skipped:

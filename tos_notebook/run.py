@@ -196,6 +196,8 @@ class Run(Outputs):
 
     def _facts(self) -> Facts:
         found = self._training.facts(self._legs.phase.now, self._plan.slots)
+        if self._keeper is not None:
+            found = replace(found, saving=self._keeper.saving)
         if found.members:
             return found
         others = [(run.number, run.workers_now) for run in self._others() if run is not self]

@@ -221,7 +221,7 @@ def _last(
     folder: Folder, before: int | None = None, tell: Tell = logger.warning
 ) -> tuple[int, Checkpoint]:
     """Return the newest checkpoint that can be read, below a number if that is given."""
-    found = folder.last(before)
+    found = folder.last(before, tell)
     try:
         return found.number, from_sealed(found.sealed, found.name)
     except CheckpointError as error:

@@ -74,6 +74,8 @@ class Facts:
         Spark's tasks of the members that have left.
     held : str
         Who else has the slots that it needs, such as "run 1 holds both slots of local[2]".
+    saving : tuple of str and float, optional
+        Where a checkpoint is being written, and since when.
     """
 
     state: str
@@ -86,6 +88,7 @@ class Facts:
     changed: float
     left: Sequence[int] = ()
     held: str = ""
+    saving: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class Wait:
     executor : str, optional
         Where to look: Spark's id of an executor, or None for Spark as a whole.
     known : str
-        What comes of it, where the reason is known: then it is told at once.
+        What comes of it, where the reason is known.
     """
 
     cause: str
@@ -114,6 +117,8 @@ class Wait:
 
 
 HELD = "The run starts when they are free. Stop it if you do not want to wait."
+
+UNSAVED = "Training continues without it. See whether the disk or the file system answers."
 
 
 def held(workers: Mapping[int, int], slots: int, master: str) -> str:
@@ -151,14 +156,27 @@ def waits(facts: Facts, now: float, patience: float) -> list[Wait]:
     Returns
     -------
     list of Wait
-        Empty while all is well, and while the run is paused: then it waits for a person.
+        Empty while all is well. A paused run waits for a person, and at most for its checkpoint.
     """
+    found = [*_training(facts), *_checkpoint(facts)]
+    return [wait for wait in found if wait.known == HELD or now - wait.since >= patience]
+
+
+def _training(facts: Facts) -> list[Wait]:
     if facts.state == RunState.PAUSED:
         return []
     if facts.held and facts.missing:
         return [Wait(f"slots: {facts.held}", facts.held, facts.since, known=HELD)]
-    found = _workers(facts) if facts.phase == JOB else [Wait(facts.phase, facts.phase, facts.since)]
-    return [wait for wait in found if now - wait.since >= patience]
+    if facts.phase == JOB:
+        return _workers(facts)
+    return [Wait(facts.phase, facts.phase, facts.since)]
+
+
+def _checkpoint(facts: Facts) -> list[Wait]:
+    if facts.saving is None:
+        return []
+    uri, since = facts.saving
+    return [Wait("checkpoint", f"a checkpoint to be stored in {uri}", since, known=UNSAVED)]
 
 
 def _workers(facts: Facts) -> list[Wait]:

@@ -418,6 +418,17 @@ def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
     assert "expected 50 rows, got 49 rows" in str(again.error)
 
 
+def test_a_checkpoint_that_is_being_written_can_be_seen(kept: Kept) -> None:
+    seen: list[object] = []
+    kept.disk.before_write = lambda: seen.append(kept.keeper.saving)
+    kept.now = 7.0
+    kept.push(0)
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    assert set(seen) == {(kept.disk.uri, 7.0)}
+    assert kept.keeper.saving is None
+
+
 def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
     kept.keeper.begin(kept.subject)
     for sequence in range(0, 10, 2):
@@ -690,7 +701,9 @@ def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(kept: Kept) -
         kept.keeper.write(kept.subject)
     path = kept.disk.folder / "checkpoint-00000002.tos"
     path.write_bytes(path.read_bytes()[:-1])
-    assert kept.keeper.folder.last().number == 1
+    told: list[str] = []
+    assert kept.keeper.folder.last(tell=told.append).number == 1
+    assert [text for text in told if "00000002" in text and "cut off" in text] == told != []
     (kept.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"no checkpoint in .*00000002.*00000001.*cut off"):
         kept.keeper.folder.last()

@@ -133,8 +133,10 @@ def test_a_damaged_checkpoint_costs_no_batch_and_counts_none_twice(
     told = f"{checkpoint(newest)} cannot be restored, so {files[-2].name} is"
     assert told in caplog.text
     run.wait(LIMIT)
-    # It stays in the notes of the run that continued.
+    # It stays in the notes of the run that continued, and so does the one that was cut off.
     assert any(told in note for note in run.status.notes)
+    (cut,) = (note for note in run.status.notes if files[-1].name in note)
+    assert cut.endswith(f"So {files[-2].name} is restored.")
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     assert run.history["version"].tolist() == list(range(1, 601))
 

@@ -181,13 +181,17 @@ class Folder:
         """
         return files.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
 
-    def last(self, before: int | None = None) -> Found:
+    def last(
+        self, before: int | None = None, tell: Callable[[str], object] = logger.warning
+    ) -> Found:
         """Return the newest checkpoint that is as it was written; others are passed over.
 
         Parameters
         ----------
         before : int, optional
             A number that it is below.
+        tell : callable, optional
+            Takes a sentence on each checkpoint that was passed over.
 
         Raises
         ------
@@ -200,10 +204,13 @@ class Folder:
                 continue
             name = checkpoint(number)
             try:
-                return Found(number, name, self.read(name))
+                found = Found(number, name, self.read(name))
             except CheckpointError as error:
-                logger.warning("%s", error)
                 problems.append(str(error))
+                continue
+            for problem in problems:
+                tell(f"{problem} So {name} is restored.")
+            return found
         raise CheckpointError(
             f"There is no checkpoint in {self.storage.uri} to go on from"
             + (f": {' '.join(problems)}" if problems else ".")

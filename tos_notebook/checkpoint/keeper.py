@@ -105,6 +105,7 @@ class Keeper:
         self._record = Record()
         self._milestones = 0
         self._saved: object = None
+        self._saving: float | None = None
         self.status = CheckpointStatus(resumed=resumed)
         self._due = threading.Event()
         self._ending = False
@@ -121,6 +122,12 @@ class Keeper:
             if self._milestones >= self.every.milestones:
                 self._milestones = 0
                 self._due.set()
+
+    @property
+    def saving(self) -> tuple[str, float] | None:
+        """Where a checkpoint is being written, and since when; None between two of them."""
+        since = self._saving
+        return None if since is None else (self.folder.storage.uri, since)
 
     def begin(self, subject: Subject) -> None:
         """Begin to write checkpoints of a run."""
@@ -157,11 +164,14 @@ class Keeper:
 
     def _try(self) -> None:
         assert self._subject is not None
+        self._saving = self._clock()
         try:
             event: Event | None = self.write(self._subject)
         except Exception as error:
             known = isinstance(error, CheckpointError | WaitTimeout)
             event = self._failed(str(error) if known else f"{type(error).__name__}: {error}")
+        finally:
+            self._saving = None
         if event is not None:
             self._tell(event)
 
