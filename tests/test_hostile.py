@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,7 +19,14 @@ from tests.hostile import LONG, TEXTS
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
 from tos_notebook.checkpoint.format import encode
-from tos_notebook.errors import ConfigError, InvalidTransition, TosError, WaitTimeout, WorkerError
+from tos_notebook.errors import (
+    CheckpointError,
+    ConfigError,
+    InvalidTransition,
+    TosError,
+    WaitTimeout,
+    WorkerError,
+)
 from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
 from tos_notebook.magics.text import say
 from tos_notebook.outputs.card import card
@@ -186,8 +194,9 @@ class Shelf:
 
     uri = "hdfs:///runs/run-1"
 
-    def __init__(self, summary: dict[str, Any]) -> None:
+    def __init__(self, summary: dict[str, Any], uri: str = uri) -> None:
         self._content = encode(summary)
+        self.uri = uri
 
     def list(self) -> list[str]:
         return ["checkpoint-00000001.tos"]
@@ -220,6 +229,45 @@ def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
     assert Page(page).is_still()
     for said in (page, repr(found), found[0].run):
         assert is_readable(said)
+
+
+GOOD = {**SUMMARY, "run": "run-2", "state": "finished"}
+
+WRONG = [
+    *({name: value} for name in GOOD for value in (None, [], {"a": 1}, True)),
+    *({name: 5} for name in ("run", "state")),
+    *({name: "five"} for name in (*SUMMARY,)),
+    *({"when": value} for value in (math.nan, math.inf, -1e300, 10**400)),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_one_saved_run_of_wrong_fields_is_shown_as_unreadable_beside_the_others(
+    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    shelves: Any = [Shelf({**GOOD, **wrong}, "hdfs:///runs/run-1"), Shelf(GOOD)]
+    found = SavedRuns(_saved(shelves))
+    assert [(run.run, run.state) for run in found] == [
+        ("run-1", "unreadable"),
+        ("run-2", "finished"),
+    ]
+    assert "unreadable" in repr(found)
+    assert "checkpoint-00000001.tos is sealed, but" in caplog.text
+
+
+def test_a_saved_run_without_all_of_its_fields_is_shown_as_unreadable() -> None:
+    for name in GOOD:
+        shelf: Any = Shelf({n: value for n, value in GOOD.items() if n != name})
+        assert [run.state for run in _saved([shelf])] == ["unreadable"]
+
+
+def test_a_folder_that_cannot_be_listed_hides_no_saved_run() -> None:
+    class Locked(Shelf):
+        def list(self) -> list[str]:
+            raise CheckpointError("Permission denied")
+
+    shelves: Any = [Locked(GOOD), Shelf(GOOD)]
+    assert [run.state for run in _saved(shelves)] == ["unreadable", "finished"]
 
 
 @pytest.mark.parametrize("text", [t for t in TEXTS.values() if t != LONG])

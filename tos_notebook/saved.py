@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -35,7 +37,7 @@ from .program.base import Program
 from .program.capture import capture
 from .program.saved import SavedProgram
 from .ps.store import Store
-from .readable import all_readable
+from .readable import all_readable, readable
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
 from .settings import Settings
@@ -52,6 +54,21 @@ logger = logging.getLogger(__name__)
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
 """Of a list of runs."""
 
+UNREADABLE = "unreadable"
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "run": (str,),
+    "state": (str,),
+    "epoch": (int,),
+    "epochs": (int,),
+    "milestones": (int,),
+    "samples": (int,),
+    "loss": (float, int),
+    "when": (float, int),
+    "created": (float, int),
+}
+"""What a summary says of a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
@@ -63,13 +80,14 @@ class SavedRun:
         Its id.
     state : str
         How it ended; ``running`` if it is trained by this process, and ``unfinished`` if not: its
-        process has died, or is another one.
+        process has died, or is another one. ``unreadable`` if none of its checkpoints can be read:
+        then nothing else is known of it but its folder.
     epoch, epochs : int
         The present one, counted from 1, and how many.
     milestones, samples : int
         What is done.
     loss : float
-    when : datetime
+    when : datetime or None
         When the checkpoint was written.
     size : int
         Bytes of all its files.
@@ -83,7 +101,7 @@ class SavedRun:
     milestones: int
     samples: int
     loss: float
-    when: datetime
+    when: datetime | None
     size: int
     uri: str
     _folder: Folder = field(repr=False, compare=False)
@@ -159,7 +177,8 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     Returns
     -------
     list of Run, or SavedRuns
-        Oldest first. Of a saved one the last good checkpoint counts; what has none is left out.
+        Oldest first. Of a saved one the last good checkpoint counts. One whose checkpoints all
+        cannot be read comes first, with the state ``unreadable``; the log says why.
 
     Examples
     --------
@@ -180,26 +199,60 @@ def _saved(storages: Iterable[Storage]) -> list[SavedRun]:
 
 
 def _saved_run(storage: Storage) -> SavedRun | None:
+    """Return what a folder says of its run; None if it holds no checkpoint."""
     folder = Folder(storage)
-    for number in reversed(folder.numbers()):
-        name = checkpoint(number)
+    try:
+        numbers = folder.numbers()
+        if not numbers:
+            return None
+    except CheckpointError as error:
+        numbers = []
+        logger.warning("%s: %s", storage.uri, error)
+    for number in reversed(numbers):
         try:
-            data = storage.head(name, HEAD)
-            summary = read_summary(data, name)
-            if isinstance(summary, int):
-                summary = read_summary(storage.head(name, summary), name)
-            if isinstance(summary, int):
-                raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
-            summary = all_readable(summary)
+            return _described(storage, folder, checkpoint(number))
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
-            continue
-        fields = {n: summary[n] for n in COLUMNS[2:7]}
+    name = readable(storage.uri.rstrip("/").rpartition("/")[2])
+    return SavedRun(name, UNREADABLE, 0, 0, 0, 0, math.nan, None, 0, storage.uri,
+                    _folder=folder, _created=-math.inf)  # fmt: skip
+
+
+def _described(storage: Storage, folder: Folder, name: str) -> SavedRun:
+    """Return the run of which a checkpoint's summary tells.
+
+    Raises
+    ------
+    CheckpointError
+        The checkpoint was cut off or damaged, or a field is not what a run has.
+    """
+    summary = _summary(storage, name)
+    for field_name, kinds in _FIELDS.items():
+        if type(summary.get(field_name)) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise CheckpointError(
+                f"{name} is sealed, but not as this release writes it: expected {field_name} of "
+                f"type {expected}, got {reprlib.repr(summary.get(field_name))}."
+            )
+    try:
         when = datetime.fromtimestamp(summary["when"]).astimezone()
-        run, state = summary["run"], _state(summary["run"], summary["state"])
-        return SavedRun(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
-                        _folder=folder, _created=summary["created"])  # fmt: skip
-    return None
+    except (ValueError, OverflowError, OSError) as error:
+        raise CheckpointError(f"{name} is sealed, but its time is none: {error}.") from None
+    fields = {n: summary[n] for n in COLUMNS[2:7]}
+    run, state = summary["run"], _state(summary["run"], summary["state"])
+    return SavedRun(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
+                    _folder=folder, _created=summary["created"])  # fmt: skip
+
+
+def _summary(storage: Storage, name: str) -> dict[str, Any]:
+    """Return a checkpoint's summary; raise CheckpointError if it was cut off or damaged."""
+    summary = read_summary(storage.head(name, HEAD), name)
+    if isinstance(summary, int):
+        summary = read_summary(storage.head(name, summary), name)
+    if isinstance(summary, int):
+        raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
+    readable_summary: dict[str, Any] = all_readable(summary)
+    return readable_summary
 
 
 def _state(run_id: str, saved: str) -> str:

@@ -277,7 +277,11 @@ def test_a_storage_lists_measures_and_reads_beginnings(spark_context: Any, tmp_p
     inside = storage.inside("a")
     assert (storage.folders(), inside.list()) == ([], [])
     inside.write("file", b"0123456789")
+    for other in (".ipynb_checkpoints", ".sparkStaging", "back\\slash"):
+        (tmp_path / other).mkdir()
     assert (storage.folders(), inside.size()) == (["a"], 10)
+    # None of these hides the runs beside it.
+    assert list(tos.runs(str(tmp_path), spark=spark_context)) == []
     assert (inside.head("file", 4), inside.head("file", 99)) == (b"0123", b"0123456789")
     with pytest.raises(CheckpointError, match="Cannot read 'none'"):
         inside.head("none", 4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,8 +14,11 @@ import tensorflow as tf
 from keras import layers
 
 from tests.program.support import Lone
+from tos_notebook.data.blocks import ColumnSpec
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from tos_notebook.program.capture import capture
+from tos_notebook.program.names import named_plainly
+from tos_notebook.wire.limits import MOST_METRICS
 
 v1 = tf.compat.v1
 
@@ -348,3 +353,62 @@ def test_what_the_user_s_own_step_raises_is_left_as_it_is() -> None:
     with pytest.raises(ValueError, match="my own") as caught:
         capture(model).export([("float32", (2,)), ("float32", (2,))])
     assert str(caught.value) == "my own"
+
+
+def test_more_metrics_than_a_push_holds_are_refused(graph: Graph) -> None:
+    most = {f"m{number}": graph.loss for number in range(MOST_METRICS)}
+    graph.capture(metrics=most).export([("float32", (2,))])
+    with pytest.raises(UnsupportedProgram, match="at most 256 metrics, got 257"):
+        graph.capture(metrics=most | {"more": graph.loss}).export([("float32", (2,))])
+
+
+@pytest.mark.parametrize(
+    "names", [("bell\x07", "bell\\x07"), ("m" * 400 + "a" + "n" * 400, "m" * 400 + "b" + "n" * 400)]
+)
+def test_metrics_that_would_travel_by_one_name_are_refused(
+    graph: Graph, names: tuple[str, str]
+) -> None:
+    metrics = dict.fromkeys(names, graph.loss)
+    with pytest.raises(UnsupportedProgram, match="have the same name once it is cut to 256"):
+        graph.capture(metrics=metrics).export([("float32", (2,))])
+
+
+def named(**names: str) -> Any:
+    """Return a model with a layer, a metric, an optimizer, and a name."""
+    name = {"layer": "a", "metric": "b", "optimizer": "c", "model": "d"} | names
+    model = keras.Sequential(
+        [keras.Input((2,)), layers.Dense(3, name=name["layer"])], name=name["model"]
+    )
+    metric = keras.metrics.SparseCategoricalAccuracy(name=name["metric"])
+    optimizer = keras.optimizers.SGD(name=name["optimizer"])
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=[metric])
+    return model
+
+
+@pytest.mark.parametrize("name", ["top 5", "größe", "a:b", "%s", "a\x1b[31mb"])
+@pytest.mark.parametrize("what", ["layer", "metric", "optimizer", "model"])
+def test_a_name_that_tensorflow_cannot_use(what: str, name: str) -> None:
+    program = capture(named(**{what: name}))
+    with pytest.raises(CaptureError, match=f"use the name of {what} {re.escape(repr(name))}"):
+        program.export([("float32", (2,)), ("int64", ())])
+
+
+@pytest.mark.parametrize("name", ["_a", "-a", "..", "a>b", "x" * 3000])
+def test_what_tensorflow_takes_for_a_layer_is_captured(name: str) -> None:
+    capture(named(layer=name)).export([("float32", (2,)), ("int64", ())])
+
+
+def test_a_layer_with_a_name_that_tensorflow_cannot_use_predicts_and_evaluates_nothing(
+    tmp_path: Path,
+) -> None:
+    model = named(layer="a b")
+    with pytest.raises(CaptureError, match="layer 'a b'"):
+        capture(model).evaluate((np.zeros((3, 2), "f4"), np.zeros(3, "i8")))
+    with pytest.raises(CaptureError, match="layer 'a b'"):
+        capture(model).serve([ColumnSpec("float32", (2,))], tmp_path / "served")
+
+
+def test_another_error_of_a_model_with_such_a_name_is_told_as_what_it_is() -> None:
+    program = capture(named(layer="a b"))
+    with pytest.raises(ValueError, match="No such thing"), named_plainly(program.model):
+        raise ValueError("No such thing")

@@ -206,12 +206,13 @@ class Storage:
         return Storage(self._sc, f"{self.uri.rstrip('/')}/{name}")
 
     def folders(self) -> list[str]:
-        """Return the names of the directories in this one, sorted."""
+        """Return the names of the directories in this one, sorted, which `inside` takes."""
         with self.failing("list", "directories"):
             if not self._fs.exists(self._root):
                 return []
             statuses = self._fs.listStatus(self._root)
-            return sorted(s.getPath().getName() for s in statuses if s.isDirectory())
+            names = [s.getPath().getName() for s in statuses if s.isDirectory()]
+        return sorted(filter(_is_name, names))
 
     def size(self) -> int:
         """Return the bytes of all files in this directory."""
@@ -290,7 +291,7 @@ class Storage:
         return str(self._file(name).toString())
 
     def _file(self, name: str) -> Any:
-        if not name or "/" in name or "\\" in name or name.startswith(".") or ":" in name:
+        if not _is_name(name):
             raise ConfigError(
                 f"Expected a file name without directories, colon or leading dot, got {name!r}."
             )
@@ -366,6 +367,11 @@ class Storage:
             raise CheckpointError(
                 f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
             ) from None
+
+
+def _is_name(name: str) -> bool:
+    """Tell whether a file or a folder of this package may have this name."""
+    return bool(name) and not name.startswith(".") and not set(name) & set("/\\:")
 
 
 def _create(path: Path, data: bytes) -> bool:

@@ -14,6 +14,7 @@ from ..errors import ShapeMismatch, UnsupportedProgram
 from ..params import Layout, ParameterSpec
 from .frames import FRAMES_FILE, graphs, operations
 from .frozen import assigned
+from .names import check_metrics
 from .quiet import quiet
 from .spec import SPEC_FILE, ProgramSpec
 
@@ -277,8 +278,10 @@ def export(
     Raises
     ------
     UnsupportedProgram
-        The step needs a resource that is not a variable, such as a lookup table.
+        The step needs a resource that is not a variable, such as a lookup table; or it has too
+        many metrics, or two of one name.
     """
+    check_metrics(spec.outputs)
     train = tf.function(_train_function(step, spec.layout, spec.outputs), autograph=False)
     concrete = train.get_concrete_function(
         [tf.TensorSpec([s.size], s.dtype) for s in spec.layout.segments],

@@ -25,6 +25,7 @@ from .frames import collect, graphs, named_operations
 from .frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from .keras_measuring import Measuring, running_of
 from .keras_serving import serve_keras
+from .names import named_plainly
 from .optimizers import Counters, learning_rate_of, optimizers_of, slots_of
 from .saving import keras_file, model_checkpoint, saved_model
 from .spec import FeedSpec, ProgramSpec
@@ -122,7 +123,7 @@ class KerasProgram(Program):
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
-        with eagerly():
+        with eagerly(), named_plainly(self._model):
             counters = Counters(self._optimizers)
             with counters.apart(), self._averages.exchanged():
                 function = trace(self._apply, specs)
@@ -276,7 +277,7 @@ class KerasProgram(Program):
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
-        with eagerly():
+        with eagerly(), named_plainly(self._model):
             self._measuring.pack(columns, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
@@ -285,7 +286,7 @@ class KerasProgram(Program):
             return self._measuring.measured(sums)
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        with eagerly():
+        with eagerly(), named_plainly(self._model):
             return self._measuring.evaluate(columns, batch_size)
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ..data.blocks import ColumnSpec
 from ..errors import CaptureError
 from .eager import eagerly
+from .names import named_plainly
 from .serving import serve, specs_of
 from .structure import feeds_of, functional, pack
 
@@ -50,7 +51,7 @@ def serve_keras(
         return dict(zip(_names_of(model, len(flat)), flat, strict=True))
 
     names = [feed.name for feed in feeds_of(struct)]
-    with eagerly():
+    with eagerly(), named_plainly(model):
         specs = zip(names, specs_of(columns), strict=True)
         serve(predict, list(specs), [weight.value for weight in model.weights], target)
 
