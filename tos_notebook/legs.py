@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .cluster.calls import aside
-from .cluster.jobs import cancellation, job_error, run_job
+from .cluster.jobs import cancellation, in_pool, job_error, run_job
 from .config import PATIENCE, STALL_TIMEOUT, at_least_one
 from .control import ONWARD, Command
 from .data.deal import keep, release
@@ -92,6 +92,8 @@ class RunPlan:
         Seconds after which the run says what it waits for.
     stall_timeout : float or None
         Seconds after which a worker that stands still loses its place; None for never.
+    pool : str or None
+        Spark's scheduling pool of the jobs; None for the default one.
     """
 
     epochs: int
@@ -100,6 +102,7 @@ class RunPlan:
     slots: int
     patience: float = PATIENCE
     stall_timeout: float | None = STALL_TIMEOUT
+    pool: str | None = None
 
 
 class Legs:
@@ -238,9 +241,8 @@ class Legs:
         self._restarts.begin()
         make = partial(self.source.tasks, self._sc)
         run_id = self._training.run_id
-        job = aside(
-            partial(run_job, self._sc, make, self._task, run_id, description), f"tos-job-{run_id}"
-        )
+        call = partial(run_job, self._sc, make, self._task, run_id, description)
+        job = aside(partial(in_pool, self._sc, self._plan.pool, call), f"tos-job-{run_id}")
         if not self._ends(job, UNENDED):
             return ClusterUnreachable(UNENDED)
         try:
@@ -253,7 +255,8 @@ class Legs:
 
     def _asked_of_spark(self, call: Callable[[], Result]) -> Result | None:
         """Return what a call into Spark returns; None if the run ends and it does not."""
-        answer = aside(call, f"tos-data-{self._training.run_id}")
+        pooled = partial(in_pool, self._sc, self._plan.pool, call)
+        answer = aside(pooled, f"tos-data-{self._training.run_id}")
         return answer.result() if self._ends(answer, UNANSWERED) else None
 
     def _ends(self, job: Future[Any], otherwise: str) -> bool:

@@ -18,7 +18,7 @@ from .cluster.connect import connect, warm_up
 from .cluster.environment import is_probed
 from .cluster.executors import contact_host, contact_port, encrypts_loopback, slots
 from .cluster.interrupts import spare_jobs
-from .cluster.jobs import spoken
+from .cluster.jobs import pool_of, spoken
 from .cluster.reach import listening_host
 from .cluster.storage import Storage, temporary_directory
 from .codecs import Codec
@@ -361,7 +361,15 @@ class TrainingSession:
             wanted = Wanted(
                 number,
                 new_run_id(),
-                RunPlan(epochs, repartition_every, int(seed), count, patience, stall_timeout),
+                RunPlan(
+                    epochs,
+                    repartition_every,
+                    int(seed),
+                    count,
+                    patience,
+                    stall_timeout,
+                    pool_of(self._sc),
+                ),
                 Settings(
                     self._combiner,
                     self._sync_interval,
@@ -406,6 +414,7 @@ class TrainingSession:
                 count,
                 origin.patience,
                 origin.stall_timeout,
+                pool_of(self._sc),
             ),
             settings,
             origin.shuffle,

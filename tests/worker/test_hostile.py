@@ -27,7 +27,13 @@ from tests.worker.support import (
     of,
     push,
 )
-from tos_notebook.errors import ConnectionClosed, ConnectTimeout, SessionClosed, TosError
+from tos_notebook.errors import (
+    ConnectionClosed,
+    ConnectTimeout,
+    SessionClosed,
+    TosError,
+    TransportError,
+)
 from tos_notebook.events import WorkerFailed, WorkerJoined
 from tos_notebook.mirror import Mirror
 from tos_notebook.state import KEPT_FAILURES, KEPT_JOINS
@@ -232,6 +238,18 @@ def test_of_too_many_connections_those_go_that_no_worker_needs(
     with pytest.raises((ConnectionClosed, ConnectTimeout)):
         idle[0].request(join(0))
     assert center(run.training)["total"] == 6
+
+
+def test_a_worker_for_whom_there_is_no_room_is_told_why(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Served]
+) -> None:
+    monkeypatch.setattr("tos_notebook.transport.server.most_connections", lambda: 2)
+    training, _ = counting_training(partitions=3, rows=ROWS)
+    served = serve(training, "tcp")
+    for partition in range(2):
+        served.connect().request(join(partition, partition))
+    with pytest.raises(TransportError, match=r"at most 2 workers at a time.*ulimit -n"):
+        served.connect().request(join(2, 2))
 
 
 def test_a_server_may_open_twice_as_many_files_as_it_takes_connections() -> None:

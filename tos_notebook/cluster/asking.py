@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import ConfigError, WaitTimeout
 from .calls import aside, within
 from .executors import setting
-from .jobs import cancel
+from .jobs import cancel, in_pool, pool_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -65,8 +65,8 @@ class Asking:
     def __call__(self, what: str, call: Callable[[], Result]) -> Result:
         """Return what a call returns, or raise what it raises.
 
-        It runs on a thread of its own, and its Spark jobs in a group that is canceled if it is
-        given up or interrupted.
+        It runs on a thread of its own. Its Spark jobs are of the caller's scheduling pool, and of a
+        group that is canceled if it is given up or interrupted.
 
         Parameters
         ----------
@@ -82,7 +82,8 @@ class Asking:
         """
         limit = within(ANSWER, partial(start_timeout, self._sc), what)
         group = f"tos-start-{os.urandom(4).hex()}"
-        answer = aside(partial(_in_group, self._sc, group, what, call), group)
+        grouped = partial(_in_group, self._sc, group, what, call)
+        answer = aside(partial(in_pool, self._sc, pool_of(self._sc), grouped), group)
         silent = held = looked = time.monotonic()
         try:
             while not wait({answer}, LOOK).done:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pickle import PicklingError
 from traceback import FrameSummary
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import (
     ClusterUnreachable,
@@ -29,8 +29,13 @@ from .failures import java_errors, java_text, reason
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
+Result = TypeVar("Result")
+
 ANSWER = 15.0
 """Seconds for Spark to take note of a command."""
+
+POOL = "spark.scheduler.pool"
+"""Of a thread: which jobs Spark's fair scheduler counts its own among."""
 
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
@@ -83,6 +88,19 @@ def run_job(
     """
     sc.setJobGroup(group, description, interruptOnCancel=True)
     make().mapPartitionsWithIndex(task).count()
+
+
+def pool_of(sc: SparkContext) -> str | None:
+    """Return the scheduling pool of this thread's jobs; None for Spark's default."""
+    pool: str | None = sc.getLocalProperty(POOL)
+    return pool
+
+
+def in_pool(sc: Any, pool: str | None, call: Callable[[], Result]) -> Result:
+    """Make a call; its jobs, and later ones of this thread, are of a pool if one is given."""
+    if pool is not None:
+        sc.setLocalProperty(POOL, pool)
+    return call()
 
 
 def cancel(sc: SparkContext, group: str) -> None:

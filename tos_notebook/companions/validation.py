@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..cluster.jobs import named
+from ..cluster.jobs import in_pool, named, pool_of
 from ..config import one_of
 from ..data.blocks import Columns, concatenate
 from ..data.deal import keep, release
@@ -63,18 +63,21 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
     one_of("validation_on", place, PLACES)
     source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
+    pool = pool_of(sc)
     if place == "executors":
         if source.rows(0) is not None:
             raise ConfigError(
                 'validation_on="executors": expected an RDD or columns of a DataFrame, got arrays, '
                 "which are on the driver. Leave it out, or make an RDD of them."
             )
-        return lambda: source
+        return functools.partial(in_pool, sc, pool, lambda: source)
 
     @functools.cache
     def rows() -> Columns:
         held = source.rows(0)
-        return concatenate(source.tasks(sc).collect()) if held is None else held
+        if held is not None:
+            return held
+        return in_pool(sc, pool, lambda: concatenate(source.tasks(sc).collect()))
 
     return rows
 

@@ -6,6 +6,7 @@ import logging
 import resource
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
@@ -191,7 +192,10 @@ class ConnectionThreads:
         except RuntimeError as error:
             channel.close()
             raise TransportError(f"No thread for {channel.peer}: {error}.") from error
-        except TransportError:
+        except TransportError as error:
+            # To a connection on which nothing has been sent yet, this never waits.
+            with suppress(TransportError):
+                channel.send(encode_head(refusal_of(error), 0, 0), None)
             channel.close()
             raise
 
@@ -207,7 +211,11 @@ class ConnectionThreads:
                 served.channel.shutdown()
                 return
         log.warning("%s was not let in: %d workers train.", peer, self._most)
-        raise TransportError(f"Expected at most {self._most} connections, got one from {peer}.")
+        raise TransportError(
+            f"Expected at most {self._most} workers at a time, got one more. The driver takes half "
+            "as many as it may open files. Let it open more before Python starts (ulimit -n), or "
+            "train fewer partitions at a time."
+        )
 
     def _run(self, channel: Channel, handler: Handler) -> None:
         try:
