@@ -100,6 +100,23 @@ def test_points_are_means_and_rates_since_the_one_before(
     assert found.curve("executor 2/samples_per_second") == [(1800, 50.0)]
 
 
+def test_metrics_named_as_other_curves_take_no_curve_s_place(
+    boarded: Callable[..., Boarded],
+) -> None:
+    names = ["staleness", "samples_per_second", "epoch", "learning_rate", "staleness_metric"]
+    found = boarded()
+    found.board(started(0.0))
+    found.settings["learning_rate"] = 0.25
+    metrics = {name: 10.0 + number for number, name in enumerate(names)}
+    found.board(milestone(10.0, samples=100, staleness=3, metrics=metrics))
+    found.board.finish(last=True)
+    assert found.curve("training/staleness") == [(100, 3.0)]
+    assert found.curve("training/learning_rate") == [(100, 0.25)]
+    assert found.curve("training/staleness_metric") == [(100, 14.0)]
+    assert found.curve("training/staleness_metric_metric") == [(100, 10.0)]
+    assert found.curve("training/epoch_metric") == [(100, 12.0)]
+
+
 def test_a_loss_that_is_not_a_number_makes_no_point(boarded: Callable[..., Boarded]) -> None:
     found = boarded()
     found.board(started(0.0))

@@ -151,6 +151,30 @@ def test_no_name_of_a_metric_keeps_the_others_from_mlflow(client: Any) -> None:
     assert logged["mean/loss"] == 0.25
 
 
+def test_metrics_whose_names_differ_by_what_mlflow_refuses_have_curves_of_their_own(
+    client: Any,
+) -> None:
+    names = ["a*b", "a?b", "a_b", "m" * 240 + "x" * 20, "m" * 240 + "y" * 20]
+    tracked = Tracked("digits")
+    tracked.train()
+    values = {name: float(number) for number, name in enumerate(names, 10)}
+    tracked.tracker(milestone(105.0, metrics=values))
+    tracked.tracker.finish(last=True)
+    logged = only_run(client, "digits").data.metrics
+    assert set(values.values()) <= set(logged.values())
+
+
+def test_metrics_named_as_other_curves_take_no_curve_s_place(client: Any) -> None:
+    tracked = Tracked("digits")
+    tracked.train()
+    values = {"staleness": 10.0, "epoch": 11.0, "samples_per_second": 12.0, "val_loss": 13.0}
+    tracked.tracker(milestone(105.0, metrics=values, staleness=2))
+    tracked.tracker.finish(last=True)
+    logged = only_run(client, "digits").data.metrics
+    assert {name: logged[f"{name}_metric"] for name in values} == values
+    assert (logged["staleness"], logged["epoch"], logged["val_loss"]) == (2.0, 1.0, 0.5)
+
+
 class SlowLog(MLflowLog):
     """Answers when it is allowed to."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Container
 from typing import Any
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -68,6 +69,13 @@ def one_line(text: str, most: int | None = None) -> str:
 def as_markdown(text: str) -> str:
     """Return Markdown, for a paragraph or a cell of a table, that shows a text as it is."""
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
+
+
+def beside(name: str, taken: Container[str]) -> str:
+    """Return a metric's name with the suffix ``_metric``, as often as it takes to be no other's."""
+    while name in taken:
+        name += "_metric"
+    return name
 
 
 def all_readable(value: Any) -> Any:

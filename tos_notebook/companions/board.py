@@ -24,12 +24,16 @@ from ..events import (
     Validated,
     WeightsMeasured,
 )
+from ..readable import beside
 from ..telemetry.courier import Call
 from ..telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
 from .base import Companion, Handle, Maker
 from .reporter import Reporter
 
 logger = logging.getLogger(__name__)
+
+_OWN = ("loss", "staleness", "samples_per_second", "epoch", "learning_rate")
+"""Curves of the training that are no metrics of the program."""
 
 PERIOD = 1.0
 """Seconds between two points of a curve; the end of an epoch makes one, too."""
@@ -58,7 +62,9 @@ class Window:
         self._samples += event.samples
         worker = f"worker {event.partition}"
         means = {"training/loss": event.loss, "training/staleness": float(event.staleness)}
-        means |= {f"training/{name}": value for name, value in event.metrics.items()}
+        for name, value in event.metrics.items():
+            own = beside(name, {*_OWN, *event.metrics}) if name in _OWN else name
+            means[f"training/{own}"] = value
         means |= {f"{worker}/loss": event.loss, f"{worker}/staleness": float(event.staleness)}
         for tag, value in means.items():
             sums = self._sums.setdefault(tag, [0.0, 0.0])

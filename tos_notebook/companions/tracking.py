@@ -16,6 +16,7 @@ from ..events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunSt
 from ..outputs.card import versions
 from ..outputs.save import ENDINGS
 from ..program.base import Program
+from ..readable import beside
 from ..telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from .base import Companion, Handle, Maker
 from .callbacks import Means
@@ -28,6 +29,9 @@ PERIOD = 2.0
 
 BOUND = 100
 """Points that may wait for a slow tracking server; more are left out."""
+
+_OWN = ("staleness", "samples_per_second", "epoch", "learning_rate")
+"""Curves that are no metrics of the program."""
 
 PATIENCE = 60.0
 """Seconds that the end of a run waits for what is still to be logged."""
@@ -169,9 +173,17 @@ class Window:
         """Return them by name; nothing if no milestone came."""
         if not self._means.milestones:
             return {}
-        values = self._means.logs() | {"staleness": self._staleness / self._means.milestones}
+        logs = self._means.logs()
+        values = {_curve(name, logs): value for name, value in logs.items()}
+        values["staleness"] = self._staleness / self._means.milestones
         seconds = now - self.began
         return values | ({"samples_per_second": self._samples / seconds} if seconds > 0 else {})
+
+
+def _curve(name: str, metrics: Mapping[str, float]) -> str:
+    """Return the name of a metric's curve, which is none of the others that there are."""
+    is_others = name in _OWN or name.startswith("val_")
+    return beside(name, {*_OWN, *metrics}) if is_others else name
 
 
 def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:

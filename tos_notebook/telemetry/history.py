@@ -23,6 +23,7 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
+from ..readable import beside
 from ..status import Progress
 from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
@@ -222,9 +223,7 @@ class History:
         if name not in self._named and len(self._named) == MOST_METRICS:
             return None
         if name not in self._named:
-            unique = name
-            while unique in _FIELDS or unique in self._metrics:
-                unique += "_metric"
+            unique = beside(name, _FIELDS.keys() | self._metrics.keys())
             self._named[name] = unique
             self._metrics[unique] = array("d", [math.nan]) * rows
         return self._metrics[self._named[name]]

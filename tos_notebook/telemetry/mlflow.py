@@ -62,6 +62,8 @@ class MLflowLog:
         self.run_id = run_id
         self._owns = run_id is None
         self._client: Any = None
+        # By the metrics' names: those that differ by what MLflow refuses have keys of their own.
+        self._keys: dict[str, str] = {}
 
     def begin(self, experiment: str | None, run_name: str) -> None:
         """Connect, and begin the run if there is none."""
@@ -98,8 +100,18 @@ class MLflowLog:
         from mlflow.entities import Metric
 
         moment = int(1000 * when)
-        found = [Metric(_key(n), float(v), moment, step) for n, v in values.items()]
+        found = [Metric(self._key(n), float(v), moment, step) for n, v in values.items()]
         self._client.log_batch(self.run_id, metrics=found)
+
+    def _key(self, name: str) -> str:
+        if name not in self._keys:
+            key, number, others = _key(name), 1, set(self._keys.values())
+            unique = key
+            while unique in others:
+                number += 1
+                unique = f"{key[: LONGEST_KEY - 4]}_{number}"
+            self._keys[name] = unique
+        return self._keys[name]
 
     def artifacts(self, folder: Path) -> None:
         """Send all files of a folder."""
