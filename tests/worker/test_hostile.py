@@ -24,12 +24,15 @@ from tests.worker.support import (
     counting_training,
     finish,
     join,
+    numbers,
     of,
     push,
 )
+from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import (
     ConnectionClosed,
     ConnectTimeout,
+    DataError,
     SessionClosed,
     TosError,
     TransportError,
@@ -152,6 +155,24 @@ def test_a_segment_that_is_cut_off_while_its_worker_trains_ends_nothing(
     reply, _ = connection.request(push(), update, update)
     assert reply.status == "committed"
     run.ends_well(hostile=5)
+
+
+@pytest.mark.parametrize("row", [ROWS, 1 << 40])
+@pytest.mark.parametrize("layout", ["first", "dealt"])
+def test_a_row_that_there_is_not_is_no_way_to_have_a_batch_counted_and_not_merged(
+    serve: Callable[..., Served], layout: str, row: int
+) -> None:
+    training, _ = counting_training(partitions=2, rows=ROWS)
+    if layout == "dealt":
+        training.begin_leg(ArraySource((numbers(ROWS),), 2).dealt(2, 0), 0, 0)
+    connection = serve(training).connect()
+    connection.request(join())
+    connection.request(Suspect("row", row, "nan", 1))
+    update = LAYOUT.pack({"total": np.float64("nan"), "rows": np.int64(1)})
+    with suppress(TosError):
+        connection.request(push(finite=False), update, update)
+    assert isinstance(training.error, DataError)
+    assert f"partition 0, row {row} of the rows as dealt" in str(training.error)
 
 
 def test_a_push_that_is_replayed_counts_once(run: Run) -> None:

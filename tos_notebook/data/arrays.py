@@ -106,11 +106,13 @@ class ArraySource:
             return tuple(array[start:end] for array in self._arrays)
         return tuple(array[self._indices[partition]] for array in self._arrays)
 
-    def number(self, partition: int, row: int) -> int:
+    def number(self, partition: int, row: int) -> int | None:
         """See `DataSource.number`."""
-        if self._indices is None:
-            return self._bounds[partition] + row
-        return int(self._indices[partition][row])
+        if self._indices is not None:
+            numbers = self._indices[partition]
+            return int(numbers[row]) if row < len(numbers) else None
+        start, end = self._bounds[partition : partition + 2]
+        return start + row if start + row < end else None
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:

@@ -100,7 +100,7 @@ class DataSource(Protocol):
         """Return a partition's rows if the driver holds them, else None."""
 
     def number(self, partition: int, row: int) -> int | None:
-        """Return which row of the arrays a partition's row is; None if there are no arrays."""
+        """Return which row of the arrays a partition's row is; None if there is none."""
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
