@@ -172,7 +172,7 @@ def test_a_row_that_there_is_not_is_no_way_to_have_a_batch_counted_and_not_merge
     with suppress(TosError):
         connection.request(push(finite=False), update, update)
     assert isinstance(training.error, DataError)
-    assert f"partition 0, row {row} of the rows as dealt" in str(training.error)
+    assert f"Partition 0, row {row} of the rows as dealt" in str(training.error)
 
 
 def test_a_push_that_is_replayed_counts_once(run: Run) -> None:
