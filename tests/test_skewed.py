@@ -63,3 +63,17 @@ def test_a_worker_counts_labels_where_it_is_told_to(counted: bool) -> None:
     finally:
         served.close()
     assert len(of(LabelsSkewed, events)) == counted
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), (-(2**63), 2**63 - 1), (-7, -5)])
+def test_a_worker_trains_whatever_numbers_its_labels_are(labels: tuple[int, int]) -> None:
+    training, events = counting_training(partitions=2)
+    served = Served(training)
+    try:
+        for partition, label in enumerate(labels):
+            rows = numbers(60), np.full(60, label)
+            served.work(Counting(), partition, partition, [rows], count_labels=True)
+    finally:
+        served.close()
+    (told,) = of(LabelsSkewed, events)
+    assert f"have label {labels[0]}" in told.text or f"have label {labels[1]}" in told.text

@@ -28,7 +28,7 @@ def beyond(limit: Any) -> list[Any]:
     """Return values that a limit does not hold."""
     match limit:
         case Span(low, high):
-            return [low - 1, high + 1, 2**63, -(2**63)]
+            return [n for n in (low - 1, high + 1, 2**63, -(2**63)) if not low <= n <= high]
         case Chars(most):
             return ["a" * (most + 1), "\udce9", "\x1b[31m", "\x00", "\u202e"]
         case Items(most, each):

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from ..content import NO_DIGEST
 from .limits import (
     Count,
+    Counts,
     Labels,
     Lines,
     Maybe,
@@ -134,7 +135,7 @@ class Labelled:
     """The labels of the partition's rows, and how many rows have each of them."""
 
     labels: Labels
-    rows: Labels
+    rows: Counts
 
 
 @dataclass(frozen=True, slots=True)
