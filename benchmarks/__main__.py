@@ -34,6 +34,7 @@ NAMES = (
     "streaming",
     "slots",
     "compilers",
+    "start",
     "control",
     "failures",
     "memory",

@@ -86,8 +86,8 @@ def compare(optimizer: str, combiner: str, mine: list[float], theirs: list[float
     name = f"2NN, {EPOCHS} epochs of {optimizer}, {combiner}"
     points = 100 * (mean(mine) - mean(theirs))
     return [
-        Row(f"{name}: mean test accuracy", mean(mine), "", goals[0], parts),
-        Row(f"{name}: minus one process", points, "points", goals[1]),
+        Row(f"{name}: mean test accuracy", mean(mine), "", goals[0], parts, len(mine)),
+        Row(f"{name}: minus one process", points, "points", goals[1], runs=len(mine)),
     ]
 
 

@@ -135,6 +135,7 @@ def _worst(what: str, seconds: list[float], parts: dict[str, str]) -> Row:
         "s",
         "<= 2",
         found | parts,
+        len(seconds),
     )
 
 

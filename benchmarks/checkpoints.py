@@ -66,7 +66,7 @@ def compare(combiner: str, rounds: int, epochs: int) -> list[Row]:
             rates[saved].append(found.steady)
     pairs = zip(rates[False], rates[True], strict=True)
     cost = 100 * (1 - median(b / a for a, b in pairs))
-    return [_cost(combiner, cost, rates), *_stalls(combiner, written.events)]
+    return [_cost(combiner, cost, rates), *_stalls(combiner, written.events, rounds)]
 
 
 def _cost(combiner: str, cost: float, rates: dict[bool, list[float]]) -> Row:
@@ -75,10 +75,17 @@ def _cost(combiner: str, cost: float, rates: dict[bool, list[float]]) -> Row:
         "with": ", ".join(map(rate, rates[True])),
         f"so every {DEFAULT:g} s": f"{cost * EVERY / DEFAULT:.3f} %",
     }
-    return Row(f"{combiner}: cost of a checkpoint every {EVERY:g} s", cost, "%", "", parts)
+    return Row(
+        f"{combiner}: cost of a checkpoint every {EVERY:g} s",
+        cost,
+        "%",
+        "",
+        parts,
+        len(rates[True]),
+    )
 
 
-def _stalls(combiner: str, events: list[CheckpointWritten]) -> list[Row]:
+def _stalls(combiner: str, events: list[CheckpointWritten], rounds: int) -> list[Row]:
     stalls = [event.stall for event in events]
     parts = {
         "checkpoints": str(len(events)),
@@ -90,7 +97,7 @@ def _stalls(combiner: str, events: list[CheckpointWritten]) -> list[Row]:
     }
     share = 100 * sum(stalls) / len(stalls) / DEFAULT
     what = f"{combiner}: pushes held back, of the time, every {DEFAULT:g} s"
-    return [Row(what, share, "%", "< 2", parts)]
+    return [Row(what, share, "%", "< 2", parts, rounds)]
 
 
 def run(quick: bool) -> list[Row]:

@@ -73,8 +73,21 @@ def accuracies(cluster: Any, codecs: Sequence[str], quick: bool) -> list[Row]:
         }
         points = 100 * (mean(mine) - mean(plain))
         rows += [
-            Row(f"2NN, {codec}: times less traffic, both ways", whole / each, "x", goal, parts),
-            Row(f"2NN, {codec}: accuracy minus {PLAIN}", points, "points", goal and ">= -0.3"),
+            Row(
+                f"2NN, {codec}: times less traffic, both ways",
+                whole / each,
+                "x",
+                goal,
+                parts,
+                len(mine),
+            ),
+            Row(
+                f"2NN, {codec}: accuracy minus {PLAIN}",
+                points,
+                "points",
+                goal and ">= -0.3",
+                runs=len(mine),
+            ),
         ]
     return rows
 
@@ -112,7 +125,9 @@ def rates(cluster: Any, codecs: Sequence[str], rounds: int) -> list[Row]:
             f"of {PLAIN} in shared memory": f"{shared:.3f}",
         }
         goal = ">= 0.90" if codec in JUDGED else ""
-        rows.append(Row(f"2NN, {codec}: rate, of {PLAIN} over the socket", value, "x", goal, parts))
+        rows.append(
+            Row(f"2NN, {codec}: rate, of {PLAIN} over the socket", value, "x", goal, parts, rounds)
+        )
     return rows
 
 

@@ -65,16 +65,24 @@ def run(quick: bool) -> list[Row]:
             with get_context("spawn").Pool(1) as pool:
                 found[name].append(pool.apply(measured, (options,)))
     return [
-        _row(what, {name: median(m[field] for m in each) for name, each in found.items()})
+        _row(what, {name: [m[field] for m in each] for name, each in found.items()})
         for field, what in enumerate(
             ("JVM's processor time until Spark is up", "a query over 60 million numbers")
         )
     ]
 
 
-def _row(what: str, seconds: dict[str, float]) -> Row:
+def _row(what: str, found: dict[str, list[float]]) -> Row:
+    seconds = {name: median(each) for name, each in found.items()}
     parts = {name: f"{value:.2f} s" for name, value in seconds.items()}
-    return Row(f"{what} / the JVM's own settings", seconds[OURS] / seconds[OWN], "x", "", parts)
+    return Row(
+        f"{what} / the JVM's own settings",
+        seconds[OURS] / seconds[OWN],
+        "x",
+        "",
+        parts,
+        len(found[OURS]),
+    )
 
 
 if __name__ == "__main__":

@@ -230,11 +230,11 @@ def rows(path: Path, times: int) -> Iterator[Row]:
         "of a core, all processes": f"{seen.processor:.0f} s",
     }
     kinds = {kind: f"{nbytes / 1e6:,.0f} MB" for kind, nbytes in seen.peak.items()}
-    yield Row(f"{name}: in all", worst.in_all, "s", "<= 180", parts)
+    yield Row(f"{name}: in all", worst.in_all, "s", "<= 180", parts, times)
     first, curve = (max(getattr(took, each) for took in found) for each in ("first", "curve"))
     shown = {"all cells from Spark to there": f"{max(took.shown for took in found):.1f} s"}
-    yield Row(f"{name}: Spark to a first output", first, "s", "<= 10")
-    yield Row(f"{name}: training cell to a curve", curve, "s", "<= 10", shown)
+    yield Row(f"{name}: Spark to a first output", first, "s", "<= 10", runs=times)
+    yield Row(f"{name}: training cell to a curve", curve, "s", "<= 10", shown, times)
     yield Row(f"{name}: memory", seen.peak.total() / 1e9, "GB", "< 2", kinds)
     yield Row(f"{name}: file", path.stat().st_size / 1e3, "kB", "< 300")
 

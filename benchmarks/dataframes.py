@@ -86,7 +86,14 @@ def _row(found: dict[str, list[Measured]], kind: str, name: str, epochs: int) ->
             for feeding, runs in found.items()
         }
     what = {"whole": f"whole run of {epochs} epochs", "steady": "steady state"}[name]
-    return Row(f"DataFrame / RDD of blocks, {kind}, {what}", ratio, "x", GOAL, parts)
+    return Row(
+        f"DataFrame / RDD of blocks, {kind}, {what}",
+        ratio,
+        "x",
+        GOAL,
+        parts,
+        len(found["DataFrame"]),
+    )
 
 
 def run(quick: bool) -> list[Row]:

@@ -53,9 +53,9 @@ def run(quick: bool) -> list[Row]:
     each = {"each": " ".join(f"{accuracy:.4f}" for accuracy in accuracies)}
     until_first = {"start to first milestone": f"{median(m.until_first for m in ours):.3f} s"}
     return [
-        Row(f"{name}: whole call, warm", seconds, "s", "< 1", until_first),
-        Row(f"{name}: seconds of the best fit / ours", ratio, "x", "> 1", parts),
-        Row(f"{name}: mean test accuracy", mean(accuracies), "", ">= 0.955", each),
+        Row(f"{name}: whole call, warm", seconds, "s", "< 1", until_first, rounds),
+        Row(f"{name}: seconds of the best fit / ours", ratio, "x", "> 1", parts, rounds),
+        Row(f"{name}: mean test accuracy", mean(accuracies), "", ">= 0.955", each, rounds),
     ]
 
 

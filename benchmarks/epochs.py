@@ -31,7 +31,7 @@ def boundary(history: Any) -> Row:
         "usual gap, median and worst": f"{_ms(np.median(usual))}, {_ms(max(usual))}",
     }
     cost = 1e3 * float(np.median(gaps) - np.median(usual))
-    return Row("epoch boundary without repartition", cost, "ms", "< 50", parts)
+    return Row("epoch boundary without repartition", cost, "ms", "< 50", parts, len(gaps))
 
 
 def _ms(seconds: float) -> str:
@@ -45,7 +45,7 @@ def repartition(history: Any) -> Row:
     gaps = first - last
     parts = {"each": " ".join(f"{gap:.3f}" for gap in gaps)}
     what = "epoch boundary with a random repartition of MNIST"
-    return Row(what, float(np.median(gaps)), "s", "< 1.5", parts)
+    return Row(what, float(np.median(gaps)), "s", "< 1.5", parts, len(gaps))
 
 
 def first_milestone(session: tos.TrainingSession, data: Labelled, rounds: int) -> Row:
@@ -56,7 +56,8 @@ def first_milestone(session: tos.TrainingSession, data: Labelled, rounds: int) -
         history = session.run(data, 1).history
         times.append(history["time"].min() - began)
     parts = {"each": " ".join(f"{seconds:.3f}" for seconds in times)}
-    return Row("start to first milestone, warm", float(np.median(times)), "s", "< 1", parts)
+    what = "start to first milestone, warm"
+    return Row(what, float(np.median(times)), "s", "< 1", parts, rounds)
 
 
 def run(quick: bool) -> list[Row]:

@@ -100,9 +100,12 @@ def run(quick: bool) -> list[Row]:
             side: f"{count:,.0f} exchanges/s, {count * 2 * nbytes / 1e9:.2f} GB/s"
             for side, count in (("ours", ours), ("bare", bare))
         }
-        rows.append(Row(f"exchange of {name}: ours / bare", ratio, "x", f">= {GOALS[name]}", parts))
+        what = f"exchange of {name}: ours / bare"
+        rows.append(Row(what, ratio, "x", f">= {GOALS[name]}", parts, rounds))
         if nbytes == min(SIZES.values()):
-            rows.append(Row(f"exchanges of {name}", ours, "1/s", f"> {EXCHANGES_GOAL}"))
+            rows.append(
+                Row(f"exchanges of {name}", ours, "1/s", f"> {EXCHANGES_GOAL}", runs=rounds)
+            )
     return rows
 
 

@@ -68,7 +68,7 @@ def run(quick: bool) -> list[Row]:
     for steps in STEPS:
         parts[f"fit, steps_per_execution={steps}"] = rate(median(f[steps] for f in fits))
     what = f"2NN, {epochs} epochs: whole call / best fit"
-    return [Row(what, ratio, "x", f">= {GOAL:g}", parts)]
+    return [Row(what, ratio, "x", f">= {GOAL:g}", parts, rounds)]
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ class Row:
         What it should be, such as ``>= 0.95`` or ``== 0``; empty for what has no goal.
     parts : dict of str
         What the value is made of, and where the rest goes.
+    runs : int
+        Measurements that the value comes from.
+    command : str
+        What has measured it; `program` says so.
     """
 
     what: str
@@ -51,6 +56,8 @@ class Row:
     unit: str
     goal: str = ""
     parts: dict[str, str] = field(default_factory=dict)
+    runs: int = 1
+    command: str = ""
 
     @property
     def met(self) -> bool | None:
@@ -62,7 +69,8 @@ class Row:
 
     def __str__(self) -> str:
         goal = f"  (goal {self.goal}: {'met' if self.met else 'missed'})" if self.goal else ""
-        lines = [f"{self.what:<58} {self.value:9.3f} {self.unit:<6}{goal}"]
+        runs = f"{self.runs} run" + ("s" if self.runs > 1 else "")
+        lines = [f"{self.what:<58} {self.value:9.3f} {self.unit:<6} {runs:>7}{goal}"]
         lines += [f"    {name:<34} {text}" for name, text in self.parts.items()]
         return "\n".join(lines)
 
@@ -90,12 +98,14 @@ def milliseconds(seconds: float) -> str:
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """Print date, machine and rows, and how many goals were missed."""
+    """Print date and machine, each command with its rows, and how many goals were missed."""
     print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine()}\n")
     verdicts = []
-    for row in rows:
-        print(row)
-        verdicts.append(row.met)
+    for command, measured in groupby(rows, lambda row: row.command):
+        print(f"$ {command}")
+        for row in measured:
+            print(row)
+            verdicts.append(row.met)
     if missed := verdicts.count(False):
         print(f"\n{missed} of {missed + verdicts.count(True)} goals missed")
 
@@ -127,12 +137,20 @@ def program(
             rows = measure(options.quick)
     except TosError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    rows = [replace(row, command=command(options.quick)) for row in rows]
     if figure is not None and options.figure is not None:
         figure().write_html(options.figure)
     if options.json is None:
         print_table(rows)
     else:
         options.json.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
+
+
+def command(quick: bool) -> str:
+    """Return what a person types to run this program again."""
+    spec = sys.modules["__main__"].__spec__
+    name = "" if spec is None else spec.name
+    return f"python -m {name}" + (" --quick" if quick else "")
 
 
 def read_rows(path: Path) -> list[Row]:

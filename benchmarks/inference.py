@@ -145,7 +145,7 @@ def compared(session: Any, peers: list[Peer], name: str, rounds: int) -> Row:
         "Spark without predictions": rate(median(spark_alone)),
         "of what both take together": f"{reached:.3f}",
     }
-    return Row(f"predict, {name}, DataFrame / bare processes", ratio, "x", ">= 0.9", parts)
+    return Row(f"predict, {name}, DataFrame / bare processes", ratio, "x", ">= 0.9", parts, rounds)
 
 
 def run(quick: bool) -> list[Row]:

@@ -73,7 +73,7 @@ def compare(name: str, rounds: int) -> Row:
             f"{milliseconds(median(mine))}, {milliseconds(median(theirs))}"
         )
     }
-    return Row(f"100 MB, {name}: time, of numpy's c += a * d", ratio, "x", "<= 1.5", parts)
+    return Row(f"100 MB, {name}: time, of numpy's c += a * d", ratio, "x", "<= 1.5", parts, rounds)
 
 
 def run(quick: bool) -> list[Row]:

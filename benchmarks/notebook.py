@@ -128,7 +128,7 @@ def controls(kernel: Client, view: Steered, count: int) -> Iterator[Row]:
                 sleep(GAP)
         spread = {"median of " + str(count): f"{median(took):.3f} s"}
         name = f"control while the kernel is {what}, worst"
-        yield Row(name, max(took), "s", LIMIT, spread)
+        yield Row(name, max(took), "s", LIMIT, spread, count)
 
 
 def error(kernel: Client) -> Row:

@@ -135,6 +135,7 @@ def opening(page: Any, lab: Lab, quick: bool) -> list[Row]:
             "s",
             "< 1",
             {"median": f"{median(found):.2f} s"},
+            len(found),
         ),
         Row(
             f"messages in {seconds} s, panel open, nothing happens",

@@ -140,7 +140,12 @@ def cost(model: Program, runner: Any) -> Row:
         "size": f"{model.slots.size:,} values in {len(model.slots)} tensors",
     }
     return Row(
-        "2NN: a worker reads and writes Adam's slots", 1e3 * (read + written), "ms", "", parts
+        "2NN: a worker reads and writes Adam's slots",
+        1e3 * (read + written),
+        "ms",
+        "",
+        parts,
+        TIMES,
     )
 
 
@@ -164,7 +169,7 @@ def run(quick: bool) -> list[Row]:
                     found.append(model.evaluate([x_test, y_test], 1000)["accuracy"])
                 name = f"{sync}, {default_combiner(as_sync(sync))}, {workers} workers: {policy}"
                 parts = {"seeds": " ".join(f"{accuracy:.4f}" for accuracy in found)}
-                rows.append(Row(name, mean(found), "", "", parts))
+                rows.append(Row(name, mean(found), "", "", parts, len(found)))
     return rows
 
 

@@ -170,7 +170,7 @@ def compare(session: Any, task: Task, seeds: tuple[int, ...]) -> Iterator[Row]:
     fitted = [task.accuracy(task.fit, seed) for seed in seeds]
     name = f"{task.name} {name_of(task.sizes)}, {task.epochs} epochs"
     parts = {"batch": str(task.batch_size), "each": text(fitted)}
-    yield Row(f"{name}: keras.fit", mean(fitted), "", "", parts)
+    yield Row(f"{name}: keras.fit", mean(fitted), "", "", parts, len(fitted))
     for size in (task.batch_size // WORKERS, task.batch_size):
         with TemporaryDirectory() as folder:
             for way, train in doors(session, replace(task, batch_size=size), Path(folder)):
@@ -178,7 +178,8 @@ def compare(session: Any, task: Task, seeds: tuple[int, ...]) -> Iterator[Row]:
                 less = f"{mean(found) - mean(fitted):+.4f}"
                 parts = {"each": text(found), "mean less that of fit": less}
                 goal = f">= {mean(fitted) - ALLOWED:.3f}"
-                yield Row(f"{name}: {way}, {WORKERS} x {size} rows", mean(found), "", goal, parts)
+                what = f"{name}: {way}, {WORKERS} x {size} rows"
+                yield Row(what, mean(found), "", goal, parts, len(found))
 
 
 def text(values: list[float]) -> str:

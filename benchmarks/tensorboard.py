@@ -68,7 +68,7 @@ def compare(
         "without": ", ".join(map(rate, rates[False])),
         "with": ", ".join(map(rate, rates[True])),
     }
-    return Row(f"cost of {what}", cost, "%", goal, parts)
+    return Row(f"cost of {what}", cost, "%", goal, parts, rounds)
 
 
 def run(quick: bool) -> list[Row]:

@@ -106,7 +106,7 @@ def steady_row(case: Case, pairs: Sequence[Pair], combine: float) -> Row:
         "start to first milestone": milliseconds(median(m.until_first for m in ours)),
         "last milestone to return": milliseconds(median(m.after_last for m in ours)),
     }
-    return Row(f"{case.name}: steady / ceiling", ratio, "x", f">= {case.goal}", parts)
+    return Row(f"{case.name}: steady / ceiling", ratio, "x", f">= {case.goal}", parts, len(pairs))
 
 
 def whole_row(case: Case, pairs: Sequence[Pair], epochs: int, goal: float) -> Row:
@@ -118,7 +118,7 @@ def whole_row(case: Case, pairs: Sequence[Pair], epochs: int, goal: float) -> Ro
         "seconds": f"{median(pair.ours.wall for pair in pairs):.2f}",
     }
     what = f"{name_of(case.sizes)}, {epochs} epochs: whole call / ceiling"
-    return Row(what, ratio, "x", f">= {goal}", parts)
+    return Row(what, ratio, "x", f">= {goal}", parts, len(pairs))
 
 
 def run(quick: bool) -> list[Row]:
