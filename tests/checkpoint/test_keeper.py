@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import inspect
 import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -824,3 +825,52 @@ def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:
         gate.set()
     assert written is not None
     assert written.version == 1
+
+
+@pytest.mark.parametrize("when", [None, "noon", [], 1e300, float("nan")])
+def test_an_owner_of_another_kind_is_still_an_owner(kept: Kept, when: Any) -> None:
+    (kept.disk.folder / "owner-00000001.tos").write_bytes(encode({"pid": 1, "when": when}))
+    with pytest.raises(CheckpointError, match="Another process resumed the run"):
+        kept.keeper.folder.require("owner-00000000.tos")
+
+
+WRONG: list[Any] = [None, True, "x", [], {}, {"a": 1}]
+"""No number, and nothing that stands for one."""
+
+
+def changed(value: Any, path: Sequence[Any], other: Any) -> Any:
+    """Return a copy of plain values in which one is another."""
+    copied = copy.deepcopy(value)
+    inner = copied
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = other
+    return copied
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("field", ["time", "partition", "epoch"])
+def test_an_event_of_wrong_fields_is_no_event(kept: Kept, field: str, wrong: Any) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    (name,) = kept.files("history")
+    sealed = kept.keeper.folder.read(name)
+    assert sealed.value["others"][0][2][field] is not None
+    value = changed(sealed.value, ["others", 0, 2, field], wrong)
+    with pytest.raises(CheckpointError, match=f"holds no events: expected .*{field}"):
+        events(decode(encode({}, value, sealed.arrays), name), name)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("field", ["epochs", "seed", "batch_size", "created"])
+def test_an_origin_of_wrong_fields_is_no_checkpoint(kept: Kept, field: str, wrong: Any) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    (name,) = kept.files("checkpoint")
+    sealed = kept.keeper.folder.read(name)
+    value = changed(sealed.value, ["origin", field], wrong)
+    with pytest.raises(CheckpointError, match=f"no checkpoint: expected Origin.{field}"):
+        from_sealed(decode(encode({}, value, sealed.arrays), name), name)
+    value = changed(sealed.value, ["reached", 0], wrong)
+    with pytest.raises(CheckpointError, match=r"no checkpoint: expected Reached\.epoch"):
+        from_sealed(decode(encode({}, value, sealed.arrays), name), name)

@@ -23,7 +23,7 @@ from ..snapshots import Asked, Progress, Reached, Snapshot
 from ..sync import as_sync
 from .format import Sealed
 from .made import describe, rebuild
-from .values import encode
+from .values import encode, require_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +250,7 @@ def from_sealed(sealed: Sealed, name: str) -> Checkpoint:
 
 def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     told = dict(value["origin"])
+    require_plain(Origin, told)
     told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
     merged = bool(value["merged"])
     copied = Copied(arrays[0], value["version"], value["state"], arrays[1 + merged :])
@@ -261,6 +262,7 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     # Looked at here, where a wrong one is told as what it is.
     Ledger.from_json(value["ledger"])
     epoch, between, *layouts = value["reached"]
+    require_plain(Reached, {"epoch": epoch, "between": between})
     layout, earlier = map(_laid_out, layouts)
     progress = Progress(
         value["ledger"],
@@ -285,4 +287,5 @@ def _laid_out(layout: Any) -> LaidOut | None:
     if layout is None:
         return None
     partitions, partitioner, epoch = layout
+    require_plain(LaidOut, {"partitions": partitions, "epoch": epoch})
     return LaidOut(partitions, rebuild(partitioner, PARTITIONERS), epoch)

@@ -151,11 +151,11 @@ class Folder:
     def _describe(self, owner: str) -> str:
         try:
             who = self.read(owner).summary
-        except CheckpointError:
-            # It has begun to write it at this moment.
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(who["when"])))
+        except (CheckpointError, LookupError, TypeError, ValueError, OverflowError, OSError):
+            # It has begun to write it at this moment, or it is of another release.
             return "Another process"
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["when"]))
-        return f"Process {who['pid']} on {who['host']}, at {when},"
+        return f"Process {who.get('pid')} on {who.get('host')}, at {when},"
 
     def _owner(self) -> str | None:
         return max(filter(_OWNER.fullmatch, self.storage.list()), default=None)

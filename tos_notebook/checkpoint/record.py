@@ -32,6 +32,7 @@ from ..events import (
 )
 from ..params import Array
 from .format import Sealed
+from .values import require_plain
 
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -132,6 +133,8 @@ def _events(value: dict[str, Any], given: list[list[Any]]) -> list[Event]:
     plain, texts = len(_WHOLE) + len(_REAL), value["texts"]
     named = dict(zip((*_WHOLE, *_REAL), given[:plain], strict=True))
     for number, name in enumerate(_TEXT):
+        if not all(isinstance(text, str) for text in texts[number]):
+            raise TypeError(f"expected texts for {name}, got {texts[number]!r:.80}")
         named[name] = [texts[number][index] for index in given[plain + number]]
     metrics = dict(zip(value["metrics"], given[plain + len(_TEXT) :], strict=True))
     rows = zip(*named.values(), strict=True)
@@ -150,4 +153,6 @@ def _events(value: dict[str, Any], given: list[list[Any]]) -> list[Event]:
 
 def _other(entry: Sequence[Any]) -> Event:
     fields: Any = {n: tuple(v) if isinstance(v, list) else v for n, v in entry[2].items()}
-    return _KINDS[entry[1]](**fields)
+    kind = _KINDS[entry[1]]
+    require_plain(kind, fields)
+    return kind(**fields)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +34,24 @@ class Kept(NamedTuple):
     state: dict[str, Any]
     kind: str
     """Its class."""
+
+
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    int: (int,),
+    int | None: (int, type(None)),
+    float: (float, int),
+    float | None: (float, int, type(None)),
+    str: (str,),
+    bool: (bool,),
+}
+_hints = cache(get_type_hints)
+
+
+def require_plain(kind: type, fields: Mapping[str, Any]) -> None:
+    """Raise TypeError for a number, text or truth value of a class that is something else."""
+    for name, hint in _hints(kind).items():
+        if name in fields and type(fields[name]) not in _PLAIN.get(hint, (type(fields[name]),)):
+            raise TypeError(f"expected {kind.__name__}.{name} of {hint}, got {fields[name]!r:.80}")
 
 
 def revive(target: Any, kept: Kept) -> None:
