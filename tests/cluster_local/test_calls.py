@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.cluster import calls, executors, jobs
+from tos_notebook.cluster import calls, connect, executors, jobs
 from tos_notebook.cluster.calls import announced, within
 from tos_notebook.errors import WaitTimeout
 
@@ -42,6 +42,7 @@ class Hung:
 def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(jobs, "ANSWER", 0.01)
     monkeypatch.setattr(executors, "ANSWER", 0.01)
+    monkeypatch.setattr(connect, "ANSWER", 0.01)
     made = Hung()
     yield made
     made.freed.set()
@@ -69,6 +70,14 @@ def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:
         jobs.cancel(hung, "run-1")
     with pytest.raises(WaitTimeout, match="for Spark to kill task 7"):
         jobs.kill_task(hung, 7, "it stood still")
+
+
+def test_connecting_to_a_spark_whose_jvm_hangs_is_a_named_error(
+    hung: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "active_context", lambda: hung)
+    with pytest.raises(WaitTimeout, match="for the running Spark to say that it runs"):
+        connect.connect(warm_up=False)
 
 
 def test_where_to_look_says_so_if_the_jvm_hangs(hung: Any) -> None:

@@ -57,6 +57,17 @@ def test_the_first_push_of_a_stream_can_be_revoked() -> None:
     assert contents.streams() == contents.beginnings() == []
 
 
+def test_only_two_epochs_of_a_stream_are_kept() -> None:
+    contents = Contents()
+    for epoch in range(50):
+        contents.commit(epoch, 0, f"{epoch}", 1, 1)
+        contents.commit(epoch, 0, "more", 1, 1)
+    assert contents.streams() == [(48, 0), (49, 0)]
+    contents.commit(50, 0, "first", 1, 1)
+    contents.revoke(50, 0)
+    assert [begun.epoch for begun in contents.beginnings()] == [49]
+
+
 def test_contents_come_back_from_a_checkpoint_with_the_ledger() -> None:
     ledger = Ledger(2)
     ledger.contents.keep(1, Content(3, "a"))

@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from tos_notebook.config import positive
 from tos_notebook.errors import ClusterUnreachable, ConfigError, ConnectError
 
 from . import environment, jvm
+from .calls import announced, within
 from .environment import ship_package, warm_up
 from .executors import active_context, in_clear
 from .failures import java_errors, reason
@@ -36,6 +38,9 @@ __all__ = ["connect", "ship_package", "warm_up"]
 
 MASTER_TIMEOUT = 10.0
 """Seconds for a master's port to answer. Spark itself would try for 60."""
+
+ANSWER = 15.0
+"""Seconds for a Spark that runs to say so."""
 
 DEFAULTS = {
     # A progress bar on stderr leaks into notebook cells.
@@ -124,6 +129,8 @@ def connect(
     ConnectError
         Another master or other settings are active, the context is stopped or a Spark
         Connect session, or Spark does not start.
+    WaitTimeout
+        The Spark that runs does not answer.
     """
     settings = dict(config or {})
     adopted = _adopt(master, settings)
@@ -161,7 +168,7 @@ def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     if sc is None:
         refuse_remote_process()
     else:
-        _check_running(sc)
+        within(ANSWER, partial(_check_running, sc), "the running Spark to say that it runs")
         _check_master(sc, master if named else None)
         _check_settings(sc, settings)
     return sc
@@ -186,7 +193,7 @@ def _check_running(sc: SparkContext) -> None:
     except (Py4JError, OSError):
         running = False
     if not running:
-        raise ConnectError("The Spark context is stopped. Call its stop() and connect() anew.")
+        raise ConnectError("The Spark context is stopped. Call its stop(), then connect() again.")
 
 
 def _check_master(sc: SparkContext, master: str | None) -> None:
@@ -256,7 +263,8 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
     meanwhile = threading.Thread(target=_import_tensorflow, name="tos-import", daemon=True)
     meanwhile.start()
     try:
-        sc = SparkContext(conf=conf)
+        with announced(f"Spark to start on {master}"):
+            sc = SparkContext(conf=conf)
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
         raise kind(f"Spark does not start on {master}: {reason(error)}") from None

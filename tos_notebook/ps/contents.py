@@ -78,6 +78,9 @@ class Contents:
         if not before:
             begun = Beginning(epoch, partition, partitions, steps, digest)
             self._begun[epoch, partition] = begun
+            # A push of this epoch may be revoked, then the one before is the latest.
+            for known in (self._streamed, self._begun):
+                known.pop((epoch - 2, partition), None)
 
     def revoke(self, epoch: int, partition: int) -> None:
         """Forget the last push's rows."""
