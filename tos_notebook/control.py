@@ -111,9 +111,9 @@ _REASONS: Mapping[tuple[RunState, Command | None], str] = {
     (_S.RUNNING, _C.RESUME): "it is not paused.",
     (_S.PAUSED, _C.PAUSE): "it is paused already; resume it, or stop it.",
     (_S.STOPPING, _C.STOP): "a stop is under way already; wait for it.",
-    (_S.STOPPING, None): "it keeps its weights and ends now; start another run to go on.",
-    (_S.FINISHED, None): "all its epochs are done; start another run to go on.",
-    (_S.STOPPED, None): "it was stopped and kept its weights; start another run to go on.",
+    (_S.STOPPING, None): "it keeps its weights and ends now; start another run to continue.",
+    (_S.FINISHED, None): "all its epochs are done; start another run to continue.",
+    (_S.STOPPED, None): "it was stopped and kept its weights; start another run to continue.",
     (_S.FAILED, None): "an error ended it; wait() raises it. Start another run.",
 }
 

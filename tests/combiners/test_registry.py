@@ -187,7 +187,7 @@ class TakesLess:
     [
         (None, "got None of type NoneType"),
         (0.5, "got 0.5 of type float"),
-        (int, "Class int is no combiner"),
+        (int, "Class int is not a combiner"),
         (NeedsMore, r"give an instance, NeedsMore\(...\)"),
         (TakesLess(), "expected a call as compute"),
         (lambda center: center, "expected a call as f"),

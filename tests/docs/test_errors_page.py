@@ -20,6 +20,8 @@ OTHERS = {
     ("checkpoint.contents", "TypeError()"): "caught there: a checkpoint that is no checkpoint",
     ("checkpoint.contents", "ValueError()"): "the same",
     ("checkpoint.format", "ValueError()"): "the same",
+    ("checkpoint.record", "TypeError()"): "the same",
+    ("checkpoint.values", "TypeError()"): "the same",
     ("ps.store", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("worker.loop", "ValueError()"): "caught there: a column of rows",

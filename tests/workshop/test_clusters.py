@@ -69,7 +69,7 @@ def test_what_a_resumed_run_trains() -> None:
         (7185, 7785, "and lost"),
         (5185, 5185, "each row once"),
         (7185, 7185, "begin at the beginning"),
-        (4585, 7185, "cannot go on at 2,600"),
+        (4585, 7185, "cannot continue at 2,600"),
         (600, 7185, "How many are already"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_remedy_for_each_message() -> None:
     ("wrong", "hint"),
     [
         ({"a": None, "b": 2, "c": 1, "d": None}, "No remedy yet for a, d."),
-        ({"a": 3, "b": 2, "c": 1, "d": 4}, "nobody answered"),
+        ({"a": 3, "b": 2, "c": 1, "d": 4}, "no server answered"),
         ({"a": 4, "b": 1, "c": 2, "d": 3}, "installed on a node"),
         ({"a": 1, "b": 2, "c": 4, "d": 3}, "Look again at a, c"),
     ],

@@ -103,7 +103,7 @@ def test_what_is_right_is_praised(task: str, made: object) -> None:
             lambda *given: right_stopping(*given) if len(given[0]) > 3 else (3, 2),
             "goes to the end",
         ),
-        ("stopping", lambda *given: right_stopping(*given, tie=True), "is no improvement"),
+        ("stopping", lambda *given: right_stopping(*given, tie=True), "is not an improvement"),
         ("confusion", lambda right, read: None, "returns None"),
         ("confusion", lambda *given: right_confusion(*given)[:9], "got shape (9, 10)"),
         ("confusion", lambda right, read: right_confusion(read, right), "exchanged"),

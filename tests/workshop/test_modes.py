@@ -46,7 +46,7 @@ def test_what_is_right_is_praised(task: str, made: tuple[Any, ...]) -> None:
     ("theirs", "hint"),
     [
         (lambda clocks, slack: None, "let it return a list"),
-        (lambda clocks, slack: list(range(len(clocks))), "nobody waits, in any mode"),
+        (lambda clocks, slack: list(range(len(clocks))), "so none waits, in any mode"),
         (
             lambda clocks, slack: [c for c in clocks if c > min(clocks) + (slack or 0)],
             "numbers of workers, not clocks",
@@ -78,7 +78,7 @@ def test_each_wrong_way_to_wait_gets_its_hint(theirs: Callable[..., Any], hint: 
     [
         (lambda c: (None, None), "has None"),
         (lambda c: (c.max(axis=0).sum(), c.sum()), "side by side"),
-        (lambda c: (c.max(axis=0).sum(), c.max(axis=0).sum()), "asp: nobody waits"),
+        (lambda c: (c.max(axis=0).sum(), c.max(axis=0).sum()), "asp: no worker waits"),
         (lambda c: (c.sum(axis=1).max(), c.sum(axis=1).max()), "slowest of *that* milestone"),
         (lambda c: (c.max() * c.shape[1], c.sum(axis=1).max()), "from barrier to barrier"),
     ],

@@ -212,7 +212,7 @@ class Folder:
                 tell(f"{problem} So {name} is restored.")
             return found
         raise CheckpointError(
-            f"There is no checkpoint in {self.storage.uri} to go on from"
+            f"There is no checkpoint in {self.storage.uri} to continue from"
             + (f": {' '.join(problems)}" if problems else ".")
         )
 

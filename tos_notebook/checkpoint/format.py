@@ -172,7 +172,7 @@ def _lengths(data: bytes, name: str) -> tuple[int, int, int]:
         )
     magic, version, head, state, body = _HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise CheckpointError(f"{name} is no checkpoint: expected it to begin with {MAGIC!r}.")
+        raise CheckpointError(f"{name} is not a checkpoint: expected it to begin with {MAGIC!r}.")
     if version != VERSION:
         raise CheckpointError(
             f"{name}: expected format version {VERSION}, got {version}. Read it with the release "

@@ -148,7 +148,7 @@ def _overrides_compute(value: Combiner) -> bool:
 def _construct(kind: type[Any]) -> Any:
     if not (issubclass(kind, Combiner) or callable(getattr(kind, "compute", None))):
         raise CombinerError(
-            f"Class {kind.__name__} is no combiner: expected a subclass of Combiner or a class "
+            f"Class {kind.__name__} is not a combiner: expected a subclass of Combiner or a class "
             "with compute(origin_weight, new_weight, worker_id, name)."
         )
     try:

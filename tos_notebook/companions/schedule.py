@@ -88,7 +88,7 @@ class Scheduler(Companion):
         run = self._handle.run
         given = run.settings["learning_rate"]
         if self._set is not None and given != self._set:
-            self._end(f"somebody set it to {given}, which counts from then on.")
+            self._end(f"you set it to {given}, which counts from then on.")
             return
         try:
             rate = self._schedule(step)

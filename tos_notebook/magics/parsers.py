@@ -59,7 +59,7 @@ def _add_training(parser: Parser) -> None:
     parser.add("--batch-size", **COUNT, help="rows of one batch of each worker")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
     text = (
-        "who waits for whom: asp (nobody), ssp:3 (who is more than 3 milestones ahead of the "
+        "who waits for whom: asp (no worker), ssp:3 (a worker that is more than 3 milestones ahead of the "
         "slowest active worker) or bsp (all for all, at every milestone)"
     )
     parser.add("--sync", kind="sync", metavar="MODE", help=text)
@@ -176,13 +176,13 @@ def _connect() -> Parser:
 
 def _resume() -> Parser:
     parser = _steering("tos_resume")
-    text = "a saved run's folder, to go on from its last checkpoint; without it, %%tos_pause ends"
+    text = "a saved run's folder, to continue from its last checkpoint; without it, %%tos_pause ends"
     parser.add("uri", nargs="?", metavar="URI", help=text)
     text = "with a URI: the run's training data, if they were no arrays"
     parser.add("--data", kind="data", **NAME, help=text)
     text = "with a URI: data that are evaluated after each epoch"
     parser.add("--validation", kind="data", **NAME, help=text)
-    text = "with a URI: the run's model, made anew, or a captured program: it gets the weights"
+    text = "with a URI: the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)
     text = "with a URI: the run's combiner, if it is your own"
     parser.add("--combiner", **COMBINER | {"help": text})

@@ -262,7 +262,7 @@ def ask(run: Any) -> str:
         except (EOFError, OSError, StdinNotImplementedError):
             raise UsageError(
                 f"{state} Say what to do with it: --if-running attach (look at it), replace (stop "
-                "it and start anew) or stop."
+                "it and start again) or stop."
             ) from None
         chosen = [word for word in words if word.startswith(answer or "attach")]
         if chosen:

@@ -137,7 +137,7 @@ class InprocListener:
             The listener is not listening.
         """
         if not self._listening:
-            raise TransportError("Nobody listens: start the listener first, or make a new one.")
+            raise TransportError("No server listens: start the listener first, or make a new one.")
         up: SimpleQueue[_Frame | None] = SimpleQueue()
         down: SimpleQueue[_Frame | None] = SimpleQueue()
         ended = Event()

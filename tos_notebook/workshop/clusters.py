@@ -76,7 +76,7 @@ def resume(trained: Any, shown: Any) -> str:
     expect(trained != total, "It does not begin at the beginning: what is in the checkpoint?")
     expect(
         trained != total - DIED,
-        f"It cannot go on at {DIED:,}: the parameters of that moment died with their process.",
+        f"It cannot continue at {DIED:,}: the parameters of that moment died with their process.",
     )
     expect(
         trained == total - SAVED,
@@ -98,7 +98,7 @@ def remedy(made: Mapping[str, Any]) -> str:
     expect(not missing, f"No remedy yet for {', '.join(missing)}.")
     expect(
         made["a"] != REMEDIES["d"] and made["d"] != REMEDIES["a"],
-        "In one case nobody answered, in another one the master did: which is which?",
+        "In one case no server answered, in another one the master did: which is which?",
     )
     expect(
         made["b"] != REMEDIES["c"] and made["c"] != REMEDIES["b"],

@@ -102,7 +102,7 @@ def cards(made: Any) -> str:
         "further than in epoch 0, and the same for every later epoch, round and round.",
     )
     return (
-        "As even as can be, and a pure function: whoever asks, whenever, gets the same layout, so "
+        "As even as can be, and a pure function: each caller gets the same layout at any time, so "
         "that a partition that is lost can be made again row by row."
     )
 

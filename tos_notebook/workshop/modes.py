@@ -25,7 +25,7 @@ def waits(theirs: Callable[[Sequence[int], int | None], Any]) -> str:
 
     expect(
         found([3, 3], 0) == [],
-        "With clocks [3, 3] nobody is ahead of anybody, so nobody waits, in any mode.",
+        "With clocks [3, 3] no worker is ahead of another, so none waits, in any mode.",
     )
     expect(
         found([7, 4, 5], 2) == [0],
@@ -34,13 +34,13 @@ def waits(theirs: Callable[[Sequence[int], int | None], Any]) -> str:
     )
     expect(
         found([5, 3], 2) == [],
-        "With clocks [5, 3] and slack 2 nobody waits: one may be as far ahead as the slack says.",
+        "With clocks [5, 3] and slack 2 no worker waits: one may be as far ahead as the slack says.",
     )
     expect(found([9, 9, 1], 3) == [0, 1], "With clocks [9, 9, 1] and slack 3, two workers wait.")
     expect(found([100, 0], None) == [], "A slack of None is asp.")
     return (
         "The slowest worker alone decides, so it never waits itself: whatever the slack, somebody "
-        "can always go on, and the modes cannot deadlock."
+        "can always continue, and the modes cannot deadlock."
     )
 
 
@@ -58,7 +58,7 @@ def seconds(theirs: Callable[[Any], Any]) -> str:
     )
     expect(
         asp == compute.sum(axis=1).max(),
-        "asp: nobody waits, so add up what each worker needs alone. When is the last one done?",
+        "asp: no worker waits, so add up what each worker needs alone. When is the last one done?",
     )
     expect(
         bsp != asp,
@@ -80,7 +80,7 @@ def stalest(theirs: Callable[[int, int], Any], run: Run) -> str:
     """Look at the bound of the staleness, and hold it against a run."""
     one = theirs(2, 3)
     expect(one is not None, "stalest returns None: let it return a number of versions.")
-    expect(theirs(1, 3) == 0, "One worker alone has nobody whose updates it could miss.")
+    expect(theirs(1, 3) == 0, "One worker alone has no other worker whose updates it could miss.")
     expect(
         theirs(2, 0) == 1,
         "Begin with bsp, a slack of 0, and two workers: what did the table of stalenesses show?",

@@ -182,6 +182,6 @@ def _two_pushes(combiner: Combiner) -> tuple[Array, Array]:
         moves.append(center - before)
         expect(
             np.allclose(update, center) or np.allclose(moves[-1], 0),
-            "The worker goes on with what merge leaves in update: end with update[...] = center.",
+            "The worker continues with what merge leaves in update: end with update[...] = center.",
         )
     return moves[0], moves[1]

@@ -88,7 +88,7 @@ def one_round(theirs: Callable[[int], Any]) -> str:
     )
     return (
         "With downpour a round of n workers is a step n times as long, with dynsgd it is their "
-        "mean: the same that a barrier and fedavg would make of it, with nobody waiting."
+        "mean: the same that a barrier and fedavg would make of it, without any worker waiting."
     )
 
 
