@@ -112,8 +112,7 @@ def test_whoever_sets_the_rate_takes_over(scheduled: Make) -> None:
     assert one.run.rates == [0.5, 0.3]
     (note,) = one.scheduler.notes
     assert note == (
-        "The schedule of the learning rate has ended: you set it to 0.3, which counts from "
-        "then on."
+        "The schedule of the learning rate has ended: you set it to 0.3, which counts from then on."
     )
 
 

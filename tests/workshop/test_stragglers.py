@@ -23,7 +23,7 @@ def test_rate() -> None:
         (None, 0.2, "Give two numbers"),
         (7.2, 0.2, "divide by"),
         (0.875, 0.2, "still makes"),
-        (0.2, 0.2, "no worker waits"),
+        (0.2, 0.2, "no worker waits here"),
         (0.5, 0.2, "asp: add up"),
         (0.9, 0.9, "wait for the slow one"),
         (0.9, 0.125, "all eight make"),

@@ -59,8 +59,8 @@ def _add_training(parser: Parser) -> None:
     parser.add("--batch-size", **COUNT, help="rows of one batch of each worker")
     parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
     text = (
-        "who waits for whom: asp (no worker), ssp:3 (a worker that is more than 3 milestones ahead of the "
-        "slowest active worker) or bsp (all for all, at every milestone)"
+        "who waits for whom: asp (no worker), ssp:3 (a worker that is more than 3 milestones "
+        "ahead of the slowest active worker) or bsp (all for all, at every milestone)"
     )
     parser.add("--sync", kind="sync", metavar="MODE", help=text)
     text = (
@@ -176,7 +176,7 @@ def _connect() -> Parser:
 
 def _resume() -> Parser:
     parser = _steering("tos_resume")
-    text = "a saved run's folder, to continue from its last checkpoint; without it, %%tos_pause ends"
+    text = "a saved run's folder: continue from its last checkpoint; without it, %%tos_pause ends"
     parser.add("uri", nargs="?", metavar="URI", help=text)
     text = "with a URI: the run's training data, if they were no arrays"
     parser.add("--data", kind="data", **NAME, help=text)

@@ -78,7 +78,7 @@ def stopping(theirs: Callable[[Sequence[float], int], Any]) -> str:
     )
     expect(
         tuple(theirs([0.5, 0.5, 0.5], 2)) == (2, 0),
-        "With losses 0.5, 0.5, 0.5 and patience 2: to be as good as the best is not an improvement.",
+        "With losses 0.5, 0.5, 0.5 and patience 2: as good as the best is not an improvement.",
     )
     return (
         "The loss at epoch 7 would have been better still: patience is a bet that this does not "

@@ -34,7 +34,7 @@ def waits(theirs: Callable[[Sequence[int], int | None], Any]) -> str:
     )
     expect(
         found([5, 3], 2) == [],
-        "With clocks [5, 3] and slack 2 no worker waits: one may be as far ahead as the slack says.",
+        "With clocks [5, 3] and slack 2 none waits: one may be as far ahead as the slack says.",
     )
     expect(found([9, 9, 1], 3) == [0, 1], "With clocks [9, 9, 1] and slack 3, two workers wait.")
     expect(found([100, 0], None) == [], "A slack of None is asp.")

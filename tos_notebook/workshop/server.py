@@ -36,8 +36,8 @@ def stale(staleness: Any) -> str:
     expect(staleness != 6, "A pull changes nothing: count the pushes only.")
     expect(staleness == 3, "Count the versions that were made between A's pull and A's push.")
     return (
-        "Staleness counts pushes, no matter which worker sent them: A's change was computed from a center "
-        "that three later pushes have moved."
+        "Staleness counts pushes, no matter which worker sent them: A's change was computed "
+        "from a center that three later pushes have moved."
     )
 
 
@@ -65,8 +65,8 @@ def recount(function: Callable[[pd.DataFrame], Any], history: pd.DataFrame) -> s
     steps = history["version"].diff().to_numpy()[later]
     expect(
         not any(np.array_equal(found, steps - own) for own in (0, 1)),
-        "That compares a milestone with the one before it, no matter which worker sent that. Which milestone "
-        "before it gave this worker its parameters?",
+        "That compares a milestone with the one before it, no matter which worker sent that. "
+        "Which milestone before it gave this worker its parameters?",
     )
     wrong = np.flatnonzero(found != right)
     expect(

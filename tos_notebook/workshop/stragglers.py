@@ -29,7 +29,7 @@ def rate(asp: Any, bsp: Any) -> str:
         "Expected shares of the full speed, from 0 to 1: divide by what all 8 made before.",
     )
     expect(not _near(asp, 7 / 8), "asp: the slow worker is slow, but it still makes milestones.")
-    expect(not _near(asp, 1 / 5), "asp: here no worker waits, so seven workers are as fast as before.")
+    expect(not _near(asp, 1 / 5), "asp: no worker waits here, so seven are as fast as before.")
     expect(_near(asp, 7.2 / 8), "asp: add up what each of the eight makes, then divide by 8.")
     expect(not _near(bsp, 7.2 / 8), "bsp: the seven fast ones wait for the slow one each time.")
     expect(
@@ -38,8 +38,8 @@ def rate(asp: Any, bsp: Any) -> str:
     )
     expect(_near(bsp, 1 / 5), "bsp: how long does it take now until all eight have made one?")
     return (
-        "A worker that waits for no other loses one worker's share at most; a barrier lets the slowest set "
-        "the pace of all, however many there are."
+        "A worker that waits for no other loses one worker's share at most; a barrier lets the slowest "
+        "set the pace of all, however many there are."
     )
 
 
