@@ -393,6 +393,12 @@ def test_a_name_that_tensorflow_cannot_use(what: str, name: str) -> None:
         program.export([("float32", (2,)), ("int64", ())])
 
 
+def test_a_refused_name_is_in_no_name_of_a_later_model() -> None:
+    with pytest.raises(CaptureError):
+        capture(named(layer="a b")).export([("float32", (2,)), ("int64", ())])
+    assert keras.Variable(0.0, name="v").path == "v"
+
+
 @pytest.mark.parametrize("name", ["_a", "-a", "..", "a>b", "x" * 3000])
 def test_what_tensorflow_takes_for_a_layer_is_captured(name: str) -> None:
     capture(named(layer=name)).export([("float32", (2,)), ("int64", ())])

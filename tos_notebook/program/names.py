@@ -25,9 +25,15 @@ def named_plainly(model: Any) -> Iterator[None]:
     CaptureError
         The name of a layer, a metric, the optimizer or the model does not suit TensorFlow.
     """
+    from keras.src.backend.common import global_state
+
+    # Keras does not leave a scope that TensorFlow refuses to enter: each later model would be in it.
+    scopes = global_state.get_global_attribute("name_scope_stack", [], set_to_default=True)
+    depth = len(scopes)
     try:
         yield
     except ValueError as error:
+        del scopes[depth:]
         for what, name in _unfit(model):
             # What TensorFlow says of a name with a colon does not have the name in it.
             if name in str(error) or ":" in name:

@@ -38,8 +38,8 @@ def rate(asp: Any, bsp: Any) -> str:
     )
     expect(_near(bsp, 1 / 5), "bsp: how long does it take now until all eight have made one?")
     return (
-        "A worker that waits for no other loses one worker's share at most; a barrier lets the slowest "
-        "set the pace of all, however many there are."
+        "A worker that waits for no other loses one worker's share at most; a barrier lets the "
+        "slowest set the pace of all, however many there are."
     )
 
 
