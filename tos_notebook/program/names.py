@@ -27,7 +27,7 @@ def named_plainly(model: Any) -> Iterator[None]:
     """
     from keras.src.backend.common import global_state
 
-    # Keras does not leave a scope that TensorFlow refuses to enter: each later model would be in it.
+    # Keras stays in a scope that TensorFlow refuses to enter: each later model would be in it.
     scopes = global_state.get_global_attribute("name_scope_stack", [], set_to_default=True)
     depth = len(scopes)
     try:
