@@ -47,12 +47,12 @@ execute: $(VENV)/demo.stamp
 lab: $(VENV)/lab.stamp
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(FIRST)
 
-# Until the archive is there, a Spark starts more slowly, and no more.
+# Until the archive is there, a Spark starts more slowly, and no more. What lint says comes last: tests wait, it computes.
 test: setup
 	@test -f $(CLASSES) || $(BIN)/python -m tos_notebook.cluster.class_data $(CLASSES) & \
-		$(MAKE) --no-print-directory lint && \
-		$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3; \
-		code=$$?; wait; exit $$code
+		$(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
+		$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3; code=$$?; \
+		wait $$lint || code=$$?; cat $(VENV)/lint.log; wait; exit $$code
 
 test-cluster: setup
 	$(WITH_CLASSES) $(BIN)/python -m pytest tests/cluster $(CLUSTER)
