@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tos_notebook.params import Array, aligned_empty
+from tos_notebook.common.arrays import Array, aligned_empty
 
 from .data import mnist
 from .models import network

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tos_notebook.common.arrays import Array
 from tos_notebook.demo import MNIST_DIR, bundled_digits
 from tos_notebook.demo import mnist as read_mnist
 from tos_notebook.errors import DataError
-from tos_notebook.params import Array
 
 Labelled = tuple[Array, Array]
 

@@ -23,10 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.common.arrays import aligned_empty
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.mirror import BRIEF_BYTES
-from tos_notebook.params import aligned_empty
-from tos_notebook.transport.base import Buffer
+from tos_notebook.transport.base import BytesLike
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.messages import Answer, Directive, Join, Push, Reply, Request
@@ -146,7 +146,9 @@ class EchoHandler:
             raise RemoteProtocolError(f"Expected {self._update.nbytes} bytes, got {nbytes}.")
         return self._view
 
-    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, BytesLike | None]:
         """Do what the bare echo does."""
         self._version += 1
         return Reply(self._version, 1, "committed", Directive.GO, None), self._update

@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from tos_notebook.combiners import as_combiner
+from tos_notebook.common.arrays import aligned_empty
 from tos_notebook.control import Command
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
-from tos_notebook.params import Layout, ParameterSpec, aligned_empty
+from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.ps.store import Store
 from tos_notebook.server import ParameterServer
 from tos_notebook.settings import Settings

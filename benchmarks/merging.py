@@ -11,7 +11,8 @@ from time import perf_counter
 import numpy as np
 
 from tos_notebook.combiners import Combiner, get
-from tos_notebook.params import Array, Layout, ParameterSpec
+from tos_notebook.common.arrays import Array
+from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.ps.store import Push, Store
 
 from .harness import Row, milliseconds, program

@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
+from .common.arrays import Buffer, is_finite
 from .content import DIGEST_SIZE
 from .data.blocks import Columns
 from .data.labels import Counts
@@ -27,7 +25,6 @@ from .errors import (
     WorkerError,
 )
 from .events import LabelsSkewed, UpdateSkipped, WorkerFailed
-from .params import is_finite
 from .ps import store as ps
 from .ps.ledger import Admission
 from .readable import with_cells
@@ -154,7 +151,7 @@ class Answers(TrainingState):
         self,
         member: Member,
         message: Push,
-        update: npt.NDArray[np.uint8],
+        update: Buffer,
         traffic: tuple[int, int] = (0, 0),
     ) -> Reply:
         """Merge a push; on return `update` holds what the worker adopts.
@@ -221,7 +218,7 @@ class Answers(TrainingState):
         self._merging -= admitted
         self._changed.notify_all()
 
-    def _catch_up(self, version: int, update: npt.NDArray[np.uint8]) -> int:
+    def _catch_up(self, version: int, update: Buffer) -> int:
         """Fill in the center if there is a newer one; return the version that `update` holds."""
         return version if self.store.version == version else self.store.read(update)[1]
 
@@ -253,7 +250,7 @@ class Answers(TrainingState):
         self,
         member: Member,
         message: Push,
-        update: npt.NDArray[np.uint8],
+        update: Buffer,
         settings: Settings | None,
         workers: int,
         traffic: tuple[int, int],
@@ -384,7 +381,7 @@ class Answers(TrainingState):
         self,
         member: Member,
         message: Poll,
-        center: npt.NDArray[np.uint8] | None = None,
+        center: Buffer | None = None,
         owed: bool = False,
     ) -> Proceed:
         """Answer a waiting worker: at once if it may go on, else after `LONG_POLL`.
@@ -432,7 +429,7 @@ class Answers(TrainingState):
             news = self._roster.news(member, message.settings_version, directive)
             return Proceed(directive, *news)
 
-    def blend(self, member: Member, vector: npt.NDArray[np.uint8], finite: bool) -> bool:
+    def blend(self, member: Member, vector: Buffer, finite: bool) -> bool:
         """Merge a worker's optimizer slots with the others'; return whether there are any.
 
         Parameters

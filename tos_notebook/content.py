@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .params import Array
+from .common.arrays import Array
 
 DIGEST_SIZE = 16
 """Bytes: no two partitions are taken for the same by chance."""

@@ -20,10 +20,10 @@ import numpy as np
 
 import tos_notebook as tos
 
+from .common.arrays import Array
 from .config import at_least_one
 from .data.idx import parse_idx
 from .errors import DataError, InvalidTransition, TosError
-from .params import Array
 from .stderr import quiet_stderr
 from .telemetry.progress import ProgressLine
 

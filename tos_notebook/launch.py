@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
@@ -23,6 +20,7 @@ from .cluster.asking import Asking
 from .cluster.executors import executor_of_started, task_cores
 from .cluster.jobs import cancel
 from .cluster.storage import Storage, archive_name, digest_of, executor_folder
+from .common.arrays import Buffer
 from .content import content_of
 from .data.arrays import ArraySource
 from .data.described import Described
@@ -257,7 +255,7 @@ class Launcher:
             others=partial(runs_on, self.sc),
         )
 
-    def _training(self, wanted: Wanted, bus: EventBus, initial: npt.NDArray[np.uint8]) -> Training:
+    def _training(self, wanted: Wanted, bus: EventBus, initial: Buffer) -> Training:
         layout, run_id = self.program.layout, wanted.run_id
         training = Training(
             run_id,
@@ -273,7 +271,7 @@ class Launcher:
             training.restore(wanted.resumed.checkpoint.progress)
         return training
 
-    def _write(self, wanted: Wanted, source: DataSource, initial: npt.NDArray[np.uint8]) -> Task:
+    def _write(self, wanted: Wanted, source: DataSource, initial: Buffer) -> Task:
         """Write the files that executors read; return what they do with them."""
         try:
             self.storage.sweep()

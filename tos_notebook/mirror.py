@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from .codecs.coding import Coding, add
 from .codecs.pair import CodecPair
+from .common.arrays import Buffer
 from .errors import RemoteProtocolError
 from .params import Layout
 from .ps.store import STRIPE_BYTES
-
-Buffer = npt.NDArray[np.uint8]
 
 BRIEF_BYTES = 60_000
 """What a socket takes at once, and what comes with one look at it."""

@@ -16,29 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .common.arrays import ALIGNMENT, Array, Buffer, aligned_empty
 from .errors import ShapeMismatch, UnsupportedProgram
-
-Array = npt.NDArray[Any]
-
-ALIGNMENT = 64
-"""Bytes. TensorFlow adopts a numpy array without a copy only at this alignment."""
-
-
-def aligned_empty(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Return an uninitialised byte buffer whose address is a multiple of `ALIGNMENT`.
-
-    Parameters
-    ----------
-    nbytes : int
-        Length in bytes.
-
-    Returns
-    -------
-    ndarray, shape (nbytes,), uint8
-    """
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + nbytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +141,13 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout({len(self)} parameters, {self.size} elements, {self.nbytes} bytes)"
 
-    def allocate(self) -> npt.NDArray[np.uint8]:
+    def allocate(self) -> Buffer:
         """Return a zeroed, aligned buffer of `nbytes` bytes."""
         buffer = aligned_empty(self.nbytes)
         buffer[:] = 0
         return buffer
 
-    def vectors(self, buffer: npt.NDArray[np.uint8]) -> list[Array]:
+    def vectors(self, buffer: Buffer) -> list[Array]:
         """View a buffer as one flat vector per segment.
 
         Parameters
@@ -185,7 +164,7 @@ class Layout:
     def _spans(self) -> list[tuple[slice, np.dtype[Any]]]:
         return [(slice(s.offset, s.offset + s.nbytes), np.dtype(s.dtype)) for s in self.segments]
 
-    def tensors(self, buffer: npt.NDArray[np.uint8]) -> dict[str, Array]:
+    def tensors(self, buffer: Buffer) -> dict[str, Array]:
         """View a buffer as the named parameters, in the program's order.
 
         Parameters
@@ -202,8 +181,8 @@ class Layout:
     def pack(
         self,
         values: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
-        out: npt.NDArray[np.uint8] | None = None,
-    ) -> npt.NDArray[np.uint8]:
+        out: Buffer | None = None,
+    ) -> Buffer:
         """Copy parameter values into one buffer.
 
         Parameters
@@ -244,26 +223,6 @@ class Layout:
             ParameterSpec(name, tuple(int(d) for d in shape), dtype, *map(bool, kind))
             for name, shape, dtype, *kind in value
         )
-
-
-_PIECE = 1 << 15
-
-
-def is_finite(array: Array) -> bool:
-    """Return whether no element is NaN or infinite.
-
-    Parameters
-    ----------
-    array : ndarray, contiguous
-    """
-    if array.dtype.kind != "f":
-        return True
-    flat = array.reshape(-1)
-    if flat.size <= _PIECE:
-        return bool(np.isfinite(flat).all())
-    # Piece by piece: the results of one stay in the fastest cache, and need no new pages.
-    pieces = range(0, flat.size, _PIECE)
-    return all(np.isfinite(flat[start : start + _PIECE]).all() for start in pieces)
 
 
 def _aligned(nbytes: int) -> int:

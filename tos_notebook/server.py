@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
+from .common.arrays import Buffer
 from .data.blocks import Columns
 from .errors import RemoteProtocolError, SessionClosed, TransportError
 from .mirror import Mirror
 from .roster import Member
 from .training import Training
 from .transport.auth import Secret
-from .transport.base import Address, Buffer
+from .transport.base import Address, BytesLike
 from .transport.listener import TcpListener
 from .transport.shared import attach
 from .wire.messages import (
@@ -128,7 +128,7 @@ class WorkerHandler:
         # Whether the worker waits for parameters: the first, or those that belong to its last push.
         self._owing = True
         self._columns: Columns | None = None
-        self._slots: npt.NDArray[np.uint8] | None = None
+        self._slots: Buffer | None = None
         self._released = False
 
     @property
@@ -169,7 +169,9 @@ class WorkerHandler:
             )
         return None
 
-    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, BytesLike | None]:
         """See `Handler.handle`."""
         if isinstance(message, Join):
             return self._join(message)
@@ -195,7 +197,7 @@ class WorkerHandler:
             case Blend():
                 return self._blend(self._training, self._member, self._mirror, message)
 
-    def _join(self, message: Join) -> tuple[Answer, Buffer | None]:
+    def _join(self, message: Join) -> tuple[Answer, BytesLike | None]:
         if self._member is not None:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         training = self._server.training()
@@ -210,7 +212,7 @@ class WorkerHandler:
 
     def _fetch(
         self, training: Training, member: Member, number: int
-    ) -> tuple[Answer, Buffer | None]:
+    ) -> tuple[Answer, BytesLike | None]:
         # A layout may have to collect a partition's rows: once for all columns.
         columns = training.rows(member) if self._columns is None else self._columns
         if not 0 <= number < len(columns):
@@ -221,7 +223,7 @@ class WorkerHandler:
 
     def _push(
         self, training: Training, member: Member, mirror: Mirror, message: Push
-    ) -> tuple[Answer, Buffer | None]:
+    ) -> tuple[Answer, BytesLike | None]:
         settings = training.find_settings(message.settings_version)
         if settings is not None and not mirror.read(settings.combiner.pushes):
             message = message._replace(finite=False)
@@ -232,7 +234,7 @@ class WorkerHandler:
 
     def _poll(
         self, training: Training, member: Member, mirror: Mirror, message: Poll
-    ) -> tuple[Answer, Buffer | None]:
+    ) -> tuple[Answer, BytesLike | None]:
         proceed = training.poll(member, message, mirror.buffer, self._owing)
         if proceed.version is None:
             return proceed, None
@@ -257,7 +259,7 @@ class WorkerHandler:
 
     def _blend(
         self, training: Training, member: Member, mirror: Mirror, message: Blend
-    ) -> tuple[Answer, Buffer | None]:
+    ) -> tuple[Answer, BytesLike | None]:
         if self._slots is None or not training.blend(member, self._slots, message.finite):
             return Blended(), None
         mirror.sent += len(self._slots)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .answers import Answers
+from .common.arrays import Buffer
 from .data.partitioners import AnyPartitioner
 from .errors import CheckpointError, WaitTimeout
 from .ps.ledger import Ledger
-from .ps.slots import Buffer
 from .ps.store import Copied
 from .roster import LaidOut
 from .settings import Settings

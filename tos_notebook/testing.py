@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .combiners.base import Combiner, Part, PushInfo
 from .combiners.registry import as_combiner
+from .common.arrays import Array, Buffer
 from .errors import CombinerCheckFailed, CombinerError, ConfigError
-from .params import Array, Layout, ParameterSpec
+from .params import Layout, ParameterSpec
 from .ps.store import Push, Store
-
-Buffer = npt.NDArray[np.uint8]
 
 FLOATS = ("float16", "float32", "float64")
 

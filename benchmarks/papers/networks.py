@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import tos_notebook as tos
+from tos_notebook.common.arrays import Array
 from tos_notebook.data.blocks import describe
-from tos_notebook.params import Array, Layout
+from tos_notebook.params import Layout
 from tos_notebook.program.spec import Runner
 
 from ..data import Labelled, mnist

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tos_notebook.combiners import Downpour
+from tos_notebook.common.arrays import Array
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.params import Array, Layout, ParameterSpec
+from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.theory import fit_momentum
 

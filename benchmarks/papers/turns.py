@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.transport.base import Buffer, Connection
+from tos_notebook.transport.base import BytesLike, Connection
 from tos_notebook.wire.messages import Answer, Push, Request
 
 
@@ -80,8 +80,8 @@ class Gated:
     def request(
         self,
         message: Request,
-        payload: Buffer | None = None,
-        into: Buffer | None = None,
+        payload: BytesLike | None = None,
+        into: BytesLike | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> tuple[Answer, memoryview | None]:
         if isinstance(message, Push):

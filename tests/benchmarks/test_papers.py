@@ -25,8 +25,9 @@ from benchmarks.papers.turns import Turns, by_service_time, generator, in_turn
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import nothing_left
 from tos_notebook.combiners import Downpour, SlowMo
+from tos_notebook.common.arrays import Array
 from tos_notebook.errors import DataError
-from tos_notebook.params import Array, Layout
+from tos_notebook.params import Layout
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.common.arrays import Array
 from tos_notebook.data.sparse import SparseRows
-from tos_notebook.params import Array
 from tos_notebook.program.base import Program
 from tos_notebook.program.runner import TensorFlowRunner, configure_threads
 from tos_notebook.program.spec import Trained

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tests.program.support import Lone, as_sparse, assert_same, batches
+from tos_notebook.common.arrays import Array
 from tos_notebook.errors import InvalidTransition
-from tos_notebook.params import Array
 from tos_notebook.program.capture import capture
 from tos_notebook.program.graph import GraphProgram
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 from keras import layers
 
 from tests.program.support import Lone, assert_same
-from tos_notebook.params import Array, Layout
+from tos_notebook.common.arrays import Array
+from tos_notebook.params import Layout
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras import KerasProgram
 

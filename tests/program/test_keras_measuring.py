@@ -12,9 +12,9 @@ import pytest
 from keras import layers
 
 from tests.program.support import as_sparse
+from tos_notebook.common.arrays import Array
 from tos_notebook.data.blocks import describe
 from tos_notebook.errors import CaptureError
-from tos_notebook.params import Array
 from tos_notebook.program.base import Program
 from tos_notebook.program.capture import capture
 from tos_notebook.program.measure import Measure

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.program.support import Lone
-from tos_notebook.params import Array, aligned_empty
+from tos_notebook.common.arrays import Array, aligned_empty
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras import KerasProgram
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.program.support import Lone
-from tos_notebook.params import Array
+from tos_notebook.common.arrays import Array
 from tos_notebook.program.base import Program
 from tos_notebook.program.capture import capture
 from tos_notebook.program.spec import read_spec

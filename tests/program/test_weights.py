@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tests.program.support import Lone, assert_same
+from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CaptureError
-from tos_notebook.params import Array
 from tos_notebook.program.capture import capture
 from tos_notebook.program.weights import ClassWeights
 

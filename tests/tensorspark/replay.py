@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tos_notebook.common.arrays import Array
 from tos_notebook.demo import mnist
-from tos_notebook.params import Array
 
 RATE = 0.5
 """The program's learning rate."""

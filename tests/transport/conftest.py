@@ -10,7 +10,7 @@ import pytest
 
 from tos_notebook.errors import RemoteProtocolError, ShapeMismatch
 from tos_notebook.transport.auth import new_secret
-from tos_notebook.transport.base import Buffer
+from tos_notebook.transport.base import BytesLike
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
@@ -53,7 +53,9 @@ class Handler:
             return memoryview(bytearray(nbytes))
         return None
 
-    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, BytesLike | None]:
         self.requests.append(message)
         self.threads.add(threading.current_thread().name)
         if isinstance(message, Push):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tos_notebook.common.arrays import ALIGNMENT
 from tos_notebook.errors import (
     ConnectionClosed,
     ConnectTimeout,
@@ -18,7 +19,6 @@ from tos_notebook.errors import (
     TransportError,
     WaitTimeout,
 )
-from tos_notebook.params import ALIGNMENT
 from tos_notebook.transport.reactor import THREAD_NAME
 from tos_notebook.wire.messages import (
     Failed,

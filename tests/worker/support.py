@@ -14,10 +14,10 @@ import numpy as np
 from tests.numpy_program import Counting, NumpyProgram
 from tos_notebook.codecs.pair import PLAIN, CodecPair
 from tos_notebook.combiners import Combiner, Downpour
+from tos_notebook.common.arrays import Array
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.blocks import Columns
 from tos_notebook.events import Event
-from tos_notebook.params import Array
 from tos_notebook.ps.store import Store
 from tos_notebook.server import ParameterServer, WorkerHandler
 from tos_notebook.settings import Settings

@@ -13,6 +13,7 @@ from tests.numpy_program import NumpyProgram, SoftmaxRegression, digits
 from tests.worker.support import LIMIT, Aside, Frail, center, counting_training, join, of, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD, Combiner, Downpour, FedAsync, FedAvg, Median
+from tos_notebook.common.arrays import Array
 from tos_notebook.control import Command
 from tos_notebook.errors import (
     ConfigError,
@@ -21,7 +22,7 @@ from tos_notebook.errors import (
     RemoteProtocolError,
 )
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.params import Array, Layout, ParameterSpec
+from tos_notebook.params import Layout, ParameterSpec
 from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.sync import as_sync
 

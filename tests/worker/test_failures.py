@@ -15,6 +15,7 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import center, counting_training, join, numbers, of
+from tos_notebook.common.arrays import Array
 from tos_notebook.errors import (
     ConnectionClosed,
     DataError,
@@ -24,7 +25,6 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
-from tos_notebook.params import Array
 from tos_notebook.program.spec import FeedSpec
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows

@@ -11,10 +11,10 @@ import numpy as np
 from ..codecs.pair import as_codecs
 from ..combiners.base import Combiner
 from ..combiners.registry import MADE
+from ..common.arrays import Array
 from ..config import PATIENCE, STALL_TIMEOUT, at_least_one
 from ..data.partitioners import PARTITIONERS, AnyPartitioner
 from ..errors import CheckpointError, ConfigError, TosError
-from ..params import Array
 from ..ps.ledger import Ledger
 from ..ps.store import Copied
 from ..roster import LaidOut

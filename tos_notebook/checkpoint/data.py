@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..cluster.jobs import job_error
+from ..common.arrays import Array
 from ..content import Beginning, Content, content_of
 from ..data.arrays import ArraySource
 from ..data.blocks import Columns, concatenate
 from ..data.source import DataSource
 from ..data.stream import StreamSource
 from ..errors import CheckpointError, DataError, TosError
-from ..params import Array
 from ..ps.contents import Contents
 from .contents import Checkpoint, Origin
 from .folder import DATA, Folder

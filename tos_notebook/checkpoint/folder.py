@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from .. import temporary
+from ..common.arrays import Array
 from ..errors import CheckpointError, ConfigError
-from ..params import Array
 from . import format as files
 from .format import Sealed
 

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import CheckpointError
-from ..params import Array
 
 MAGIC = b"\x89TOS-CP\n"
 """The first byte is no text, the last a line break: what mangles either is found out."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import CheckpointError
 from ..events import (
     CommandApplied,
@@ -30,7 +31,6 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
-from ..params import Array
 from .format import Sealed
 from .values import require_plain
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import CheckpointError
-from ..params import Array
 
 
 @runtime_checkable

@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..common.arrays import Buffer, aligned_empty
 from ..errors import CodecError, RemoteProtocolError
-from ..params import Layout, aligned_empty
-from .parts import Bytes, Part, Raw, Slot, mixed, slots_of
+from ..params import Layout
+from .parts import Part, Raw, Slot, mixed, slots_of
 
 
 class Coder:
@@ -48,7 +49,7 @@ class Coder:
         # Takes memory only once something is written there.
         self._work = aligned_empty(layout.nbytes)
 
-    def encode(self, update: Bytes, key: int, residual: Bytes | None = None) -> Bytes:
+    def encode(self, update: Buffer, key: int, residual: Buffer | None = None) -> Buffer:
         """Return an update in few bytes.
 
         Parameters
@@ -81,7 +82,7 @@ class Coder:
             part.encode(values[segment], self._payload[span], mixed(key, number), rest)
         return self._payload
 
-    def decode(self, payload: Bytes, out: Bytes) -> None:
+    def decode(self, payload: Buffer, out: Buffer) -> None:
         """Write the update that a payload stands for.
 
         Parameters
@@ -101,14 +102,14 @@ class Coder:
         for segment, span, part in self._parts:
             part.decode(payload[span], vectors[segment])
 
-    def add(self, payload: Bytes, out: Bytes) -> None:
+    def add(self, payload: Buffer, out: Buffer) -> None:
         """Add the update that a payload stands for; see `decode`."""
         self._check(payload)
         vectors = self.layout.vectors(out)
         for segment, span, part in self._parts:
             part.add(payload[span], vectors[segment])
 
-    def follow(self, values: Bytes, known: Bytes, key: int) -> Bytes:
+    def follow(self, values: Buffer, known: Buffer, key: int) -> Buffer:
         """Return in few bytes what leads from `known` towards `values`, and add it to `known`.
 
         What `add` makes of the payload is equal to the bit. Parameters, return value and errors
@@ -121,7 +122,7 @@ class Coder:
             part.follow(new[segment], old[segment], own, mixed(key, number), work[segment])
         return self._payload
 
-    def _check(self, payload: Bytes) -> None:
+    def _check(self, payload: Buffer) -> None:
         if payload.shape != (self.nbytes,):
             raise RemoteProtocolError(
                 f"Expected a payload of {self.nbytes} bytes for {self.layout}, got {payload.size}. "

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import NonFiniteUpdate, RemoteProtocolError
-from ..params import Array
 from .native import kernels_of
 from .parts import LARGEST, Floats, Slot
 from .pieces import PIECE, Elementwise, Piece, cut

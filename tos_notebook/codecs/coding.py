@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..common.arrays import Buffer
 from ..errors import RemoteProtocolError
 from ..params import Layout
 from .base import Codec, Coder
 from .pair import CodecPair
-
-Buffer = npt.NDArray[np.uint8]
 
 
 class Coding:

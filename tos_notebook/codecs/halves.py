@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array
 from ..errors import NonFiniteUpdate, RemoteProtocolError
-from ..params import Array
 from .base import Codec
 from .parts import Floats, Part, Slot, smaller
 from .pieces import Elementwise, Piece, cut

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array, Buffer, is_finite
 from ..errors import RemoteProtocolError
-from ..params import Array, Layout, Segment, is_finite
+from ..params import Layout, Segment
 
-Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
 LARGEST = 2.0**126
@@ -45,7 +45,7 @@ class Part(ABC):
     nbytes: int
 
     @abstractmethod
-    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+    def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Fill `payload`; leave in `residual`, if given, what it misses of `values`.
 
         Parameters
@@ -62,7 +62,7 @@ class Part(ABC):
         """
 
     @abstractmethod
-    def decode(self, payload: Bytes, out: Array) -> None:
+    def decode(self, payload: Buffer, out: Array) -> None:
         """Write the part's tensors, and nothing else, of the segment's vector `out`.
 
         Raises
@@ -72,14 +72,14 @@ class Part(ABC):
         """
 
     @abstractmethod
-    def add(self, payload: Bytes, out: Array) -> None:
+    def add(self, payload: Buffer, out: Array) -> None:
         """Add to the part's tensors what `decode` would write."""
 
     @abstractmethod
     def places(self) -> Iterator[slice]:
         """Yield where in the segment's vector the part's tensors lie."""
 
-    def follow(self, values: Array, known: Array, payload: Bytes, key: int, work: Array) -> None:
+    def follow(self, values: Array, known: Array, payload: Buffer, key: int, work: Array) -> None:
         """Encode how `values` differ from `known`, and add it there as `add` does.
 
         Parameters
@@ -105,20 +105,20 @@ class Raw(Part):
         self._dtype = dtype
         self._slots = slots
 
-    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+    def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Copy the elements; nothing is missed."""
         for place, there in self._spans():
             payload.view(self._dtype)[there] = values[place]
             if residual is not None:
                 residual[place] = 0
 
-    def decode(self, payload: Bytes, out: Array) -> None:
+    def decode(self, payload: Buffer, out: Array) -> None:
         """Copy the elements back."""
         elements = self._checked(payload)
         for place, there in self._spans():
             out[place] = elements[there]
 
-    def add(self, payload: Bytes, out: Array) -> None:
+    def add(self, payload: Buffer, out: Array) -> None:
         """Add the elements."""
         elements = self._checked(payload)
         for place, there in self._spans():
@@ -128,7 +128,7 @@ class Raw(Part):
         """See `Part.places`."""
         return (place for place, _ in self._spans())
 
-    def _checked(self, payload: Bytes) -> Array:
+    def _checked(self, payload: Buffer) -> Array:
         elements = payload.view(self._dtype)
         if not is_finite(elements):
             raise RemoteProtocolError("Expected finite values in a payload, got NaN or infinity.")
@@ -149,7 +149,7 @@ def smaller(
     return part if part.nbytes < raw.nbytes else raw
 
 
-def fields(payload: Bytes, *counts: tuple[type[np.generic], int]) -> list[Array]:
+def fields(payload: Buffer, *counts: tuple[type[np.generic], int]) -> list[Array]:
     """View a payload as several vectors, one behind the other, of given dtypes and sizes."""
     views, end = [], 0
     for dtype, count in counts:

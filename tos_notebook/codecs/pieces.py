@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..params import Array
-from .parts import Bytes, Floats, Part, Slot, fields
+from ..common.arrays import Array, Buffer
+from .parts import Floats, Part, Slot, fields
 
 PIECE = 1 << 16
 """Elements; a multiple of every codec's bucket."""
@@ -145,7 +145,7 @@ class Piecewise(Part):
         self.read(piece, sent, decoded)
         piece.subtract(values, decoded, residual)
 
-    def decode(self, payload: Bytes, out: Array) -> None:
+    def decode(self, payload: Buffer, out: Array) -> None:
         """Read piece by piece, straight into `out` where it can take float32."""
         sent = fields(payload, *self.counts)
         self.check(sent)
@@ -156,7 +156,7 @@ class Piecewise(Part):
             if direct is None:
                 piece.store(decoded, out)
 
-    def add(self, payload: Bytes, out: Array) -> None:
+    def add(self, payload: Buffer, out: Array) -> None:
         """Read and add piece by piece."""
         sent = fields(payload, *self.counts)
         self.check(sent)
@@ -177,7 +177,7 @@ class Piecewise(Part):
 class Elementwise(Piecewise):
     """A part that is encoded, too, piece by piece: a subclass needs `write`."""
 
-    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+    def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Write piece by piece, and compare while the piece is in the cache."""
         sent = fields(payload, *self.counts)
         for piece in self.pieces:
@@ -185,7 +185,7 @@ class Elementwise(Piecewise):
             if residual is not None:
                 self.keep(piece, sent, values, residual)
 
-    def follow(self, values: Array, known: Array, payload: Bytes, key: int, work: Array) -> None:
+    def follow(self, values: Array, known: Array, payload: Buffer, key: int, work: Array) -> None:
         """Do all of it with a piece while it is in the cache."""
         sent = fields(payload, *self.counts)
         for piece in self.pieces:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..common.arrays import Array, Buffer
 from ..config import at_least_one
 from ..errors import CodecError, ConfigError, NonFiniteUpdate, RemoteProtocolError
-from ..params import Array
 from .base import Codec
-from .parts import LARGEST, Bytes, Floats, Part, Raw, Slot, fields, smaller
+from .parts import LARGEST, Floats, Part, Raw, Slot, fields, smaller
 from .pieces import PIECE, Piece, Piecewise, cut
 
 _SEED = 1905
@@ -51,7 +51,7 @@ class MatrixPart(Piecewise):
         self._start = self._next = self._noise
         self._key: int | None = None
 
-    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+    def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Do one step; repeated under the same key, from where it started then."""
         if key != self._key:
             self._start, self._key = self._next, key

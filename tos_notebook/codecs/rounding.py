@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..params import Array
+from ..common.arrays import Array
 from .base import Codec
 from .buckets import BucketPart, multiply
 from .parts import Floats, Part, Slot, mixed, smaller

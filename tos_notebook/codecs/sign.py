@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..params import Array
+from ..common.arrays import Array
 from .base import Codec
 from .buckets import BUCKET, BucketPart, multiply
 from .parts import Floats, Part, Slot, smaller

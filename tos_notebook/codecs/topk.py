@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array, Buffer, is_finite
 from ..errors import CodecError, NonFiniteUpdate, RemoteProtocolError
-from ..params import Array, is_finite
 from .base import Codec
-from .parts import Bytes, Floats, Part, Slot, fields, smaller
+from .parts import Floats, Part, Slot, fields, smaller
 from .pieces import Piece, Piecewise, cut
 
 _SAMPLE = 4096
@@ -42,7 +42,7 @@ class TopKPart(Piecewise):
         self._bits = np.empty(self.loaded.size, np.int32)
         self._above = np.empty(self.loaded.size, np.bool_)
 
-    def encode(self, values: Array, payload: Bytes, key: int, residual: Array | None) -> None:
+    def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Find the largest among those above an estimate of the least of them."""
         sent = fields(payload, *self.counts)
         places, found = self._largest(values)

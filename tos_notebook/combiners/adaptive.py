@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ..params import Array
+from ..common.arrays import Array
 from .arithmetic import move, pieces
 from .averaging import AveragingCombiner, FedAvg
 from .base import Combiner

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..params import Array
+from ..common.arrays import Array
 
 
 def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:

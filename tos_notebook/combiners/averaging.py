@@ -17,7 +17,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from ..params import Array
+from ..common.arrays import Array
 from .arithmetic import move, wide_dtype, widen_delta
 from .base import Combiner, PushInfo, StatefulCombiner
 from .parameters import optional_count, require_below, require_positive

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy.typing as npt
 
 from ..checkpoint.values import put_back
-from ..params import Array
+from ..common.arrays import Array
 
 Pushes = Literal["delta", "weights"]
 """What workers push: the change since their last pull, or the parameters themselves."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..common.arrays import Array
 from ..errors import ConfigError
-from ..params import Array
 from .arithmetic import global_norm
 from .base import Combiner, Part, PushInfo
 from .parameters import require_positive

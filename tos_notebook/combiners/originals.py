@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import ConfigError
-from ..params import Array
 from .arithmetic import blend
 from .base import Combiner, Pushes, PushInfo
 from .parameters import require_count

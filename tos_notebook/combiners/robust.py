@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array
 from ..errors import ConfigError
-from ..params import Array
 from .arithmetic import narrow, pieces, sum_of_squares, wide_dtype, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner, prepares
 from .parameters import optional_count, require_below, require_count

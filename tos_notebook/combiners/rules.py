@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from ..params import Array
+from ..common.arrays import Array
 from .arithmetic import add_delta, attract, blend
 from .base import Combiner, Pushes, PushInfo
 from .parameters import require_fraction, require_non_negative

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array
 from ..errors import CombinerError, NonFiniteUpdate
-from ..params import Array
 from .arithmetic import round_to
 from .base import Combiner, PushInfo
 

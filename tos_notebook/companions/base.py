@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import TosError, WaitTimeout
 from ..events import Event
 from ..inference.predicts import BATCH_SIZE, Predicts
-from ..params import Array
 
 if TYPE_CHECKING:
     from ..data.blocks import ColumnSpec

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..common.arrays import Array, Buffer
 from ..errors import SessionClosed
 from ..events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
-from ..params import Array
 from ..telemetry.courier import Courier
 from .base import Companion, Handle
 
@@ -53,7 +52,7 @@ class Distributions(Companion):
         self.measured: list[WeightsMeasured] = []
         self._handle = handle
         self._samples = handle.samples
-        self._before: npt.NDArray[np.uint8] | None = None
+        self._before: Buffer | None = None
         self._due = 0.0
         self._courier = Courier("tos-distributions", 1)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
+from ..common.arrays import Array
 from .blocks import NUMERIC, Columns, describe
 from .labels import Deal, check_partitioner, count_labels, labels_of
 from .partitioners import (
@@ -149,7 +150,7 @@ def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
     return arrays
 
 
-def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _native(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

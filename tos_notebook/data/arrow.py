@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tos_notebook.errors import DataError
-from tos_notebook.params import is_finite
 
-from .blocks import Array, Columns, ColumnSpec
+from ..common.arrays import Array, is_finite
+from .blocks import Columns, ColumnSpec
 from .feeds import beyond, integers, outside
 from .order import in_content_order
 from .skips import ADVICE, Advice, Skipped, Skips

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tos_notebook.errors import ShapeMismatch
 
+from ..common.arrays import Array
 from .sparse import SparseRows, join
 
-Array = npt.NDArray[Any]
 Columns = tuple[Array, ...]
 """One array for each feed, all with the same first dimension."""
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.errors import DataError, ShapeMismatch
-from tos_notebook.params import is_finite
 
-from .blocks import Array, Columns, ColumnSpec, is_castable
+from ..common.arrays import Array, is_finite
+from .blocks import Columns, ColumnSpec, is_castable
 
 
 class Feed(Protocol):

@@ -14,16 +14,17 @@ import zlib
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tos_notebook.errors import DataError
+
+from ..common.arrays import Array
 
 GZIP_MAGIC = b"\x1f\x8b"
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def parse_idx(data: bytes, name: str) -> npt.NDArray[Any]:
+def parse_idx(data: bytes, name: str) -> Array:
     """Decode the content of one IDX file.
 
     Parameters

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from tos_notebook.errors import ConfigError, DataError
 
-from .blocks import Array, Columns, ColumnSpec
+from ..common.arrays import Array
+from .blocks import Columns, ColumnSpec
 from .partitioners import AnyPartitioner, LabelPartitioner
 
 Counts = Mapping[int, int]

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import Array, Columns, concatenate
+from ..common.arrays import Array
+from .blocks import Columns, concatenate
 from .sparse import SparseRows
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from tos_notebook.errors import DataError
 
-from .blocks import Array, Columns, ColumnSpec
+from ..common.arrays import Array
+from .blocks import Columns, ColumnSpec
 from .feeds import Feed, beyond, integers, narrowed, outside
 from .skips import Skipped, Skips
 

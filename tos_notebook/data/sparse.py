@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..common.arrays import Array
 
 WIDTH = 1024
 """Narrower rows are made dense when they are read."""

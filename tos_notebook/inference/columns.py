@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..common.arrays import Array
 from ..errors import UnsupportedProgram
-from ..params import Array
 from ..program.signature import Port
 
 WIDENED = {

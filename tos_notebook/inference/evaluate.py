@@ -14,13 +14,13 @@ from .. import temporary
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
 from ..cluster.jobs import spoken
+from ..common.arrays import Array
 from ..config import at_least_one
 from ..data.blocks import Columns, ColumnSpec
 from ..data.feeds import Feed, check_columns
 from ..data.rdd import is_rdd
 from ..data.source import as_rows
 from ..errors import ConnectError, DataError
-from ..params import Array
 
 logger = logging.getLogger(__name__)
 

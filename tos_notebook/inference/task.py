@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch_archive
+from ..common.arrays import Array
 from ..data.blocks import Columns
-from ..params import Array
 
 if TYPE_CHECKING:
     from ..program.forward import Forward

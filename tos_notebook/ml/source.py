@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import temporary
+from ..common.arrays import Array
 from ..errors import CaptureError, ConfigError
-from ..params import Array
 
 _making = threading.Lock()
 """Models are made one at a time: a function may set Keras's random seed, which is the process's."""

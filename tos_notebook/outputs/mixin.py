@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..common.arrays import Array
 from ..companions.base import Companion, HeldModel
 from ..companions.board import Board
 from ..companions.distributions import Distributions
@@ -93,7 +93,7 @@ class Outputs:
         advice = "If the run has checkpoints, tos.resume continues from the last good one."
         return (f"{why} The model and run.parameters() hold such parameters. {advice}",)
 
-    def parameters(self) -> dict[str, npt.NDArray[Any]]:
+    def parameters(self) -> dict[str, Array]:
         """Return a copy of the center parameters, by name."""
         buffer, _ = self._training.store.read()
         tensors = self._program.layout.tensors(buffer)

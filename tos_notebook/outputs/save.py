@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import temporary
 from ..cluster.storage import Storage, is_local, local_path
+from ..common.arrays import Array
 from ..config import one_of
 from ..errors import ConfigError
-from ..params import Array
 from ..program.base import SAVED, Program
 
 if TYPE_CHECKING:

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import temporary
+from ..common.arrays import Array, Buffer
 from ..config import at_least_one
 from ..data.blocks import ColumnSpec
 from ..data.feeds import check_values
 from ..data.source import named_arrays
 from ..errors import UnsupportedProgram
 from ..inference.predicts import BATCH_SIZE, Predicts
-from ..params import Array, Layout
+from ..params import Layout
 from .spec import FeedSpec
 
 ColumnType = tuple[str, tuple[int, ...]]
@@ -90,11 +88,11 @@ class Program(Predicts):
         """Whether the learning rate is a variable, which can be set while training."""
 
     @abstractmethod
-    def read(self) -> npt.NDArray[np.uint8]:
+    def read(self) -> Buffer:
         """Return the parameters' present values, packed by `layout`."""
 
     @abstractmethod
-    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+    def write(self, buffer: Buffer) -> None:
         """Set the parameters of the user's own model or session."""
 
     def finish(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..common.arrays import Array
 from ..errors import CaptureError
-from ..params import Array
 from .eager import eagerly
 
 

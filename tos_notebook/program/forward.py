@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..data.sparse import at_once, dense
 from ..errors import ShapeMismatch
-from ..params import Array
 from .lean import without_keras
 from .quiet import quiet
 from .runner import as_tensor

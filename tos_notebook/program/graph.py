@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from ..common.arrays import Array, Buffer
 from ..data.blocks import ColumnSpec
 from ..data.sparse import dense
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from ..params import Array, Layout
+from ..params import Layout
 from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, refuse_driver_bound, trace
@@ -363,11 +363,11 @@ class GraphProgram(Program):
         """See `Program.has_learning_rate`."""
         return self._rate is not None
 
-    def read(self) -> npt.NDArray[np.uint8]:
+    def read(self) -> Buffer:
         """See `Program.read`."""
         return self.layout.pack(self._fetch(self._params))
 
-    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+    def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
         values = self.layout.tensors(buffer).values()
         for variable, value in zip(self._params, values, strict=True):

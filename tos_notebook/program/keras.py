@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from ..common.arrays import Array, Buffer
 from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, ShapeMismatch
-from ..params import Array, Layout
+from ..params import Layout
 from .averages import Averages
 from .base import SAVED, ColumnType, Program
 from .compiled import check_model
@@ -250,7 +249,7 @@ class KerasProgram(Program):
         """See `Program.has_learning_rate`."""
         return self._learning_rate is not None
 
-    def read(self) -> npt.NDArray[np.uint8]:
+    def read(self) -> Buffer:
         """See `Program.read`."""
         buffer = self.layout.allocate()
         with eagerly():
@@ -261,7 +260,7 @@ class KerasProgram(Program):
                 view[...] = weight.value.numpy()
         return buffer
 
-    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+    def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
         values = self.layout.tensors(buffer).values()
         with eagerly():

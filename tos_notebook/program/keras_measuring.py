@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..common.arrays import Array
 from ..data.blocks import ColumnSpec, describe
 from ..data.sparse import dense
 from ..errors import CaptureError
-from ..params import Array
 from .eager import eagerly
 from .functions import mean_of
 from .measuring import pack_measure

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.arrays import Array
 from ..data.sparse import dense
-from ..params import Array
 from .lean import without_keras
 from .quiet import quiet
 from .runner import as_tensor

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from ..common.arrays import Array, Buffer
 from ..data.blocks import ColumnSpec
 from ..data.sparse import dense
 from ..errors import CaptureError, UnsupportedProgram
-from ..params import Array
 from .base import ColumnType, Program
 from .eager import eagerly
 from .export import Step, export, layout_of, trace
@@ -214,7 +212,7 @@ class ModuleProgram(Program):
         """See `Program.has_learning_rate`."""
         return learning_rate_of(self._optimizer) is not None
 
-    def read(self) -> npt.NDArray[np.uint8]:
+    def read(self) -> Buffer:
         """See `Program.read`."""
         buffer = self.layout.allocate()
         with eagerly():
@@ -222,7 +220,7 @@ class ModuleProgram(Program):
                 view[...] = value.numpy()
         return buffer
 
-    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+    def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
         with eagerly():
             for variable, value in zip(

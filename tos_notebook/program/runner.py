@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..common.arrays import ALIGNMENT, Array, Buffer
 from ..errors import InvalidTransition, WorkerEnvironment
-from ..params import ALIGNMENT, Array
 from ..readable import summary
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .lean import without_keras
 from .quiet import quiet
-from .spec import Buffer, Trained, read_spec
+from .spec import Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with without_keras():

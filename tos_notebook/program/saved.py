@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..common.arrays import Array, Buffer
 from ..data.blocks import ColumnSpec
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from ..params import Array
 from .base import ColumnType, Program
 from .spec import FeedSpec, read_spec
 
@@ -113,7 +110,7 @@ class SavedProgram(Program):
         if self._model is not None:
             self._model.serve(columns, target)
 
-    def read(self) -> npt.NDArray[np.uint8]:
+    def read(self) -> Buffer:
         """Return the model's; without one, zeros: the parameters are in the checkpoint."""
         if self._model is None:
             return self.layout.allocate()
@@ -122,7 +119,7 @@ class SavedProgram(Program):
             return buffer
         return self.layout.pack(list(self._model.layout.tensors(buffer).values()))
 
-    def write(self, buffer: npt.NDArray[np.uint8]) -> None:
+    def write(self, buffer: Buffer) -> None:
         """Set the model's parameters, if there is one."""
         if self._model is None:
             return

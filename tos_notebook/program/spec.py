@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from ..common.arrays import Array, Buffer
 from ..errors import RemoteProtocolError
-from ..params import Array, Layout
-
-Buffer = npt.NDArray[np.uint8]
+from ..params import Layout
 
 SPEC_FILE = "spec.json"
 """Name of the specification inside a program's archive."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
-import numpy.typing as npt
-
 from ..combiners.arithmetic import blend
+from ..common.arrays import Buffer
 from ..params import Layout
-
-Buffer = npt.NDArray[np.uint8]
 
 
 class SlotMean:

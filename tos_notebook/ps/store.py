@@ -25,11 +25,11 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checkpoint.values import decode, encode, revive
 from ..combiners.base import Combiner, Part, Pushes, PushInfo, prepares
 from ..combiners.staging import count_non_finite, stage
+from ..common.arrays import Array, Buffer, is_finite
 from ..errors import (
     CheckpointError,
     CombinerError,
@@ -38,9 +38,7 @@ from ..errors import (
     RemoteProtocolError,
     WaitTimeout,
 )
-from ..params import Array, Layout, is_finite
-
-Buffer = npt.NDArray[np.uint8]
+from ..params import Layout
 
 PATIENCE = 300.0
 """Seconds that a push waits for its turn."""

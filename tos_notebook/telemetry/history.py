@@ -8,11 +8,11 @@ from array import array
 from dataclasses import asdict
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from ..common.arrays import Array
 from ..events import (
     Event,
     MilestoneCommitted,
@@ -258,6 +258,6 @@ def _column(kind: Kind) -> Column:
     return array(kind)
 
 
-def _copy(column: Column) -> npt.NDArray[Any]:
+def _copy(column: Column) -> Array:
     # Of an array, through its buffer: a copy of a million rows holds the lock for a millisecond.
     return np.array(column, dtype=object if isinstance(column, list) else None)

@@ -20,6 +20,8 @@ from tos_notebook.cluster.storage import find_files
 from tos_notebook.data.idx import parse_idx
 from tos_notebook.errors import DataError
 
+from ..common.arrays import Array, Buffer
+
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
@@ -63,7 +65,7 @@ def __getattr__(name: str) -> str:
     return f"{directory.rstrip('/')}/{_NAMES[name]}"
 
 
-def extract_images(sc: SparkContext, path: str) -> RDD[tuple[int, npt.NDArray[np.uint8]]]:
+def extract_images(sc: SparkContext, path: str) -> RDD[tuple[int, Buffer]]:
     """Return the images of IDX files, as (index, pixels).
 
     Parameters
@@ -112,14 +114,14 @@ def extract_labels(
         has one that is not below `num_class`.
     """
 
-    def rows(values: npt.NDArray[Any], name: str) -> Iterable[Any]:
+    def rows(values: Array, name: str) -> Iterable[Any]:
         return _label_rows(values, name, num_class, one_hot)
 
     return _extract(sc, path, "label", "image", rows)
 
 
 def flatten_image_label(
-    iterator: Iterable[tuple[int, tuple[npt.NDArray[Any], Any]]],
+    iterator: Iterable[tuple[int, tuple[Array, Any]]],
 ) -> Iterator[tuple[npt.NDArray[np.float32], Any]]:
     """Turn what a join of images and labels holds into records.
 
@@ -142,7 +144,7 @@ def _extract(
     path: str,
     what: str,
     other: str,
-    rows: Callable[[npt.NDArray[Any], str], Iterable[Any]],
+    rows: Callable[[Array, str], Iterable[Any]],
 ) -> RDD[tuple[int, Any]]:
     files = _choose_files(find_files(sc, path), path, what, other)
 
@@ -183,15 +185,13 @@ def _kind(uri: str) -> int:
     return int(_TEST.search(_base(uri)) is not None)
 
 
-def _image_rows(images: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+def _image_rows(images: Array, name: str) -> Array:
     if images.ndim < 2:
         raise DataError(f"{name}: expected images, got values of shape {images.shape}.")
     return images.reshape(len(images), -1)
 
 
-def _label_rows(
-    labels: npt.NDArray[Any], name: str, num_class: int, one_hot: bool
-) -> Iterable[Any]:
+def _label_rows(labels: Array, name: str, num_class: int, one_hot: bool) -> Iterable[Any]:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"{name}: expected one integer for each image, "

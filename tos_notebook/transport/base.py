@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
+from ..common.arrays import Buffer
 from ..errors import LocalProtocolError
 from ..wire.frames import Header
 from ..wire.messages import Answer, Request
 
-Buffer = memoryview | bytearray | bytes | npt.NDArray[np.uint8]
+BytesLike = memoryview | bytearray | bytes | Buffer
 
 
 class Address(NamedTuple):
@@ -37,8 +35,8 @@ class Connection(Protocol):
     def request(
         self,
         message: Request,
-        payload: Buffer | None = None,
-        into: Buffer | None = None,
+        payload: BytesLike | None = None,
+        into: BytesLike | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> tuple[Answer, memoryview | None]:
         """Send a request and wait for its answer.
@@ -127,7 +125,9 @@ class Handler(Protocol):
         """
         ...
 
-    def handle(self, message: Request, payload: memoryview | None) -> tuple[Answer, Buffer | None]:
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, BytesLike | None]:
         """Serve a request.
 
         Parameters
@@ -243,7 +243,7 @@ class Watched(Channel, Protocol):
         ...
 
 
-def byte_view(buffer: Buffer | None, writable: bool = False) -> memoryview | None:
+def byte_view(buffer: BytesLike | None, writable: bool = False) -> memoryview | None:
     """Return a buffer as a flat view of bytes, None for an empty one or for None.
 
     Raises

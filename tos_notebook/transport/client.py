@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
+from ..common.arrays import aligned_empty
 from ..errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError, TransportError
-from ..params import aligned_empty
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
 from ..wire.messages import Answer, Goodbye, Message, Refused, Request
 from ..wire.refusals import error_of
-from .base import Buffer, Channel, byte_view
+from .base import BytesLike, Channel, byte_view
 
 MAX_PAYLOAD = 1 << 32
 """Bytes. What an answer may make a worker allocate, unless told otherwise."""
@@ -39,8 +39,8 @@ class ChannelConnection:
     def request(
         self,
         message: Request,
-        payload: Buffer | None = None,
-        into: Buffer | None = None,
+        payload: BytesLike | None = None,
+        into: BytesLike | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> tuple[Answer, memoryview | None]:
         """Send a request and wait for its answer; see `base.Connection.request`."""

@@ -20,7 +20,8 @@ import secrets
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+
+from ..common.arrays import Buffer
 
 PROCESSES = "/proc"
 _NAME = re.compile(r"(tos-[0-9a-f]{32})-([1-9][0-9]{0,9})-([0-9]{1,9})")
@@ -71,7 +72,7 @@ class Segment:
         self.close()
 
 
-def attach(name: str, nbytes: int) -> npt.NDArray[np.uint8] | None:
+def attach(name: str, nbytes: int) -> Buffer | None:
     """Map a worker's segment.
 
     Parameters
@@ -117,5 +118,5 @@ def _is_sealed(descriptor: int, nbytes: int) -> bool:
     return bool(seals & fcntl.F_SEAL_SHRINK) and found.st_size == nbytes
 
 
-def _map(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
+def _map(descriptor: int, nbytes: int) -> Buffer:
     return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)

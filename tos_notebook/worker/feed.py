@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..common.arrays import Array, Buffer, aligned_empty
 from ..content import NO_DIGEST, Content, Hash
 from ..data.blocks import Columns, concatenate, epoch_order
 from ..data.feeds import Feed as Input
@@ -16,7 +17,6 @@ from ..data.feeds import checked
 from ..data.room import require_room
 from ..data.sparse import SparseRows
 from ..data.stream import Stream
-from ..params import Array, aligned_empty
 
 VALUES, TEXT = 8, 200
 """Values of a field of which all are shown; characters of each field."""
@@ -116,7 +116,7 @@ class _HeldFeed:
         self._columns = columns
         self._order = order
         self._batch_size = batch_size
-        self._buffers: list[npt.NDArray[np.uint8]] = [aligned_empty(0) for _ in columns]
+        self._buffers: list[Buffer] = [aligned_empty(0) for _ in columns]
         self._collected: tuple[int, int] = (0, 0)
         self._rows: Columns = ()
 

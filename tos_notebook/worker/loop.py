@@ -20,6 +20,7 @@ import numpy as np
 
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
+from ..common.arrays import Array
 from ..content import content_of
 from ..data.blocks import Columns
 from ..data.feeds import check_values, non_finite
@@ -36,7 +37,6 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..params import Array
 from ..program.spec import Runner
 from ..transport.base import Connection
 from ..wire.messages import (

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..params import ALIGNMENT
+from ..common.arrays import ALIGNMENT, Buffer
 
-Buffer = npt.NDArray[np.uint8]
 Place = tuple[int, int]
 """Epoch and sequence of the push that comes next."""
 

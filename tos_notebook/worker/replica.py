@@ -13,20 +13,19 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..codecs.coding import Coding, add
 from ..codecs.pair import CodecPair
+from ..common.arrays import Array, Buffer, is_finite
 from ..data.partitioners import mix_key
 from ..errors import RemoteProtocolError
-from ..params import Array, Layout, is_finite
+from ..params import Layout
 from ..transport.base import Connection
 from ..transport.shared import Segment
 from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
 from .memory import Memory, Place
 
 Answer = TypeVar("Answer")
-Buffer = npt.NDArray[np.uint8]
 
 
 class Replica:

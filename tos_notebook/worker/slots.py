@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from ..common.arrays import Buffer, is_finite
 from ..errors import LocalProtocolError
-from ..params import Layout, is_finite
+from ..params import Layout
 from ..program.spec import Runner
 from ..transport.base import Connection
 from ..wire.messages import Blend, Blended
@@ -31,7 +29,7 @@ class Slots:
         self._connection = connection
         self._runner = runner
         self._policy = policy
-        self._vector: npt.NDArray[np.uint8] | None = None
+        self._vector: Buffer | None = None
 
     def begin(self) -> None:
         """Make them ready for the parameters that a partition begins with."""

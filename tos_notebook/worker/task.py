@@ -13,10 +13,10 @@ from pathlib import Path
 from ..cluster.feeding import cut_off
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch_archive
+from ..common.arrays import Array, Buffer
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
-from ..params import Array
-from ..program.spec import Buffer, ProgramSpec, Runner, Trained, read_spec
+from ..program.spec import ProgramSpec, Runner, Trained, read_spec
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
