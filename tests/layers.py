@@ -41,7 +41,7 @@ class Edge:
 
 EDGES = (
     # The demo stands for a user's notebook, which defines a model.
-    Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo"), lazily=("magics",)),
+    Edge(frozenset({"tensorflow", "keras"}), anywhere=("program", "demo"), lazily=("magics", "cluster.connect")),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
         anywhere=("cluster", "data.rdd", "data.frames", "ml"),

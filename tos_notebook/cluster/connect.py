@@ -279,7 +279,7 @@ def _import_tensorflow() -> None:
     collects = gc.isenabled()
     gc.disable()
     with suppress(Exception):
-        from ..program import keras  # noqa: F401
+        import keras  # noqa: F401
     if collects:
         gc.enable()
 
