@@ -72,7 +72,7 @@ class Ceiling:
 
 def bare_loops(number: int) -> Callable[[tuple[int, ...], int, int, int], Calls]:
     """Return the function that one of the processes runs."""
-    from tos_notebook.program.runner import configure_threads
+    from tos_notebook.runtime.runner import configure_threads
 
     configure_threads(1)
     columns = [column[number::PROCESSES].copy() for column in mnist()[0]]

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from tos_notebook.combiners import as_combiner
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import ParameterServer
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Store
-from tos_notebook.server import ParameterServer
-from tos_notebook.settings import Settings
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
-from tos_notebook.training import Training
 from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.wire.messages import Join, Joined, Poll, Proceed, Push, Reply

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tos_notebook.common.arrays import aligned_empty
 from tos_notebook.errors import RemoteProtocolError
-from tos_notebook.mirror import BRIEF_BYTES
+from tos_notebook.strategies.ps.peer_replica import BRIEF_BYTES
 from tos_notebook.transport.base import BytesLike
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener

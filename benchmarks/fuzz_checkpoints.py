@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
-from tos_notebook.checkpoint.format import decode, encode, read_summary
-from tos_notebook.checkpoint.record import columns, events
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Clip, Combiner, FedAdam, FedAvg, GapAware, Median
-from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.coordination.ledger import Ledger
+from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.coordination.snapshots import Progress, Reached, Snapshot
 from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.ledger import Ledger
-from tos_notebook.ps.store import Push, Store
-from tos_notebook.roster import LaidOut
-from tos_notebook.settings import Settings
-from tos_notebook.snapshots import Progress, Reached, Snapshot
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.persist.sealed import decode, encode, read_summary
+from tos_notebook.runs.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
+from tos_notebook.runs.checkpoint.event_log import columns, events
+from tos_notebook.strategies.ps.center import Push, Store
 
 HEADER = struct.Struct("<8sIIQQ")
 SEAL = 32

@@ -17,8 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
-from tos_notebook.stderr import quiet_stderr
 
 COMPARISONS = {
     ">=": operator.ge,

@@ -64,7 +64,7 @@ def model_of(name: str) -> Any:
 
 def bare_predictions(number: int) -> Callable[[str], tuple[float, float]]:
     """Return the function that one of the bare processes runs; it returns begin and end."""
-    from tos_notebook.program.runner import configure_threads
+    from tos_notebook.runtime.runner import configure_threads
 
     configure_threads(1)
     import tensorflow as tf

@@ -26,16 +26,16 @@ import numpy as np
 
 from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import aligned_empty
-from tos_notebook.control import Command
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import ParameterServer
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Store
-from tos_notebook.server import ParameterServer
-from tos_notebook.settings import Settings
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.steering.machine import Command
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
-from tos_notebook.training import Training
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply

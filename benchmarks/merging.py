@@ -12,8 +12,8 @@ import numpy as np
 
 from tos_notebook.combiners import Combiner, get
 from tos_notebook.common.arrays import Array
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Push, Store
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.center import Push, Store
 
 from .harness import Row, milliseconds, program
 

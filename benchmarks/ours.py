@@ -12,7 +12,7 @@ import numpy as np
 
 import tos_notebook as tos
 from tos_notebook.combiners import as_combiner
-from tos_notebook.ps.store import Push, Store
+from tos_notebook.strategies.ps.center import Push, Store
 
 BATCH_SIZE = 100
 MASTER = "local[2]"

@@ -15,22 +15,22 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from tos_notebook.program.export.step.base import Program
 
 import tos_notebook as tos
+from tos_notebook.blocks.block import describe
 from tos_notebook.combiners import as_combiner
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import WorkerHandler
+from tos_notebook.coordination.settings import Settings, default_combiner
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import describe
-from tos_notebook.program.base import Program
-from tos_notebook.ps.slots import SlotMean
-from tos_notebook.ps.store import Store
-from tos_notebook.server import WorkerHandler
-from tos_notebook.settings import Settings, default_combiner
-from tos_notebook.sync import as_sync
-from tos_notebook.training import Training
+from tos_notebook.steering.sync import as_sync
+from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.optimizer_state import SlotMean
+from tos_notebook.strategies.ps.worker_state import POLICIES
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
 from tos_notebook.worker.loop import Plan, Worker
-from tos_notebook.worker.slots import POLICIES
 
 from .data import Labelled, mnist
 from .harness import Row, milliseconds, program
@@ -52,7 +52,7 @@ def captured(seed: int) -> Program:
 
 def runners(archive: Path, count: int) -> list[Any]:
     """Load a program several times."""
-    from tos_notebook.program.runner import TensorFlowRunner, configure_threads
+    from tos_notebook.runtime.runner import TensorFlowRunner, configure_threads
 
     configure_threads(1)
     return [TensorFlowRunner(archive) for _ in range(count)]

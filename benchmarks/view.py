@@ -20,13 +20,7 @@ from typing import Any
 
 from ipykernel.jsonutil import json_clean
 
-from tos_notebook.events import (
-    Event,
-    MilestoneCommitted,
-    RunStarted,
-    StateChanged,
-    WorkerJoined,
-)
+from tos_notebook.events import Event, MilestoneCommitted, RunStarted, StateChanged, WorkerJoined
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.widgets.feed import Feed
 from tos_notebook.widgets.model import RunModel

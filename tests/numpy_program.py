@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.common.arrays import Array
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.layout import Layout, ParameterSpec
 
 
 class NumpyProgram:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.telemetry.samples import milestone, started
-from tos_notebook.companions import board as module
-from tos_notebook.companions.base import Handle
-from tos_notebook.companions.board import Board
 from tos_notebook.events import EpochFinished, Validated
+from tos_notebook.runs.observers import tensorboard as module
+from tos_notebook.runs.observers.base import Handle
+from tos_notebook.runs.observers.tensorboard import Board
 from tos_notebook.telemetry.tensorboard import read_scalars
 
 LIMIT = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.config import at_least_one, one_of, positive
+from tos_notebook.common.checks import at_least_one, one_of, positive
 from tos_notebook.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.content import DIGEST_SIZE, Content, Hash, content_of
+from tos_notebook.common.content import DIGEST_SIZE, Content, Hash, content_of
 
 ROWS = np.arange(12.0).reshape(6, 2)
 LABELS = np.arange(6)

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tos_notebook.control import COMMANDS, EVENTS, Command, Machine, RunEvent, RunState
 from tos_notebook.errors import InvalidTransition
+from tos_notebook.steering.machine import COMMANDS, EVENTS, Command, Machine, RunEvent, RunState
 
 S, C, E = RunState, Command, RunEvent
 

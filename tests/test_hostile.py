@@ -18,7 +18,6 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from tests.hostile import LONG, TEXTS
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
-from tos_notebook.checkpoint.format import encode
 from tos_notebook.errors import (
     CheckpointError,
     ConfigError,
@@ -28,18 +27,12 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import RunFinished, StateChanged, Validated, WorkerFailed
+from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.magics.text import say
-from tos_notebook.outputs.card import card
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.readable import (
-    LONGEST_NAME,
-    is_readable,
-    one_line,
-    readable,
-    shortened,
-    summary,
-)
-from tos_notebook.saved import SavedRuns, _saved
+from tos_notebook.persist.sealed import encode
+from tos_notebook.readable import LONGEST_NAME, is_readable, one_line, readable, shortened, summary
+from tos_notebook.runs.results.card import card
+from tos_notebook.runs.saved import SavedRuns, _saved
 from tos_notebook.telemetry.figure import LABEL, figure
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report

@@ -11,15 +11,15 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, center, counting_training, finish, join, of, push
-from tos_notebook import legs as legs_module
-from tos_notebook.control import Command
-from tos_notebook.data import deal as deal_module
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.data import dealing as deal_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
 from tos_notebook.events import JobRestarted
-from tos_notebook.legs import Legs, RunPlan
-from tos_notebook.restarts import LIMIT
-from tos_notebook.training import Training
+from tos_notebook.runs import epochs as legs_module
+from tos_notebook.runs.epochs import Legs, RunPlan
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.restarts import LIMIT
 from tos_notebook.wire.messages import Directive, Failed
 
 LAYOUT = Counting().spec.layout

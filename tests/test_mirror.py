@@ -7,8 +7,8 @@ import pytest
 
 from tos_notebook.codecs.coding import Coding
 from tos_notebook.codecs.pair import as_codecs
-from tos_notebook.mirror import Mirror
-from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.peer_replica import Mirror
 
 
 @pytest.mark.parametrize(

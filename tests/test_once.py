@@ -20,21 +20,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.checkpoint.test_keeper import origin
 from tests.combiners.support import Array
 from tests.worker.support import finish, join, numbers, of, push
-from tos_notebook.checkpoint.contents import from_sealed, to_parts
-from tos_notebook.checkpoint.format import decode, encode
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Combiner, Downpour, PushInfo, StatefulCombiner
-from tos_notebook.content import DIGEST_SIZE, NO_DIGEST
-from tos_notebook.control import Command
+from tos_notebook.common.content import DIGEST_SIZE, NO_DIGEST
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.membership import LaidOut, Leg, Member
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.coordination.snapshots import Asked, Reached
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import CheckpointError, DataError, SessionClosed
 from tos_notebook.events import EpochFinished, Event
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Copied, Store
-from tos_notebook.roster import LaidOut, Leg, Member
-from tos_notebook.settings import Settings
-from tos_notebook.snapshots import Asked, Reached
-from tos_notebook.training import Training
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.persist.sealed import decode, encode
+from tos_notebook.runs.checkpoint.contents import from_sealed, to_parts
+from tos_notebook.steering.machine import Command
+from tos_notebook.strategies.ps.center import Copied, Store
 from tos_notebook.wire.messages import Directive, Loaded
 
 EPOCHS, MOST, BATCHES = 3, 3, 4

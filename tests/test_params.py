@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tos_notebook.common.arrays import ALIGNMENT, aligned_empty, is_finite
 from tos_notebook.errors import ShapeMismatch, UnsupportedProgram
-from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.layout import Layout, ParameterSpec
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "uint32", "int64")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tos_notebook.restarts import LIMIT, LONGEST, STEADY_COMMITS, STEADY_SECONDS, Restarts
+from tos_notebook.steering.restarts import LIMIT, LONGEST, STEADY_COMMITS, STEADY_SECONDS, Restarts
 
 
 class Time:

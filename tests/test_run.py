@@ -14,16 +14,13 @@ import pytest
 from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
-from tos_notebook import legs as legs_module
-from tos_notebook import run as run_module
-from tos_notebook import watchdog as watchdog_module
-from tos_notebook.checkpoint.folder import Folder
-from tos_notebook.checkpoint.keeper import Keeper
+from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
 from tos_notebook.combiners import Combiner, Downpour
-from tos_notebook.companions.validation import Validator, validator
-from tos_notebook.data import deal
+from tos_notebook.coordination import watchdog as watchdog_module
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.data import dealing
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner, Shards
 from tos_notebook.errors import (
     ClusterUnreachable,
     CombinerError,
@@ -47,15 +44,18 @@ from tos_notebook.events import (
     Validated,
     WorkerLost,
 )
-from tos_notebook.every import Every
-from tos_notebook.legs import RunPlan
-from tos_notebook.ps.store import Store
-from tos_notebook.run import Run
-from tos_notebook.settings import Settings
-from tos_notebook.status import CheckpointStatus
+from tos_notebook.runs import epochs as legs_module
+from tos_notebook.runs import run as run_module
+from tos_notebook.runs.checkpoint.folder import Folder
+from tos_notebook.runs.checkpoint.writer import Keeper
+from tos_notebook.runs.epochs import RunPlan
+from tos_notebook.runs.observers.validation import Validator, validator
+from tos_notebook.runs.run import Run
+from tos_notebook.steering.status import CheckpointStatus
+from tos_notebook.steering.trigger import Every
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
-from tos_notebook.training import Training
 
 ROWS = 24
 
@@ -425,7 +425,7 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
 def test_a_validation_that_does_not_end_does_not_fail_the_run(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.companions.validation.PATIENCE", 0.01)
+    monkeypatch.setattr("tos_notebook.runs.observers.validation.PATIENCE", 0.01)
     gate = threading.Event()
 
     def rows() -> Any:
@@ -444,7 +444,7 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tos_notebook.run.SINKS", 0.01)
+    monkeypatch.setattr("tos_notebook.runs.run.SINKS", 0.01)
     gate = threading.Event()
     run = setting.make(epochs=1)
     run.add_sink(lambda event: gate.wait(LIMIT) and None)
@@ -762,7 +762,7 @@ def test_the_job_s_own_error_is_explained(
 def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deal, "CLOSE", 0.01)
+    monkeypatch.setattr(dealing, "CLOSE", 0.01)
     monkeypatch.setattr(watchdog_module, "END", 0.01)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))
@@ -904,7 +904,7 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.checkpoint.keeper.END", 0.01)
+    monkeypatch.setattr("tos_notebook.runs.checkpoint.writer.END", 0.01)
     run, answers = setting.make(), threading.Event()
     disk = keep(run, tmp_path)
     disk.before_write = lambda: answers.wait(LIMIT)

@@ -20,6 +20,8 @@ from tests.worker.support import (
     of,
     push,
 )
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import ParameterServer, WorkerHandler
 from tos_notebook.errors import (
     AuthenticationError,
     ConnectionClosed,
@@ -28,8 +30,6 @@ from tos_notebook.errors import (
     TransportError,
 )
 from tos_notebook.events import WorkerFailed, WorkerJoined, WorkerLost
-from tos_notebook.server import ParameterServer, WorkerHandler
-from tos_notebook.training import Training
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.shared import Segment

@@ -9,12 +9,12 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import Served, counting_training, join, numbers, of
+from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import LabelsSkewed
-from tos_notebook.roster import LaidOut
-from tos_notebook.training import Training
 from tos_notebook.wire.messages import Labelled
 
 

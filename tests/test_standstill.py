@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tos_notebook.coordination.membership import Doing, Member
+from tos_notebook.coordination.standstill import ATTEMPTS, FIRST, GAP, SLOWER, Standstill, still
+from tos_notebook.coordination.watchdog import JOB, Facts
 from tos_notebook.errors import WaitTimeout, WorkerError
-from tos_notebook.roster import Doing, Member
-from tos_notebook.standstill import ATTEMPTS, FIRST, GAP, SLOWER, Standstill, still
-from tos_notebook.watchdog import JOB, Facts
 
 SECONDS = 100.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConfigError
-from tos_notebook.status import CheckpointStatus, Goal, Progress
+from tos_notebook.steering.status import CheckpointStatus, Goal, Progress
 
 BEGUN = Progress(3, 14, (10, 4), 1)
 

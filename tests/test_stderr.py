@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tos_notebook.stderr import quiet_stderr
+from tos_notebook.common.console import quiet_stderr
 
 GREETINGS = """\
 WARNING: All log messages before absl::InitializeLog() is called are written to STDERR

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tos_notebook import stop
 from tos_notebook.errors import ConfigError
-from tos_notebook.status import RunStatus
+from tos_notebook.steering import conditions as stop
+from tos_notebook.steering.status import RunStatus
 
 
 def status(**changes: Any) -> RunStatus:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConfigError
-from tos_notebook.sync import ASP, BSP, SyncMode, as_sync
+from tos_notebook.steering.sync import ASP, BSP, SyncMode, as_sync
 
 
 @pytest.mark.parametrize(

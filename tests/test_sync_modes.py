@@ -20,12 +20,12 @@ from tests.worker.support import (
     of,
     push,
 )
-from tos_notebook import answers as answers_module
 from tos_notebook.combiners import EASGD, Downpour
-from tos_notebook.control import Command
+from tos_notebook.coordination import requests as answers_module
+from tos_notebook.coordination.membership import Member
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted
-from tos_notebook.roster import Member
-from tos_notebook.sync import as_sync
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.sync import as_sync
 from tos_notebook.wire.messages import Directive, Failed, Poll, Proceed, Reply
 
 LAYOUT = Counting().spec.layout

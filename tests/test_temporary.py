@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tos_notebook import temporary
+from tos_notebook.common import temporary
 
 OWNER = """
 import sys

@@ -14,12 +14,12 @@ from tests.hostile import TEXTS
 from tests.telemetry.samples import milestone, started
 from tests.test_stop import status
 from tests.tracked import curve, only_run, store
-from tos_notebook.companions import reporter
-from tos_notebook.companions import tracking as module
-from tos_notebook.companions.tracking import Tracker, tracking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.readable import LONGEST_NAME, readable
+from tos_notebook.runs.observers import mlflow as module
+from tos_notebook.runs.observers import reporter
+from tos_notebook.runs.observers.mlflow import Tracker, tracking
 from tos_notebook.telemetry.mlflow import MLflow, MLflowLog
 
 PROGRAM: Any = SimpleNamespace(summary="a program", formats=("keras",))

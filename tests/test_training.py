@@ -24,19 +24,11 @@ from tests.worker.support import (
     push,
     until,
 )
-from tos_notebook import answers as answers_module
-from tos_notebook import training as training_module
-from tos_notebook.combiners import (
-    DCASGD,
-    EASGD,
-    Clip,
-    Downpour,
-    Median,
-    PushInfo,
-    TensorCombiner,
-)
-from tos_notebook.companions import base as companions
-from tos_notebook.control import Command, RunEvent
+from tos_notebook.combiners import DCASGD, EASGD, Clip, Downpour, Median, PushInfo, TensorCombiner
+from tos_notebook.coordination import coordinator as training_module
+from tos_notebook.coordination import requests as answers_module
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.membership import Member
 from tos_notebook.errors import (
     CheckpointError,
     CombinerError,
@@ -62,8 +54,8 @@ from tos_notebook.events import (
     WorkerJoined,
     WorkerLost,
 )
-from tos_notebook.roster import Member
-from tos_notebook.training import Training
+from tos_notebook.runs.observers import base as companions
+from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
 
 LAYOUT = Counting().spec.layout

@@ -11,14 +11,14 @@ import pytest
 
 from tests.hostile import TEXTS
 from tests.telemetry.samples import milestone
-from tos_notebook.companions import validation
-from tos_notebook.companions.validation import Validator
+from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.source import as_rows
 from tos_notebook.errors import DataError, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
-from tos_notebook.every import as_every
-from tos_notebook.program.spec import FeedSpec
 from tos_notebook.readable import LONGEST_NAME, readable
+from tos_notebook.runs.observers import validation
+from tos_notebook.runs.observers.validation import Validator
+from tos_notebook.steering.trigger import as_every
 
 LIMIT = 10.0
 

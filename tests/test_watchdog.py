@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.worker.support import LIMIT, counting_training, finish, join, of, push
-from tos_notebook import watchdog as watchdog_module
-from tos_notebook.control import Command
+from tos_notebook.coordination import watchdog as watchdog_module
+from tos_notebook.coordination.membership import Doing, Member
+from tos_notebook.coordination.watchdog import JOB, Facts, Phase, Watchdog, held, waits
 from tos_notebook.events import Event, Stalled, StallEnded
-from tos_notebook.roster import Doing, Member
-from tos_notebook.watchdog import JOB, Facts, Phase, Watchdog, held, waits
+from tos_notebook.steering.machine import Command
 from tos_notebook.wire.messages import Poll
 
 PATIENCE = 60.0

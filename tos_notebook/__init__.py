@@ -12,34 +12,35 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, codecs, combiners, errors, events, ml, stop, testing, theory, workshop
+    from . import chaos, codecs, combiners, errors, events, ml, testing, theory, workshop
+    from .blocks import partitioners
     from .cluster.connect import connect
-    from .data import partitioners
-    from .data.frames import columns
+    from .data.dataframe import columns
     from .data.records import tfrecords
-    from .inference.models import load_model
-    from .outputs.eventfiles import read_events
     from .program.capture import capture
-    from .run import Run
-    from .saved import resume, runs
-    from .session import TrainingSession
+    from .program.saved_models import load_model
+    from .runs.observers.eventfiles import read_events
+    from .runs.run import Run
+    from .runs.saved import resume, runs
+    from .runs.session import TrainingSession
+    from .steering import conditions as stop
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
     from .widgets import view
 
 _HOMES = {
     "MLflow": ".telemetry.mlflow",
-    "Run": ".run",
-    "TrainingSession": ".session",
+    "Run": ".runs.run",
+    "TrainingSession": ".runs.session",
     "capture": ".program.capture",
-    "columns": ".data.frames",
+    "columns": ".data.dataframe",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
-    "load_model": ".inference.models",
-    "read_events": ".outputs.eventfiles",
-    "resume": ".saved",
-    "runs": ".saved",
+    "load_model": ".program.saved_models",
+    "read_events": ".runs.observers.eventfiles",
+    "resume": ".runs.saved",
+    "runs": ".runs.saved",
     "view": ".widgets",
     "tfrecords": ".data.records",
     "unload_ipython_extension": ".magics",
@@ -52,8 +53,8 @@ _MODULES = {
     "errors": ".errors",
     "events": ".events",
     "ml": ".ml",
-    "partitioners": ".data.partitioners",
-    "stop": ".stop",
+    "partitioners": ".blocks.partitioners",
+    "stop": ".steering.conditions",
     "testing": ".testing",
     "theory": ".theory",
     "workshop": ".workshop",

@@ -20,11 +20,11 @@ import numpy as np
 
 import tos_notebook as tos
 
+from .blocks.idx import parse_idx
 from .common.arrays import Array
-from .config import at_least_one
-from .data.idx import parse_idx
+from .common.checks import at_least_one
+from .common.console import quiet_stderr
 from .errors import DataError, InvalidTransition, TosError
-from .stderr import quiet_stderr
 from .telemetry.progress import ProgressLine
 
 MNIST_DIR = "TOS_MNIST_DIR"

@@ -1,6 +1,6 @@
 """Events: facts about a run that have already happened, published to sinks.
 
-Commands (see `tos_notebook.control`) are imperative, events are in the past tense.
+Commands (see `tos_notebook.steering.machine`) are imperative, events are in the past tense.
 Every event carries ``time``, seconds since the epoch, as the server's clock read it.
 
 Nobody changes an event. They are not frozen all the same: making one frozen costs three times
@@ -292,7 +292,7 @@ class JobRestarted(Event):
 
 @dataclass(slots=True)
 class CommandAccepted(Event):
-    """A command was found legal; `tos_notebook.control.WHEN` says when it takes effect.
+    """A command was found legal; `tos_notebook.steering.machine.WHEN` says when it takes effect.
 
     ``detail`` says in words what was asked for; ``changes`` has the settings of ``set`` by name,
     as text.

@@ -18,8 +18,8 @@ from .combiners.base import Combiner, Part, PushInfo
 from .combiners.registry import as_combiner
 from .common.arrays import Array, Buffer
 from .errors import CombinerCheckFailed, CombinerError, ConfigError
-from .params import Layout, ParameterSpec
-from .ps.store import Push, Store
+from .layout import Layout, ParameterSpec
+from .strategies.ps.center import Push, Store
 
 FLOATS = ("float16", "float32", "float64")
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 
+from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
-from tos_notebook.stderr import quiet_stderr
 
 from ..harness import Row, machine
 from .report import Options, say, table

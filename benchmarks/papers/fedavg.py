@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.blocks.block import Columns
 from tos_notebook.combiners import SlowMo
-from tos_notebook.data.blocks import Columns
 
 from ..data import Labelled
 from ..harness import Row

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 import tos_notebook as tos
+from tos_notebook.archive.spec import Runner
+from tos_notebook.blocks.block import describe
 from tos_notebook.common.arrays import Array
-from tos_notebook.data.blocks import describe
-from tos_notebook.params import Layout
-from tos_notebook.program.spec import Runner
+from tos_notebook.layout import Layout
 
 from ..data import Labelled, mnist
 from ..models import network
@@ -68,7 +68,7 @@ class Network:
         initializer: str = "glorot_uniform",
     ) -> None:
         # With one thread each, simulations leave the other cores alone.
-        from tos_notebook.program.runner import configure_threads
+        from tos_notebook.runtime.runner import configure_threads
 
         configure_threads(1)
         self._model = partial(network, sizes, optimizer=optimizer, initializer=initializer)
@@ -86,7 +86,7 @@ class Network:
 
     def runners(self, count: int) -> list[Runner]:
         """Return runners as good as new, each with optimizer slots of its own."""
-        from tos_notebook.program.runner import TensorFlowRunner
+        from tos_notebook.runtime.runner import TensorFlowRunner
 
         while len(self._runners) < count:
             self._runners.append(TensorFlowRunner(self._archive))

@@ -9,18 +9,18 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.archive.spec import Runner
+from tos_notebook.blocks.block import Columns
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners.base import Combiner
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.server import WorkerHandler
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import Columns
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.events import Event, MilestoneCommitted
-from tos_notebook.params import Layout
-from tos_notebook.program.spec import Runner
-from tos_notebook.ps.store import Store
-from tos_notebook.roster import LaidOut
-from tos_notebook.server import WorkerHandler
-from tos_notebook.settings import Settings
-from tos_notebook.training import Training
+from tos_notebook.layout import Layout
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
 from tos_notebook.worker.loop import Plan, Worker

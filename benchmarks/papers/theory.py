@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.combiners import Downpour
 from tos_notebook.common.arrays import Array
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.theory import fit_momentum
 
 from ..harness import Row
@@ -32,7 +32,7 @@ STALENESS = 0.02
 
 
 class Quadratic:
-    """Gradient descent on x²/2, a batch a step; see `tos_notebook.program.spec.Runner`.
+    """Gradient descent on x²/2, a batch a step; see `tos_notebook.archive.spec.Runner`.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def codecs() -> str:
 
 def commands() -> str:
     """Tabulate which command is legal in which state of a run."""
-    from tos_notebook.control import COMMANDS, Command
+    from tos_notebook.steering.machine import COMMANDS, Command
 
     rows = [
         (code(str(state)), *("yes" if command in legal else "" for command in Command))

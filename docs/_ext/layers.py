@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.layers import LAYERS, ROOT, Module, imports, inner, package_modules, within
+from tools.structure import (
+    GROUPS,
+    ORDER,
+    ROOT,
+    Module,
+    imports,
+    package_modules,
+    package_of,
+    within,
+)
 
 DIAGRAM = Path(__file__).parents[1] / "layers.svg"
 
-LAYER_NAMES = {
-    4: "What people touch",
-    3: "A run",
-    2: "Engines",
-    1: "Rules and formats, without threads and sockets",
-    0: "What all others know",
-}
+LAYER_NAMES = dict(enumerate(GROUPS))
 
 HEAVY = {
     "tensorflow": "TensorFlow",
@@ -47,7 +50,7 @@ SHORT = {"TensorFlow": "TF", "TensorBoard": "TB", "cryptography": "crypto"}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A package, or modules of one, that have a layer of their own in `LAYERS`.
+    """An entry of `tools.structure.ORDER`: a package, or a module of the root.
 
     Parameters
     ----------
@@ -73,26 +76,23 @@ class Part:
 def parts() -> tuple[Part, ...]:
     """Return the parts, from the highest layer down."""
     modules = package_modules()
-    found = [_part(name, modules) for name in LAYERS if not name.startswith("_")]
-    return tuple(sorted(found, key=lambda part: (-part.layer, part.name)))
+    found = [
+        _part(name, layer, modules)
+        for layer, group in enumerate(GROUPS.values())
+        for name in group
+        if not name.startswith("_")
+    ]
+    return tuple(sorted(found, key=lambda part: (-part.layer, ORDER.index(part.name))))
 
 
-def part_of(module: str) -> str:
-    """Return the part that a module belongs to; empty for the package's own ``__init__``."""
-    fitting = [name for name in LAYERS if within(inner(module), name)]
-    return max(fitting, key=len, default="")
-
-
-def _part(name: str, modules: dict[str, Module]) -> Part:
-    own = [module for module in modules.values() if part_of(module.name) == name]
+def _part(name: str, layer: int, modules: dict[str, Module]) -> Part:
+    own = [module for module in modules.values() if package_of(module.name) == name]
     targets = {found.target for module in own for found in imports(module, modules)}
     heavy = {HEAVY[top] for top in (t.split(".")[0] for t in targets) if top in HEAVY}
-    uses = {part_of(target) for target in targets if within(target, ROOT)}
+    uses = {package_of(target) for target in targets if within(target, ROOT)}
     uses = {use for use in uses - {name, ""} if not use.startswith("_")}
     summary = ast.get_docstring(ast.parse(modules[f"{ROOT}.{name}"].source)) or ""
-    return Part(
-        name, LAYERS[name], summary.partition("\n")[0], tuple(sorted(heavy)), tuple(sorted(uses))
-    )
+    return Part(name, layer, summary.partition("\n")[0], tuple(sorted(heavy)), tuple(sorted(uses)))
 
 
 WIDTH, MARGIN, GAP, HEIGHT, HEAD = 880, 20, 8, 40, 34

@@ -27,7 +27,7 @@ from tests.worker.support import nothing_left
 from tos_notebook.combiners import Downpour, SlowMo
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import DataError
-from tos_notebook.params import Layout
+from tos_notebook.layout import Layout
 
 
 @pytest.fixture(autouse=True)

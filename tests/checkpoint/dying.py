@@ -16,11 +16,11 @@ from pathlib import Path
 from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, Served, counting_training
-from tos_notebook.checkpoint.folder import Folder
-from tos_notebook.checkpoint.keeper import Keeper, Subject
-from tos_notebook.every import as_every
-from tos_notebook.sync import as_sync
-from tos_notebook.training import Training
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.runs.checkpoint.folder import Folder
+from tos_notebook.runs.checkpoint.writer import Keeper, Subject
+from tos_notebook.steering.sync import as_sync
+from tos_notebook.steering.trigger import as_every
 
 PARTITIONS, ROWS, ENDLESS = 2, 40, 100_000
 

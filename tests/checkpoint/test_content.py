@@ -14,28 +14,28 @@ from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Frail, Served, center, counting_training, numbers
 from tests.worker.test_content import BATCH, OTHERS, ROWS, work
-from tos_notebook.checkpoint.contents import Checkpoint, from_sealed, to_parts
-from tos_notebook.checkpoint.data import (
+from tos_notebook.blocks.block import ColumnSpec
+from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.common.content import content_of
+from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.snapshots import BEGINNING
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.rdd import RddSource
+from tos_notebook.data.stream import StreamSource
+from tos_notebook.errors import CheckpointError, DataError, TransportError
+from tos_notebook.persist.sealed import decode, encode
+from tos_notebook.runs.checkpoint.contents import Checkpoint, from_sealed, to_parts
+from tos_notebook.runs.checkpoint.data import (
     check_content,
     check_earlier,
     check_same,
     read_data,
     write_data,
 )
-from tos_notebook.checkpoint.folder import Folder
-from tos_notebook.checkpoint.format import decode, encode
-from tos_notebook.content import content_of
-from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.partitioners import RandomPartitioner
-from tos_notebook.data.rdd import RddSource
-from tos_notebook.data.stream import StreamSource
-from tos_notebook.errors import CheckpointError, DataError, TransportError
-from tos_notebook.every import Every
-from tos_notebook.launch import Launcher, Wanted
-from tos_notebook.legs import RunPlan
-from tos_notebook.roster import LaidOut
-from tos_notebook.snapshots import BEGINNING
+from tos_notebook.runs.checkpoint.folder import Folder
+from tos_notebook.runs.epochs import RunPlan
+from tos_notebook.runs.factory import Launcher, Wanted
+from tos_notebook.steering.trigger import Every
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:

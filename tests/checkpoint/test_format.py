@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from tos_notebook.checkpoint.format import VERSION, decode, encode, read_summary, write
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CheckpointError
+from tos_notebook.persist.sealed import VERSION, decode, encode, read_summary, write
 
 DTYPES = ["<f4", "<f8", "<f2", "<i8", "<u4", "|u1", "|b1", ">f8"]
 

@@ -29,33 +29,14 @@ from tests.worker.support import (
     push,
     until,
 )
-from tos_notebook import combiners, snapshots
-from tos_notebook.checkpoint.contents import (
-    Origin,
-    from_sealed,
-    require_known,
-    require_saveable,
-    to_parts,
-)
-from tos_notebook.checkpoint.data import check_same, read_data, write_data
-from tos_notebook.checkpoint.folder import Folder
-from tos_notebook.checkpoint.format import decode, encode
-from tos_notebook.checkpoint.keeper import Keeper, Subject
-from tos_notebook.checkpoint.made import describe
-from tos_notebook.checkpoint.record import Record, columns, events
-from tos_notebook.combiners import (
-    Downpour,
-    FedAdam,
-    FedBuff,
-    FedYogi,
-    PushInfo,
-    StatefulCombiner,
-)
+from tos_notebook import combiners
+from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.combiners import Downpour, FedAdam, FedBuff, FedYogi, PushInfo, StatefulCombiner
 from tos_notebook.combiners.registry import MADE
-from tos_notebook.content import content_of
-from tos_notebook.control import Command
+from tos_notebook.common.content import content_of
+from tos_notebook.coordination import snapshots
+from tos_notebook.coordination.coordinator import Training
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
 from tos_notebook.events import (
     CheckpointFailed,
@@ -65,15 +46,28 @@ from tos_notebook.events import (
     RunStarted,
     WorkerJoined,
 )
-from tos_notebook.every import Every, as_every
-from tos_notebook.launch import new_run_id
-from tos_notebook.ps.slots import SlotMean
-from tos_notebook.ps.store import Copied
-from tos_notebook.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
-from tos_notebook.session import TrainingSession
-from tos_notebook.status import CheckpointStatus
+from tos_notebook.persist.described import describe
+from tos_notebook.persist.sealed import decode, encode
+from tos_notebook.runs.checkpoint.contents import (
+    Origin,
+    from_sealed,
+    require_known,
+    require_saveable,
+    to_parts,
+)
+from tos_notebook.runs.checkpoint.data import check_same, read_data, write_data
+from tos_notebook.runs.checkpoint.event_log import Record, columns, events
+from tos_notebook.runs.checkpoint.folder import Folder
+from tos_notebook.runs.checkpoint.writer import Keeper, Subject
+from tos_notebook.runs.factory import new_run_id
+from tos_notebook.runs.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
+from tos_notebook.runs.session import TrainingSession
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.status import CheckpointStatus
+from tos_notebook.steering.trigger import Every, as_every
+from tos_notebook.strategies.ps.center import Copied
+from tos_notebook.strategies.ps.optimizer_state import SlotMean
 from tos_notebook.telemetry.bus import EventBus
-from tos_notebook.training import Training
 
 
 class Disk:
@@ -796,7 +790,7 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
 def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.checkpoint.keeper.END", 0.01)
+    monkeypatch.setattr("tos_notebook.runs.checkpoint.writer.END", 0.01)
     free = threading.Event()
     subject = Subject(
         kept.training.snapshot, lambda: None, dict, kept.events.append,

@@ -18,10 +18,10 @@ from tests.checkpoint import dying
 from tests.checkpoint.test_keeper import Disk
 from tests.checkpoint.victim import DATA, ROWS
 from tests.worker.support import center, counting_training, numbers
-from tos_notebook.checkpoint.folder import Folder
 from tos_notebook.errors import CheckpointError
-from tos_notebook.saved import _last
-from tos_notebook.sync import as_sync
+from tos_notebook.runs.checkpoint.folder import Folder
+from tos_notebook.runs.saved import _last
+from tos_notebook.steering.sync import as_sync
 
 LIMIT = 300.0
 """Seconds, on a machine that is busy."""

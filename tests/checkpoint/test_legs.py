@@ -8,12 +8,12 @@ import pytest
 
 from tests.telemetry.samples import milestone, started
 from tests.worker.support import counting_training, numbers
-from tos_notebook import legs as legs_module
+from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.coordination.snapshots import BEGINNING, Reached
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.events import RunResumed
-from tos_notebook.legs import Asked, Legs, RunPlan
-from tos_notebook.snapshots import BEGINNING, Reached
+from tos_notebook.runs import epochs as legs_module
+from tos_notebook.runs.epochs import Asked, Legs, RunPlan
 from tos_notebook.telemetry.tally import Tally
 
 # First epoch, last epoch, partitions and the epoch that the layout was made for.

@@ -13,7 +13,6 @@ import pytest
 import tos_notebook as tos
 from tests.checkpoint.test_keeper import of_another_rule
 from tests.integration.conftest import counter
-from tos_notebook.checkpoint.folder import Folder, checkpoint
 from tos_notebook.cluster.storage import Storage
 from tos_notebook.errors import (
     CheckpointError,
@@ -24,7 +23,8 @@ from tos_notebook.errors import (
     UnsupportedProgram,
 )
 from tos_notebook.events import Event, MilestoneCommitted, RunResumed
-from tos_notebook.saved import SavedRun, SavedRuns
+from tos_notebook.runs.checkpoint.folder import Folder, checkpoint
+from tos_notebook.runs.saved import SavedRun, SavedRuns
 
 X = np.arange(1.0, 1001)
 

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from tests.combiners.support import Array
 from tests.ps.test_store import MIXED, STRIPE, filled, push, same, values
-from tos_notebook.checkpoint.made import describe, rebuild
-from tos_notebook.checkpoint.values import decode, encode
 from tos_notebook.combiners import (
     COMBINERS,
     Clip,
@@ -36,10 +34,12 @@ from tos_notebook.combiners import (
     get,
 )
 from tos_notebook.combiners.registry import MADE
+from tos_notebook.coordination.ledger import Ledger
 from tos_notebook.errors import CheckpointError
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.ledger import Ledger
-from tos_notebook.ps.store import Copied, Store
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.persist.described import describe, rebuild
+from tos_notebook.persist.values import decode, encode
+from tos_notebook.strategies.ps.center import Copied, Store
 
 keys = st.integers() | st.text() | st.booleans()
 anything: st.SearchStrategy[Any] = st.recursive(

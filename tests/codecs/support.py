@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from tos_notebook.codecs import Coder
-from tos_notebook.params import Layout, ParameterSpec
+from tos_notebook.layout import Layout, ParameterSpec
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

@@ -29,7 +29,7 @@ from tests.codecs.support import (
 )
 from tos_notebook.codecs import as_codec
 from tos_notebook.errors import NonFiniteUpdate, RemoteProtocolError
-from tos_notebook.params import Layout
+from tos_notebook.layout import Layout
 
 few = settings(max_examples=20, deadline=None)
 every_codec = pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ from tests.codecs.conftest import WITH_KERNELS
 from tests.codecs.support import LARGE, layouts, update_of
 from tests.codecs.support import NAMES as ALL
 from tos_notebook.codecs import Coder, as_codec, native
-from tos_notebook.params import Layout
+from tos_notebook.layout import Layout
 
 NAMES = ("int8", "int8+ef", "sign+ef")
 every_codec = pytest.mark.parametrize("name", NAMES)

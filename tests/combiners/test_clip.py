@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.combiners.support import FLOATS, Array, Model, push, stacks, wide
-from tos_notebook.combiners import (
-    EASGD,
-    Clip,
-    Downpour,
-    DynSGD,
-    FedAdam,
-    Median,
-    as_combiner,
-)
+from tos_notebook.combiners import EASGD, Clip, Downpour, DynSGD, FedAdam, Median, as_combiner
 from tos_notebook.combiners.arithmetic import global_norm
 from tos_notebook.errors import ConfigError
 

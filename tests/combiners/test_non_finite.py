@@ -19,8 +19,8 @@ from tos_notebook.combiners import (
     get,
 )
 from tos_notebook.errors import CheckpointError, CombinerError, NonFiniteUpdate
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Merge, Push, Store
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.center import Merge, Push, Store
 
 LAYOUT = Layout([ParameterSpec("W", (40,), "float32"), ParameterSpec("h", (3,), "float16")])
 STRIPE = 64

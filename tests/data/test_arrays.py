@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tos_notebook.blocks.block import ColumnSpec
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.deal import deal
-from tos_notebook.data.partitioners import RandomPartitioner
+from tos_notebook.data.dealing import deal
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tos_notebook.blocks.block import ColumnSpec
+from tos_notebook.blocks.order import content_order
+from tos_notebook.blocks.skips import Skipped, Skips
 from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder
-from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.order import content_order
-from tos_notebook.data.skips import Skipped, Skips
 from tos_notebook.errors import DataError
 
 FLOATS = pa.list_(pa.float32())

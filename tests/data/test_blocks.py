@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.data.blocks import (
+from tos_notebook.blocks.block import (
     ColumnSpec,
     check_blocks,
     concatenate,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.data.deal import deal, keep, undealt
+from tos_notebook.blocks.skips import Skips
+from tos_notebook.data.dealing import deal, keep, undealt
 from tos_notebook.data.rdd import RddSource
-from tos_notebook.data.skips import Skips
 from tos_notebook.errors import ConfigError
 
 

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from tos_notebook.data.blocks import ColumnSpec
-from tos_notebook.data.feeds import check_columns, check_values, checked
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.blocks.block import ColumnSpec
+from tos_notebook.blocks.feeds import check_columns, check_values, checked
 from tos_notebook.errors import DataError, ShapeMismatch
-from tos_notebook.program.spec import FeedSpec
 
 FOUND = (ColumnSpec("uint8", (4, 3)), ColumnSpec("int64", ()))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.data.idx_files import CODES, idx_bytes
-from tos_notebook.data.idx import parse_idx
+from tos_notebook.blocks.idx import parse_idx
 from tos_notebook.errors import DataError
 
 GOOD = idx_bytes(np.arange(6, dtype=np.uint8).reshape(2, 3))

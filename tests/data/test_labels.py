@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.labels import Deal, count_labels, labels_of
-from tos_notebook.data.partitioners import (
+from tos_notebook.blocks.labels import Deal, count_labels, labels_of
+from tos_notebook.blocks.partitioners import (
     Dirichlet,
     LabelPartitioner,
     Partitioner,
     RandomPartitioner,
     Shards,
 )
+from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ConfigError, DataError
 
 Labels = npt.NDArray[np.int64]

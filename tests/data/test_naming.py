@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.data.naming import in_order
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.blocks.naming import in_order
 from tos_notebook.data.source import named_arrays
 from tos_notebook.errors import ShapeMismatch
-from tos_notebook.program.spec import FeedSpec
 
 B, A, OUT = (FeedSpec(name, None, None) for name in ("b", "a", "out"))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.data.partitioners import (
+from tos_notebook.blocks.partitioners import (
     Partitioner,
     RandomPartitioner,
     checked_assignment,

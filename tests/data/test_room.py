@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tos_notebook.content import content_of
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.blocks.block import Columns
+from tos_notebook.blocks.sparse import SparseRows
+from tos_notebook.common.content import content_of
 from tos_notebook.data import room
-from tos_notebook.data.blocks import Columns
-from tos_notebook.data.sparse import SparseRows
 from tos_notebook.errors import DataError
-from tos_notebook.program.spec import FeedSpec
-from tos_notebook.worker.feed import Held
+from tos_notebook.worker.batches import Held
 
 MIB = 2**20
 FEEDS = [FeedSpec("x", "float32", (1024,)), FeedSpec("y", "int64", ())]

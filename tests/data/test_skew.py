@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.blocks.labels import count_labels
+from tos_notebook.blocks.skew import class_counts, skew
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.labels import count_labels
-from tos_notebook.data.skew import class_counts, skew
-from tos_notebook.program.spec import FeedSpec
 
 X = FeedSpec("x", None, None)
 

@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
-from tos_notebook.content import content_of
-from tos_notebook.data.blocks import concatenate
-from tos_notebook.data.order import content_order
-from tos_notebook.data.sparse import SparseRows, at_once, dense
+from tos_notebook.blocks.block import concatenate
+from tos_notebook.blocks.order import content_order
+from tos_notebook.blocks.sparse import SparseRows, at_once, dense
+from tos_notebook.common.content import content_of
 
 
 def rows(count: int = 7, width: int = 9, seed: int = 0) -> tuple[SparseRows, np.ndarray]:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-from tos_notebook.stderr import quiet_stderr
+from tos_notebook.common.console import quiet_stderr
 
 from .cases import Outcome
 from .kinds import ALL, FAULTS

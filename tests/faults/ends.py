@@ -25,9 +25,9 @@ import tos_notebook as tos
 from tests.cluster.standalone import command_line, descendants, parent
 from tests.watching import Watch
 from tos_notebook.cluster.storage import executor_folder
+from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
 from tos_notebook.events import EpochFinished, MilestoneCommitted, StateChanged, WorkerFailed
-from tos_notebook.stderr import quiet_stderr
 
 from . import counting
 from .clusters import Cluster

@@ -29,13 +29,15 @@ from tests.numpy_program import Momentum, NumpyProgram, SoftmaxRegression
 from tests.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import WorkerHandler
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
-from tos_notebook.ps.slots import SlotMean
-from tos_notebook.ps.store import Store
-from tos_notebook.server import WorkerHandler
-from tos_notebook.settings import Settings
-from tos_notebook.training import Training
+from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.exchange import Replica
+from tos_notebook.strategies.ps.optimizer_state import SlotMean
+from tos_notebook.strategies.ps.residual import Memory
 from tos_notebook.transport import shared
 from tos_notebook.transport.auth import client_handshake, new_secret, server_handshake
 from tos_notebook.transport.client import ChannelConnection
@@ -66,8 +68,6 @@ from tos_notebook.wire.messages import (
     Suspect,
 )
 from tos_notebook.worker.loop import fetch
-from tos_notebook.worker.memory import Memory
-from tos_notebook.worker.replica import Replica
 
 PATIENCE = 60.0
 """Seconds for a thousand cases, after which something hangs."""

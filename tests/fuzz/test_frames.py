@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.frames import Forgery, Fuzz
-from tos_notebook.ps.store import Store
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.transport import auth, shared
 from tos_notebook.wire import packed
 

@@ -10,7 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch, UnsupportedProgram
-from tos_notebook.inference.frames import BATCH_ROWS, check_batches
+from tos_notebook.inference.dataframe import BATCH_ROWS, check_batches
 
 
 def frame_of(spark: Any, rows: Any) -> Any:

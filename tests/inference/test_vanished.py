@@ -10,13 +10,13 @@ from unittest.mock import Mock
 import pytest
 
 from tos_notebook.errors import DataError
-from tos_notebook.inference import dispatch, evaluate, frames
+from tos_notebook.inference import dataframe, dispatch, evaluate
 
 MODEL = Mock(feeds=(), inputs=())
 
 
 def _predict_frame(data: Any, target: Path) -> None:
-    frames.predict_frame(MODEL, data, None, 16, target)
+    dataframe.predict_frame(MODEL, data, None, 16, target)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
 from tests.watching import Watch
 from tos_notebook import errors
+from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.source import as_source
 from tos_notebook.events import RowsSkipped
-from tos_notebook.program.spec import FeedSpec
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -10,8 +10,8 @@ import numpy as np
 
 import tos_notebook as tos
 from tests.hostile import TEXTS
-from tos_notebook.companions.board import event_files
 from tos_notebook.readable import LONGEST_NAME, is_readable, readable
+from tos_notebook.runs.observers.tensorboard import event_files
 from tos_notebook.telemetry.tensorboard import read_scalars
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tos_notebook import server
-from tos_notebook import session as session_module
+from tos_notebook.coordination import server
+from tos_notebook.runs import session as session_module
 from tos_notebook.transport import shared
 
 ANY = "0.0.0.0"

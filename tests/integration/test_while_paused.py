@@ -11,8 +11,8 @@ import pytest
 import tos_notebook as tos
 from tests.integration.conftest import counter
 from tests.watching import Watch
-from tos_notebook.control import Command
 from tos_notebook.events import CommandApplied, EpochFinished, MilestoneCommitted, Repartitioned
+from tos_notebook.steering.machine import Command
 
 ROWS, EPOCHS = 1000, 4
 VALUES = np.arange(1.0, ROWS + 1).tolist()

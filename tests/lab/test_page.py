@@ -9,8 +9,8 @@ import pytest
 from tests.telemetry.samples import joined, lost, milestone, started
 from tests.widgets.support import FakeRun, Front
 from tos_notebook.events import RunFinished, StateChanged
-from tos_notebook.lab.desk import KEPT, Desk
-from tos_notebook.lab.page import CLUSTER, PACE, SILENCE, Page
+from tos_notebook.lab.hub import KEPT, Desk
+from tos_notebook.lab.session import CLUSTER, PACE, SILENCE, Page
 from tos_notebook.widgets.model import RunModel
 
 CLUSTER_FACTS = {"master": "local[2]", "executors": 1}
@@ -40,7 +40,7 @@ class Office:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr("tos_notebook.lab.page.time.time", lambda: self.now)
+        monkeypatch.setattr("tos_notebook.lab.session.time.time", lambda: self.now)
         self.cell: str | None = "cell-1"
         self.cluster: dict[str, Any] | None = CLUSTER_FACTS
         self.looks = 0

@@ -10,10 +10,11 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tests.magics.conftest import Cells, Engine
-from tos_notebook import launch, magics
+from tos_notebook import magics
 from tos_notebook.combiners.registry import COMBINERS, describe
 from tos_notebook.magics.cell import keep_empty
 from tos_notebook.magics.parsers import PARSERS
+from tos_notebook.runs import factory
 
 LINE = "%tos_train --model program --data train"
 
@@ -56,14 +57,14 @@ def test_loading_the_extension_loads_nothing_heavy() -> None:
 
 
 def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
-    assert len(launch.watchers) == 1
+    assert len(factory.watchers) == 1
     shell = cells.shell
     magics.load_ipython_extension(shell)
     found = [c for c in shell.configurables if type(c) is magics.TosMagics]
     matchers = len(shell.Completer.custom_matchers)
     magics.unload_ipython_extension(shell)
     magics.unload_ipython_extension(shell)
-    assert launch.watchers == []
+    assert factory.watchers == []
     assert len(found) == 1
     assert len(shell.Completer.custom_matchers) == matchers - 1
     assert keep_empty not in shell.input_transformers_cleanup

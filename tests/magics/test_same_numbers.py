@@ -17,8 +17,8 @@ from tests.integration.conftest import classifier
 from tests.magics.conftest import Cells
 from tests.watching import Watch
 from tests.widgets.support import Front
-from tos_notebook.control import Command
 from tos_notebook.events import CommandApplied, EpochFinished, Event, MilestoneCommitted
+from tos_notebook.steering.machine import Command
 from tos_notebook.telemetry.progress import ProgressLine
 from tos_notebook.telemetry.tally import RECENT
 from tos_notebook.widgets.facts import RunFacts

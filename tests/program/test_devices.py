@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tos_notebook.errors import WorkerEnvironment
 from tos_notebook.program.capture import capture
-from tos_notebook.program.runner import CPU, TensorFlowRunner, device_for
+from tos_notebook.runtime.runner import CPU, TensorFlowRunner, device_for
 
 
 @pytest.mark.parametrize(

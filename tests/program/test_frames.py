@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tos_notebook
-from tos_notebook.program.frames import Frames, collect, ends_of, nodes_in
+from tos_notebook.archive.stack_frames import Frames, collect, ends_of, nodes_in
 
 OURS = str(Path(tos_notebook.__file__).parent / "program" / "keras.py")
 THEIRS = "/usr/lib/python3/site-packages/keras/layer.py"

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import sys
-import tos_notebook.program.runner
+import tos_notebook.runtime.runner
 assert "tensorflow" in sys.modules
 assert not {"keras", "sklearn", "pandas"} & set(sys.modules), "Keras was loaded"
 import tensorflow as tf

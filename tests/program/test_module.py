@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, optimizers
+from tos_notebook.program.export.step.base import Program
 
 from tests.program.support import Lone, as_sparse, assert_same, batches
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from tos_notebook.program.base import Program
 from tos_notebook.program.capture import capture
 
 ROWS, BATCH = 11, 4

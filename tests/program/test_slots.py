@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from tos_notebook.program.export.step.base import Program
 
 from tests.program.support import Lone
+from tos_notebook.archive.spec import read_spec
 from tos_notebook.common.arrays import Array
-from tos_notebook.program.base import Program
 from tos_notebook.program.capture import capture
-from tos_notebook.program.spec import read_spec
 
 v1 = tf.compat.v1
 optimizers, schedules = keras.optimizers, keras.optimizers.schedules

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
-from tos_notebook.content import Beginning, Content
-from tos_notebook.ps.contents import Contents
-from tos_notebook.ps.ledger import Ledger
+from tos_notebook.common.content import Beginning, Content
+from tos_notebook.coordination.contents import Contents
+from tos_notebook.coordination.ledger import Ledger
 
 
 def test_the_first_content_of_a_partition_counts_until_another_layout() -> None:

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tos_notebook.coordination.ledger import Admission, Ledger, Position
 from tos_notebook.errors import RemoteProtocolError
-from tos_notebook.ps.ledger import Admission, Ledger, Position
 
 COMMIT, DUPLICATE, SUPERSEDED = Admission
 

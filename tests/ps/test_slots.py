@@ -9,8 +9,8 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.slots import SlotMean
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.optimizer_state import SlotMean
 
 LAYOUT = Layout([ParameterSpec("m", (3,), "float32"), ParameterSpec("v", (2, 2), "float64")])
 NUMBERS = st.floats(0, 2**100, width=32)

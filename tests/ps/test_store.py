@@ -32,8 +32,8 @@ from tos_notebook.errors import (
     RemoteProtocolError,
     WaitTimeout,
 )
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.ps.store import Merge, Push, Store, _Chain
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.center import Merge, Push, Store, _Chain
 
 MIXED = Layout(
     [

@@ -35,7 +35,7 @@ from tos_notebook.combiners import (
     get,
 )
 from tos_notebook.errors import CombinerError, NonFiniteUpdate, WaitTimeout
-from tos_notebook.ps.store import Store
+from tos_notebook.strategies.ps.center import Store
 
 WORKERS = 4
 

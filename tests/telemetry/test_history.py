@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.telemetry.samples import joined, lost, milestone, started
 from tos_notebook.events import Event, Repartitioned, RunResumed, Validated
-from tos_notebook.status import Progress
+from tos_notebook.steering.status import Progress
 from tos_notebook.telemetry.history import History
 
 COLUMNS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tos_notebook.companions.distributions import BINS, SAMPLE, histograms
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import Histogram, WeightsMeasured
+from tos_notebook.runs.observers.histograms import BINS, SAMPLE, histograms
 from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
 
 

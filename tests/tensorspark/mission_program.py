@@ -12,7 +12,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 import tos_notebook
-from tos_notebook.launch import watchers
+from tos_notebook.runs.factory import watchers
 from tos_notebook.tensorspark import mnist
 from tos_notebook.tensorspark import partitioner as par
 from tos_notebook.tensorspark import spark_session as sps

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
-from tos_notebook.ps import store
+from tos_notebook.strategies.ps import center
 from tos_notebook.transport import dial, sockets
 from tos_notebook.transport.auth import client_handshake
 from tos_notebook.transport.client import ChannelConnection
@@ -158,4 +158,4 @@ def test_an_answer_is_waited_for_so_long(patience: float, waits: int) -> None:
 
 def test_a_worker_waits_for_longer_than_its_push_waits_for_its_turn() -> None:
     """Else slow pushes in a row made all workers leave, and come again with the next."""
-    assert dial.ANSWER > store.PATIENCE
+    assert dial.ANSWER > center.PATIENCE

@@ -26,13 +26,7 @@ from tos_notebook.transport import dial
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.secured import SecuredSocket
 from tos_notebook.transport.sockets import is_loopback
-from tos_notebook.transport.tls import (
-    RECORD,
-    Certificate,
-    TlsChannel,
-    _client_context,
-    wrap_client,
-)
+from tos_notebook.transport.tls import RECORD, Certificate, TlsChannel, _client_context, wrap_client
 from tos_notebook.wire.frames import encode_head
 from tos_notebook.wire.messages import Fetch, Push
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tos_notebook import errors
-from tos_notebook.content import DIGEST_SIZE
+from tos_notebook.common.content import DIGEST_SIZE
 from tos_notebook.errors import LocalProtocolError, RemoteProtocolError
 from tos_notebook.readable import is_readable
 from tos_notebook.wire import limits

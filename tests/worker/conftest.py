@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.support import Served, nothing_left
-from tos_notebook.training import Training
+from tos_notebook.coordination.coordinator import Training
 
 Serve = Callable[..., Served]
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from tests.numpy_program import Counting, NumpyProgram
+from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import PLAIN, CodecPair
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.common.arrays import Array
+from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.server import ParameterServer, WorkerHandler
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import Columns
 from tos_notebook.events import Event
-from tos_notebook.ps.store import Store
-from tos_notebook.server import ParameterServer, WorkerHandler
-from tos_notebook.settings import Settings
-from tos_notebook.sync import ASP, SyncMode
-from tos_notebook.training import Training
+from tos_notebook.steering.sync import ASP, SyncMode
+from tos_notebook.strategies.ps.center import Store
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp

@@ -10,10 +10,10 @@ import pytest
 from tests.numpy_program import Counting
 from tests.worker.support import center, counting_training, join, numbers, of
 from tos_notebook.chaos import Kill, Pause, Rule, Slow
-from tos_notebook.control import Command, RunEvent
+from tos_notebook.coordination.coordinator import Training
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerFailed, WorkerLost
-from tos_notebook.training import Training
+from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.worker.loop import Plan, Worker, refuse
 
 

@@ -11,20 +11,15 @@ import pytest
 
 from tests.numpy_program import NumpyProgram, SoftmaxRegression, digits
 from tests.worker.support import LIMIT, Aside, Frail, center, counting_training, join, of, push
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD, Combiner, Downpour, FedAsync, FedAvg, Median
 from tos_notebook.common.arrays import Array
-from tos_notebook.control import Command
-from tos_notebook.errors import (
-    ConfigError,
-    ConnectionClosed,
-    NonFiniteUpdate,
-    RemoteProtocolError,
-)
+from tos_notebook.errors import ConfigError, ConnectionClosed, NonFiniteUpdate, RemoteProtocolError
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
-from tos_notebook.sync import as_sync
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.sync import as_sync
 
 KINDS = pytest.mark.parametrize("kind", ["inproc", "tcp"])
 FEATURES, CLASSES = 64, 16
@@ -308,7 +303,7 @@ def test_a_worker_goes_on_from_where_the_centre_is(
 ) -> None:
     """Up to the codec's rounding of one step, also after the codec was changed and changed back."""
     if "without" in kind:
-        monkeypatch.setattr("tos_notebook.server.attach", lambda name, nbytes: None)
+        monkeypatch.setattr("tos_notebook.coordination.server.attach", lambda name, nbytes: None)
     training = stepping(rows(40), codec=codec)
     program = Following(training)
     changes = {10: "fp32", 20: codec, 30: "bf16"}

@@ -11,14 +11,14 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import Frail, center, counting_training, join, numbers
+from tos_notebook.blocks.block import Columns
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.common.arrays import Array
-from tos_notebook.content import content_of
+from tos_notebook.common.content import content_of
+from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.blocks import Columns
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError, RemoteProtocolError, TransportError
-from tos_notebook.roster import LaidOut
 from tos_notebook.wire.messages import Directive, Loaded
 
 ROWS, EPOCHS, BATCH = 11, 2, 2

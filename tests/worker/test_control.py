@@ -11,11 +11,11 @@ import pytest
 
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import LIMIT, Aside, center, counting_training, numbers, of
-from tos_notebook import answers as answers_module
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD
-from tos_notebook.control import Command, RunEvent
+from tos_notebook.coordination import requests as answers_module
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerLost
+from tos_notebook.steering.machine import Command, RunEvent
 
 
 class Gate:

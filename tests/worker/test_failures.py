@@ -15,7 +15,10 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import center, counting_training, join, numbers, of
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.common import tracebacks
 from tos_notebook.common.arrays import Array
+from tos_notebook.common.tracebacks import describe
 from tos_notebook.errors import (
     ConnectionClosed,
     DataError,
@@ -25,11 +28,8 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
-from tos_notebook.program.spec import FeedSpec
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
-from tos_notebook.worker import failure
-from tos_notebook.worker.failure import describe
 from tos_notebook.worker.loop import Plan, Worker, fetch
 
 USERS_CODE = """
@@ -359,13 +359,13 @@ def test_frames_of_the_standard_library_are_not_the_user_s(users: ModuleType) ->
 def test_an_endless_recursion_still_fits_into_a_message(users: ModuleType) -> None:
     message, frames = describe(_error(users.endless))
     assert message.startswith("RecursionError")
-    assert len(frames) <= failure.OWN + failure.DETAILS
+    assert len(frames) <= tracebacks.OWN + tracebacks.DETAILS
     assert "endless(depth + 1)" in frames[0]
 
 
 def test_a_text_without_end_is_cut(users: ModuleType) -> None:
     message, _ = describe(ValueError("x" * 10_000_000))
-    assert message == "ValueError: " + "x" * (failure.MAX_TEXT - len("ValueError: "))
+    assert message == "ValueError: " + "x" * (tracebacks.MAX_TEXT - len("ValueError: "))
 
 
 # -- a server that breaks the protocol --------------------------------------------------

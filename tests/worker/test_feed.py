@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tos_notebook.content import NO_DIGEST, Hash, content_of
-from tos_notebook.data.blocks import Columns
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.blocks.block import Columns
+from tos_notebook.common.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError
-from tos_notebook.program.spec import FeedSpec
-from tos_notebook.worker.feed import Feed, Held, Streamed
+from tos_notebook.worker.batches import Feed, Held, Streamed
 
 ROWS = np.arange(11)
 

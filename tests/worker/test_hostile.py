@@ -28,6 +28,7 @@ from tests.worker.support import (
     of,
     push,
 )
+from tos_notebook.coordination.state import KEPT_FAILURES, KEPT_JOINS
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import (
     ConnectionClosed,
@@ -38,8 +39,7 @@ from tos_notebook.errors import (
     TransportError,
 )
 from tos_notebook.events import WorkerFailed, WorkerJoined
-from tos_notebook.mirror import Mirror
-from tos_notebook.state import KEPT_FAILURES, KEPT_JOINS
+from tos_notebook.strategies.ps.peer_replica import Mirror
 from tos_notebook.telemetry.history import History
 from tos_notebook.transport.server import ConnectionThreads
 from tos_notebook.wire.frames import encode_head, encode_header

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.worker.memory import Memory, sweep
+from tos_notebook.strategies.ps.residual import Memory, sweep
 
 NBYTES = 128
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.numpy_program import Counting, SoftmaxRegression, digits
 from tests.worker.support import Aside, center, counting_training, numbers, of
+from tos_notebook.blocks.block import epoch_order
 from tos_notebook.combiners import Downpour, DynSGD
-from tos_notebook.data.blocks import epoch_order
 from tos_notebook.events import EpochFinished, MilestoneCommitted, WorkerJoined, WorkerLost
 from tos_notebook.transport import shared
 

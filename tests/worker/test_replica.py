@@ -10,11 +10,11 @@ import pytest
 from tests.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
-from tos_notebook.params import Layout, ParameterSpec
-from tos_notebook.settings import Settings
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.exchange import Replica
+from tos_notebook.strategies.ps.residual import Memory
 from tos_notebook.wire.messages import Directive, Join, Joined, Push, Reply, Request
-from tos_notebook.worker.memory import Memory
-from tos_notebook.worker.replica import Replica
 
 LAYOUT = Layout([ParameterSpec("x", (64,), "float32")])
 

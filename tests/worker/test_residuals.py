@@ -10,13 +10,13 @@ import pytest
 
 from tests.worker.support import Frail, center
 from tests.worker.test_codecs import Steps, missing, rows, stepping
+from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Combiner, Downpour, DynSGD, FedAsync, Median
-from tos_notebook.control import Command
+from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.data.partitioners import RandomPartitioner
 from tos_notebook.errors import ConfigError, ConnectionClosed
-from tos_notebook.roster import LaidOut
+from tos_notebook.steering.machine import Command
 
 SPARSE = "topk:0.05+ef/fp32"
 

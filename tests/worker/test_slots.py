@@ -11,11 +11,11 @@ from tests.numpy_program import Counting, Momentum
 from tests.worker.conftest import Serve
 from tests.worker.support import Aside, Served, counting_training, join, numbers, of
 from tos_notebook.combiners import FedAvg
+from tos_notebook.coordination.coordinator import Training
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.ps.slots import SlotMean
-from tos_notebook.sync import as_sync
-from tos_notebook.training import Training
+from tos_notebook.steering.sync import as_sync
+from tos_notebook.strategies.ps.optimizer_state import SlotMean
 from tos_notebook.transport.base import Connection
 from tos_notebook.wire.messages import Blend, Blended
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import LIMIT, Aside, center, counting_training, join, numbers, of, until
+from tos_notebook.coordination.membership import Doing, Member
+from tos_notebook.coordination.watchdog import JOB
 from tos_notebook.errors import LocalProtocolError, SessionClosed
 from tos_notebook.events import WorkerLost
-from tos_notebook.roster import Doing, Member
-from tos_notebook.sync import BSP
-from tos_notebook.watchdog import JOB
+from tos_notebook.steering.sync import BSP
 from tos_notebook.wire.messages import Poll
 
 

@@ -19,13 +19,13 @@ from tests.worker.support import (
     of,
     push,
 )
-from tos_notebook import answers as answers_module
+from tos_notebook.archive.spec import Trained
 from tos_notebook.combiners import EASGD, FedAvg
-from tos_notebook.control import Command
+from tos_notebook.coordination import requests as answers_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import MilestoneCommitted
-from tos_notebook.program.spec import Trained
-from tos_notebook.sync import as_sync
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.sync import as_sync
 from tos_notebook.wire.messages import Directive, Poll
 
 KINDS = pytest.mark.parametrize("kind", ["inproc", "tcp", "tcp without shared memory"])
@@ -36,7 +36,7 @@ def transport(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take care that a worker is woken, not found by a later question, and of where it looks."""
     monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
     if "without" in kind:
-        monkeypatch.setattr("tos_notebook.server.attach", lambda name, nbytes: None)
+        monkeypatch.setattr("tos_notebook.coordination.server.attach", lambda name, nbytes: None)
     return kind.split()[0]
 
 

@@ -21,7 +21,6 @@ from tests.worker.support import (
     of,
     until,
 )
-from tos_notebook.control import Command
 from tos_notebook.errors import LocalProtocolError, SessionClosed, TransportError
 from tos_notebook.events import (
     CommandApplied,
@@ -30,6 +29,7 @@ from tos_notebook.events import (
     WorkerJoined,
     WorkerLost,
 )
+from tos_notebook.steering.machine import Command
 
 ROWS, EPOCHS, BATCH, INTERVAL = 11, 2, 2, 2
 PUSHES = EPOCHS * 3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.workshop.looks import said
-from tos_notebook.data.partitioners import Shards
+from tos_notebook.blocks.partitioners import Shards
 
 
 def test_the_number_of_digits_in_three_shards() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
-from ..config import at_least_one, not_negative, positive
+from ..common.checks import at_least_one, not_negative, positive
 from ..errors import ConfigError
 from .mishap import LONGEST, Mishap
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.config import positive
+from tos_notebook.common.checks import positive
 from tos_notebook.errors import ClusterUnreachable, ConfigError, ConnectError
 
 from . import environment, jvm

@@ -22,7 +22,7 @@ import runpy
 import tempfile
 from contextlib import suppress
 
-from .. import temporary
+from ..common import temporary
 
 
 def own_temporary_folder() -> None:
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     gc.disable()
     # What is missing is for the workers to name.
     with suppress(Exception):
-        from ..program import runner  # noqa: F401
+        from ..runtime import runner  # noqa: F401
     os.dup2(stderr, 2)
     os.close(stderr)
     os.close(quiet)

@@ -9,6 +9,7 @@ from pickle import PicklingError
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..common.tracebacks import users_first
 from ..errors import (
     ClusterUnreachable,
     DataError,
@@ -21,7 +22,6 @@ from ..errors import (
 from ..readable import sentence, with_cells
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
-from ..worker.failure import users_first
 from .calls import within
 from .executors import is_running
 from .failures import java_errors, java_text, reason

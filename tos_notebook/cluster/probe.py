@@ -41,7 +41,7 @@ def make_probe(
         try:
             try:
                 # It leaves out what TensorFlow would load on its own account.
-                runner = importlib.import_module("tos_notebook.program.runner")
+                runner = importlib.import_module("tos_notebook.runtime.runner")
             except Exception:
                 # Named below, one by one.
                 runner = None

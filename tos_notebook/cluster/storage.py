@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from tos_notebook import temporary
+from tos_notebook.common import temporary
 from tos_notebook.errors import CheckpointError, ConfigError
 
 from .failures import java_errors, reason

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..common.arrays import Buffer, aligned_empty
 from ..errors import CodecError, RemoteProtocolError
-from ..params import Layout
+from ..layout import Layout
 from .parts import Part, Raw, Slot, mixed, slots_of
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..common.arrays import Buffer
 from ..errors import RemoteProtocolError
-from ..params import Layout
+from ..layout import Layout
 from .base import Codec, Coder
 from .pair import CodecPair
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..common.arrays import Array, Buffer, is_finite
 from ..errors import RemoteProtocolError
-from ..params import Layout, Segment
+from ..layout import Layout, Segment
 
 Floats = npt.NDArray[np.float32]
 

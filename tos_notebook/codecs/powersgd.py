@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array, Buffer
-from ..config import at_least_one
+from ..common.checks import at_least_one
 from ..errors import CodecError, ConfigError, NonFiniteUpdate, RemoteProtocolError
 from .base import Codec
 from .parts import LARGEST, Floats, Part, Raw, Slot, fields, smaller

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..checkpoint.values import Keeps, put_back
 from ..common.arrays import Array
 from ..errors import CombinerError
+from ..persist.values import Keeps, put_back
 from .base import Combiner, PushInfo, TensorCombiner
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy.typing as npt
 
-from ..checkpoint.values import put_back
 from ..common.arrays import Array
+from ..persist.values import put_back
 
 Pushes = Literal["delta", "weights"]
 """What workers push: the change since their last pull, or the parameters themselves."""

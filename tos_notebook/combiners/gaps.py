@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint.values import put_back
 from ..common.arrays import Array
 from ..errors import CombinerError
+from ..persist.values import put_back
 from .arithmetic import move, widen, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner
 from .parameters import require_non_negative, require_positive

@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
-from ..common.arrays import Array
-from .blocks import NUMERIC, Columns, describe
-from .labels import Deal, check_partitioner, count_labels, labels_of
-from .partitioners import (
+from ..blocks.block import NUMERIC, Columns, describe
+from ..blocks.labels import Deal, check_partitioner, count_labels, labels_of
+from ..blocks.partitioners import (
     AnyPartitioner,
     LabelPartitioner,
     RandomPartitioner,
     checked_assignment,
 )
-from .skips import Skipped
+from ..blocks.skips import Skipped
+from ..common.arrays import Array
 
 
 class ArraySource:

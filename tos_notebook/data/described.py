@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .feeds import Feed
+from ..blocks.feeds import Feed
 
 if TYPE_CHECKING:
     from .source import DataSource

@@ -14,25 +14,18 @@ from pyspark import RDD, AccumulatorParam, StorageLevel
 
 from tos_notebook.errors import DataError
 
-from .blocks import (
-    BLOCK_ROWS,
-    Columns,
-    ColumnSpec,
-    check_blocks,
-    describe,
-    stack_records,
-)
-from .feeds import Feed, checked
-from .labels import Counts, Deal, check_partitioner, count_labels, labels_of
-from .order import in_content_order
-from .partitioners import (
+from ..blocks.block import BLOCK_ROWS, Columns, ColumnSpec, check_blocks, describe, stack_records
+from ..blocks.feeds import Feed, checked
+from ..blocks.labels import Counts, Deal, check_partitioner, count_labels, labels_of
+from ..blocks.order import in_content_order
+from ..blocks.partitioners import (
     AnyPartitioner,
     LabelPartitioner,
     RandomPartitioner,
     checked_assignment,
 )
+from ..blocks.skips import Found, Skipped, Skips
 from .room import gathered
-from .skips import Found, Skipped, Skips
 
 DETERMINATE = "DETERMINATE"
 """What Spark calls rows that come in the same order whenever a partition is made."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from tos_notebook.cluster.jvm import available
 from tos_notebook.errors import DataError
 
-from .blocks import Columns, concatenate
+from ..blocks.block import Columns, concatenate
 
 MEMORY = Path("/proc/meminfo")
 """Where Linux says how much memory is free."""

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tos_notebook.errors import DataError
 
+from ..blocks.block import Columns, ColumnSpec
+from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
+from ..blocks.skips import Skipped, Skips
 from ..common.arrays import Array
-from .blocks import Columns, ColumnSpec
-from .feeds import Feed, beyond, integers, narrowed, outside
-from .skips import Skipped, Skips
 
 
 class Label(NamedTuple):

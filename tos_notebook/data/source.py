@@ -8,14 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 from tos_notebook.cluster.remote import refuse_remote
 from tos_notebook.errors import DataError, ShapeMismatch
 
+from ..blocks.block import Columns, ColumnSpec
+from ..blocks.feeds import Feed, check_values
+from ..blocks.naming import Field, flattened
+from ..blocks.partitioners import AnyPartitioner
+from ..blocks.skips import Skipped
 from .arrays import ArraySource
-from .blocks import Columns, ColumnSpec
 from .described import Described, is_frame
-from .feeds import Feed, check_values
-from .naming import Field, flattened
-from .partitioners import AnyPartitioner
 from .rdd import RddSource, is_rdd
-from .skips import Skipped
 from .stream import StreamSource
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from tos_notebook.cluster.executors import task_cores
 from tos_notebook.cluster.gpus import claim_gpus
-from tos_notebook.content import Beginning, Hash
+from tos_notebook.common.content import Beginning, Hash
 from tos_notebook.errors import ConfigError
 
-from .blocks import Columns, ColumnSpec
-from .naming import Field
-from .partitioners import AnyPartitioner, LabelPartitioner
-from .skips import Skipped
+from ..blocks.block import Columns, ColumnSpec
+from ..blocks.naming import Field
+from ..blocks.partitioners import AnyPartitioner, LabelPartitioner
+from ..blocks.skips import Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Stream:
 
     def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
         """Yield the batches of an epoch; the last one may be smaller."""
-        from tos_notebook.program.datasets import batches
+        from tos_notebook.data.tf_datasets import batches
 
         context = DatasetContext(self.partition, self.partitions, epoch, seed)
         return batches(self.make, context, self.columns, self.order, batch_size)
@@ -99,7 +99,7 @@ class StreamSource:
     )
 
     def __init__(self, make: Make, partitions: int, feeds: Sequence[Field] = ()) -> None:
-        from tos_notebook.program.datasets import columns_of
+        from tos_notebook.data.tf_datasets import columns_of
 
         self._make = make
         self._feeds = feeds
@@ -189,7 +189,7 @@ class _Again:
     def __call__(self, number: int) -> str:
         # This process may train later.
         claim_gpus()
-        from tos_notebook.program.runner import configure_threads
+        from tos_notebook.runtime.runner import configure_threads
 
         configure_threads(self.cores)
         place, found = self.places[number], Hash()

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..blocks.block import ColumnSpec, describe
+from ..blocks.feeds import check_columns, check_values
+from ..blocks.naming import Names
 from ..cluster.executors import active_context, task_cores
 from ..cluster.jobs import spoken
-from ..data.blocks import ColumnSpec, describe
 from ..data.described import is_frame
-from ..data.feeds import check_columns, check_values
-from ..data.naming import Names
 from ..data.source import as_rows, named_arrays
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
-from .predicts import Predicts
+from .predictor import Predicts
 from .publish import publish
 from .task import Rows, Served
 
 if TYPE_CHECKING:
-    from ..data.frames import FrameColumns
+    from ..data.dataframe import FrameColumns
 
 
 def predict(
@@ -33,7 +33,7 @@ def predict(
     target: Path,
 ) -> Any:
     """Predict; see `Predicts.predict`. `target` is where the archive may lie meanwhile."""
-    from ..data import frames
+    from ..data import dataframe
 
     if is_frame(data):
         if not features:
@@ -42,7 +42,7 @@ def predict(
                 f"of {', '.join(feed.name for feed in model.inputs)}. It has "
                 f"{', '.join(data.columns)}."
             )
-        data = frames.columns(data, features)
+        data = dataframe.columns(data, features)
         if len(data.names) != len(model.inputs):
             raise ShapeMismatch(
                 f"features: expected a column for each of "
@@ -50,8 +50,8 @@ def predict(
             )
     elif features:
         raise ConfigError(f"features: for a DataFrame only, got {type(data).__name__}.")
-    if isinstance(data, frames.FrameColumns):
-        from .frames import predict_frame
+    if isinstance(data, dataframe.FrameColumns):
+        from .dataframe import predict_frame
 
         return predict_frame(model, _arranged(data, model), output, batch_size, target)
     if output is not None:
@@ -69,7 +69,7 @@ def _arranged(data: FrameColumns, model: Predicts) -> FrameColumns:
 
 
 def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: Path) -> Any:
-    from ..program.forward import Forward
+    from ..runtime.forward import Forward
 
     if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
         raise ShapeMismatch(

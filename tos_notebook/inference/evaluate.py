@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import temporary
+from ..blocks.block import Columns, ColumnSpec
+from ..blocks.feeds import Feed, check_columns
 from ..cluster.executors import active_context, task_cores
 from ..cluster.gpus import claim_gpus
 from ..cluster.jobs import spoken
+from ..common import temporary
 from ..common.arrays import Array
-from ..config import at_least_one
-from ..data.blocks import Columns, ColumnSpec
-from ..data.feeds import Feed, check_columns
+from ..common.checks import at_least_one
 from ..data.rdd import is_rdd
 from ..data.source import as_rows
 from ..errors import ConnectError, DataError
@@ -32,7 +32,7 @@ class Measured:
     Parameters
     ----------
     archive : Broadcast of bytes
-        What `tos_notebook.program.measuring` packed.
+        What `tos_notebook.program.export.measuring` packed.
     cores : int
         Of one task.
     batch_size : int
@@ -44,8 +44,8 @@ class Measured:
 
     def __call__(self, blocks: Iterable[Columns]) -> Iterator[list[Array]]:
         """Yield the sums over its rows, if there are any."""
-        from ..program.measure import Measure
-        from ..program.runner import configure_threads
+        from ..runtime.measure import Measure
+        from ..runtime.runner import configure_threads
 
         claim_gpus()
         configure_threads(self.cores)

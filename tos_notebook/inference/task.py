@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..blocks.block import Columns
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch_archive
 from ..common.arrays import Array
-from ..data.blocks import Columns
 
 if TYPE_CHECKING:
-    from ..program.forward import Forward
+    from ..runtime.forward import Forward
 
 KEPT_MODELS = 2
 _loaded: OrderedDict[str, Forward] = OrderedDict()
@@ -44,8 +44,8 @@ class Served:
 
     def _forward(self) -> Forward:
         if self.name not in _loaded:
-            from ..program.forward import Forward
-            from ..program.runner import configure_threads
+            from ..runtime.forward import Forward
+            from ..runtime.runner import configure_threads
 
             configure_threads(self.cores)
             _loaded[self.name] = Forward(fetch_archive(self.name))

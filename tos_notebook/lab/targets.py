@@ -8,13 +8,13 @@ from typing import Any
 
 from comm import create_comm, get_comm_manager
 
-from .. import launch
 from .._version import __version__
 from ..cluster.executors import active_context, is_running
 from ..cluster.summary import summary
+from ..runs import factory
 from .cell import cell_id
-from .desk import Desk
-from .page import Page
+from .hub import Desk
+from .session import Page
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Targets:
         manager = get_comm_manager()
         manager.register_target(CONTROL, self._control)
         manager.register_target(STREAM, self._stream)
-        launch.watchers.append(self.desk.watch)
+        factory.watchers.append(self.desk.watch)
         self._shell.events.register("post_run_cell", self._after_cell)
         if getattr(self._shell, "kernel", None) is None:
             return
@@ -56,7 +56,7 @@ class Targets:
         manager = get_comm_manager()
         manager.unregister_target(CONTROL, self._control)
         manager.unregister_target(STREAM, self._stream)
-        launch.watchers.remove(self.desk.watch)
+        factory.watchers.remove(self.desk.watch)
         self._shell.events.unregister("post_run_cell", self._after_cell)
         self.desk.close()
         if self._here is not None:

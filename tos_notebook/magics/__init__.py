@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
-from ..config import PATIENCE, STALL_TIMEOUT
+from ..common.checks import PATIENCE, STALL_TIMEOUT
 from ..errors import ConfigError
-from ..worker.slots import POLICIES
+from ..strategies.ps.worker_state import POLICIES
 from . import board, steer
 from .cell import keep_empty
 from .completion import matcher

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster.storage import is_local, local_path
-from ..companions.board import mirror
 from ..errors import ConfigError, TosError
+from ..runs.observers.tensorboard import mirror
 from ..telemetry.tensorboard import require_tensorboard
 from .steer import all_runs, find_run
 from .text import say

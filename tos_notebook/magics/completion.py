@@ -11,9 +11,9 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from ..chaos.words import WORDS
 from ..data.described import Described, is_frame
-from ..every import TIMES
-from ..stop import Condition
-from ..sync import EXAMPLES as MODES
+from ..steering.conditions import Condition
+from ..steering.sync import EXAMPLES as MODES
+from ..steering.trigger import TIMES
 from . import find
 from .options import Parser
 from .parsers import PARSERS

@@ -8,8 +8,8 @@ from argparse import Namespace
 from typing import Any
 
 from ..cluster.executors import is_running
+from ..common.console import quiet_stderr
 from ..errors import TosError
-from ..stderr import quiet_stderr
 from .text import counted, say
 
 

@@ -102,8 +102,8 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
             f"{option} is a DataFrame: expected the names of its columns, such as --features "
             f"x1,x2 --label y. It has {', '.join(frame.columns)}."
         )
-    from ..data.frames import columns
-    from ..data.skips import Advice
+    from ..blocks.skips import Advice
+    from ..data.dataframe import columns
 
     features, label = (_listed(names) for names in (options.features, options.label or ""))
     found = columns(frame, features, label, weight=options.weight, on_bad=options.on_bad)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
-from ..every import PLACES
-from ..worker.slots import POLICIES
+from ..steering.trigger import PLACES
+from ..strategies.ps.worker_state import POLICIES
 from .options import Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")

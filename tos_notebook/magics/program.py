@@ -107,7 +107,7 @@ def captured(names: Names, options: Namespace) -> Captured:
 
 
 def _model(names: Names, name: str) -> Any:
-    from ..program.base import Program
+    from ..program.export.base import Program
 
     value = names.get("--model", name)
     if not (find.is_keras(value) or isinstance(value, Program)):

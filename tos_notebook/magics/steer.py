@@ -31,9 +31,9 @@ COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "
 
 def all_runs() -> list[Any]:
     """Return the runs of this process, oldest first."""
-    from .. import launch
+    from ..runs import factory
 
-    return list(launch.runs())
+    return list(factory.runs())
 
 
 def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
@@ -190,7 +190,7 @@ def runs_table() -> pd.DataFrame | None:
 
 def saved_runs(uri: str, spark: Any) -> Any:
     """Return the runs that are saved in a directory; None, and say so, if there is none."""
-    from .. import saved
+    from ..runs import saved
 
     found = saved.runs(uri, spark=spark)
     if not found:

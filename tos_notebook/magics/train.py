@@ -13,11 +13,11 @@ from typing import Any
 from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.display import display
 
+from ..common.console import quiet_stderr
+from ..coordination.settings import default_combiner
 from ..errors import InvalidTransition, TosError
 from ..lab.cell import cell_id
-from ..settings import default_combiner
-from ..stderr import quiet_stderr
-from ..sync import as_sync
+from ..steering.sync import as_sync
 from . import beside, find
 from .cell import refuse_empty, run_cell
 from .find import Names
@@ -117,7 +117,7 @@ class Trainer:
         return Names(space, run_cell(self._shell, cell, f"%%tos_train {line}".rstrip()))
 
     def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Launched:
-        from ..session import TrainingSession
+        from ..runs.session import TrainingSession
         from ..telemetry.progress import ProgressLine
 
         wanted = {name: getattr(options, name) for name in START} | beside.given(names, options)
@@ -153,7 +153,8 @@ class Trainer:
         UsageError
             A run of this notebook is named, too.
         """
-        from .. import saved, widgets
+        from .. import widgets
+        from ..runs import saved
 
         if options.run is not None:
             raise UsageError(

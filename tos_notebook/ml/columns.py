@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import types
 
-from ..data.feeds import Feed
-from ..data.frames import FrameColumns, columns
-from ..data.naming import in_order
-from ..data.skips import Advice
+from ..blocks.feeds import Feed
+from ..blocks.naming import in_order
+from ..blocks.skips import Advice
+from ..data.dataframe import FrameColumns, columns
 from ..errors import ConfigError, DataError
 from .params import PredictingParams
 

@@ -10,17 +10,17 @@ from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import functions, types
 
-from ..data.frames import FrameColumns, is_persisted
+from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
-from ..session import TrainingSession
+from ..runs.session import TrainingSession
 from .columns import fed
 from .model import TensorModel
 from .params import TrainingParams
 from .persistence import Stored
 
 if TYPE_CHECKING:
-    from ..program.base import Program
-    from ..program.heads import Head
+    from ..program.export.base import Program
+    from ..program.keras.outputs import Head
 
 PARTS = 1_000_000
 """Into so many `validationFraction` can tell rows apart."""
@@ -55,7 +55,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         By default the one that the model was compiled with.
     stopWhen : str, optional
         A condition that ends a fit early, with the weights as they are then, such as
-        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.stop`.
+        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.steering.conditions`.
     syncInterval : int
         Batches between two exchanges with the parameter server.
     sync : str
@@ -145,7 +145,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
 
     def _fit(self, dataset: Any) -> TensorModel:
         from ..program.capture import capture
-        from ..program.heads import head_of
+        from ..program.keras.outputs import head_of
 
         model = self._source().fresh()
         head = head_of(model, self.kind)

@@ -12,9 +12,9 @@ from pyspark.ml import Model
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions, types
 
-from ..data.blocks import ColumnSpec
+from ..blocks.block import ColumnSpec
 from ..errors import CaptureError, ConfigError
-from ..inference.models import KerasModel
+from ..program.saved_models import KerasModel
 from .columns import fed
 from .params import PredictingParams
 from .persistence import Stored
@@ -22,8 +22,8 @@ from .persistence import Stored
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..program.heads import Head
-    from ..run import Run
+    from ..program.keras.outputs import Head
+    from ..runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Scorer(KerasModel):
     ----------
     model : keras.Model
     finish : callable
-        As `tos_notebook.program.heads.scores` returns it.
+        As `tos_notebook.program.keras.outputs.scores` returns it.
     """
 
     def __init__(self, model: Any, finish: Callable[[Any], Any]) -> None:
@@ -77,8 +77,8 @@ class Scorer(KerasModel):
         self._finish = finish
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `tos_notebook.inference.predicts.Predicts.serve`."""
-        from ..program.keras_serving import serve_keras
+        """See `tos_notebook.inference.predictor.Predicts.serve`."""
+        from ..program.keras.serving import serve_keras
 
         serve_keras(self.model, self._struct, columns, target, finish=self._finish)
 
@@ -176,7 +176,7 @@ class TensorModel(Model, PredictingParams, Stored):
         return TrainingSummary(self.run)
 
     def _transform(self, dataset: Any) -> Any:
-        from ..program.heads import head_of, scores
+        from ..program.keras.outputs import head_of, scores
 
         head = head_of(self._model, self.kind)
         wanted = self._wanted(head)
@@ -202,7 +202,7 @@ class TensorModel(Model, PredictingParams, Stored):
 
 
 def _checked(model: Any) -> Any:
-    from ..program.structure import is_built, is_model
+    from ..program.keras.structure import is_built, is_model
 
     if not is_model(model) or not is_built(model):
         raise CaptureError(

@@ -25,10 +25,10 @@ from pyspark.ml.param.shared import (
 
 from ..codecs.pair import as_codecs
 from ..combiners import as_combiner
-from ..config import at_least_one, not_negative, one_of, positive
+from ..common.checks import at_least_one, not_negative, one_of, positive
 from ..errors import ConfigError
-from ..stop import parse
-from ..sync import as_sync
+from ..steering.conditions import parse
+from ..steering.sync import as_sync
 from .source import as_model_source
 
 MODEL_TYPES = ("auto", "classification", "regression")

@@ -15,8 +15,8 @@ from pyspark.ml.util import (
     MLWriter,
 )
 
-from .. import temporary
 from ..cluster.storage import Storage
+from ..common import temporary
 
 FILE = "model.keras"
 
@@ -55,7 +55,7 @@ class Writer(MLWriter):
 
     def saveImpl(self, path: str) -> None:
         """Write metadata and model; `save` has made room for them."""
-        from ..program.saving import keras_file
+        from ..program.export.saving import keras_file
 
         stage = self._stage
         values = {p.name: value for p, value in stage._paramMap.items() if p.name != MODEL}
@@ -89,7 +89,7 @@ class Reader(MLReader):
         CaptureError
             The model cannot be read.
         """
-        from ..program.copies import read_compiled
+        from ..program.keras.clone import read_compiled
 
         spark = self.sparkSession
         name = f"{self._kind.__module__}.{self._kind.__name__}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import temporary
+from ..common import temporary
 from ..common.arrays import Array
 from ..errors import CaptureError, ConfigError
 
@@ -34,7 +34,7 @@ class ModelSource:
     """
 
     def __init__(self, model: Any) -> None:
-        from ..program.structure import is_model
+        from ..program.keras.structure import is_model
 
         self._make: Callable[[], Any] | None = None
         self._first: list[Array] | None = None
@@ -53,7 +53,7 @@ class ModelSource:
 
     def _write(self, model: Any) -> None:
         from ..program.capture import capture
-        from ..program.saving import keras_file
+        from ..program.export.saving import keras_file
 
         # Says what is wrong with it now, not when it is fitted; and builds the optimizer, whose
         # state Keras would not find in the file otherwise.
@@ -72,14 +72,14 @@ class ModelSource:
         CaptureError
             It cannot be copied, or the function returned something else or another model.
         """
-        from ..program.copies import read_compiled
+        from ..program.keras.clone import read_compiled
 
         with _making:
             return read_compiled(self._file) if self._make is None else self._made(self._make)
 
     def _made(self, make: Callable[[], Any]) -> Any:
-        from ..program.copies import set_values, values_of
-        from ..program.structure import is_built, is_model
+        from ..program.keras.clone import set_values, values_of
+        from ..program.keras.structure import is_built, is_model
 
         model = make()
         if not is_model(model) or not is_built(model) or not model.compiled:

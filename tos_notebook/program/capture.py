@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CaptureError
-from .base import Program
+from .export.base import Program
 
 
 def capture(model: Any, **options: Any) -> Program:
@@ -22,12 +22,12 @@ def capture(model: Any, **options: Any) -> Program:
         an optimizer; or the train operation of a TF1-style graph.
     **options
         For a module, a Keras model that is trained by a loss of your own, or variables, those of
-        `tos_notebook.program.module.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
+        `tos_notebook.program.module.program.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
         ``metrics``, ``predict``.
-        For a graph, those of `tos_notebook.program.graph.GraphProgram`: ``feeds``,
+        For a graph, those of `tos_notebook.program.graph.program.GraphProgram`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``,
         ``predictions``, ``test_feed_dict``.
-        For a Keras model, those of `tos_notebook.program.keras.KerasProgram`: ``labels``,
+        For a Keras model, those of `tos_notebook.program.keras.program.KerasProgram`: ``labels``,
         ``weights``, ``class_weight``, ``preprocess``.
 
     Returns
@@ -56,7 +56,7 @@ def capture(model: Any, **options: Any) -> Program:
     if _is_module(model) or (_is_keras(model) and "optimizer" in options):
         return _capture_module(model, options)
     if _is_keras(model):
-        from .keras import KerasProgram
+        from .keras.program import KerasProgram
 
         _check_options(options, _parameters(KerasProgram), "A Keras model")
         return KerasProgram(model, **options)
@@ -64,7 +64,7 @@ def capture(model: Any, **options: Any) -> Program:
 
 
 def _capture_module(module: Any, options: dict[str, Any]) -> Program:
-    from .module import ModuleProgram
+    from .module.program import ModuleProgram
 
     _check_options(options, _parameters(ModuleProgram), "A module")
     missing = [name for name in ("loss", "optimizer", "feeds") if options.get(name) is None]
@@ -83,7 +83,7 @@ def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
             "optimizer, or a train operation of a TF1-style graph; got "
             f"{train_op!r} of type {type(train_op).__name__}."
         )
-    from .graph import GraphProgram
+    from .graph.program import GraphProgram
 
     _check_options(options, _parameters(GraphProgram), "A graph")
     missing = [name for name in ("feeds", "session") if options.get(name) is None]

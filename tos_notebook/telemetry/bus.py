@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
 
+from ..common.threads import Courier
 from ..errors import SessionClosed, WaitTimeout
 from ..events import Event
-from .courier import Courier
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from ..events import (
     WorkerLost,
 )
 from ..readable import beside
-from ..status import Progress
+from ..steering.status import Progress
 from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .. import temporary
+from ..common import temporary
 from ..errors import ConfigError
 from ..events import Histogram
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tos_notebook.blocks.idx import parse_idx
 from tos_notebook.cluster.storage import find_files
-from tos_notebook.data.idx import parse_idx
 from tos_notebook.errors import DataError
 
 from ..common.arrays import Array, Buffer

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.data.partitioners import mix_key
+from tos_notebook.blocks.partitioners import mix_key
 from tos_notebook.errors import ConfigError
 
 

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import ConfigError
-from ..program.base import Program
 from ..program.capture import capture
-from ..program.eager import enter_graph_mode
-from ..session import TrainingSession
+from ..program.export.base import Program
+from ..runs.session import TrainingSession
+from ..runtime.eager import enter_graph_mode
 
 enter_graph_mode()
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..config import at_least_one, positive
+from ..common.checks import at_least_one, positive
 from ..errors import ConfigError
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..config import at_least_one, not_negative, positive
+from ..common.checks import at_least_one, not_negative, positive
 from ..errors import ConfigError
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chaos.words import as_rules
-from ..control import WHEN, Command, When
 from ..errors import ConfigError, TosError
-from ..run import Run
+from ..runs.run import Run
+from ..steering.machine import WHEN, Command, When
 from .facts import RunFacts
 from .model import RunModel
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..control import WHEN, When
 from ..events import (
     CallbackFailed,
     CheckpointFailed,
@@ -24,6 +23,7 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
+from ..steering.machine import WHEN, When
 from .journal import Journal
 from .numbers import seconds
 from .workers import Row

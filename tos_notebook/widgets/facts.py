@@ -7,8 +7,8 @@ from typing import Any
 
 from ..codecs.registry import names
 from ..combiners.registry import COMBINERS
-from ..run import Run
-from ..sync import EXAMPLES
+from ..runs.run import Run
+from ..steering.sync import EXAMPLES
 from .news import Facts
 from .numbers import short
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from ..content import NO_DIGEST
+from ..common.content import NO_DIGEST
 from .limits import (
     Count,
     Counts,

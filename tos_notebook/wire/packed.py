@@ -19,7 +19,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import Any, get_args, get_type_hints
 
-from ..content import DIGEST_SIZE
+from ..common.content import DIGEST_SIZE
 from ..errors import RemoteProtocolError
 from .limits import MOST_METRICS, Span
 from .messages import Directive, Push, Reply, Settings, Status

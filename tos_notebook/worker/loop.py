@@ -18,14 +18,16 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..archive.spec import Runner
+from ..blocks.block import Columns
+from ..blocks.feeds import check_values, non_finite
+from ..blocks.skew import class_counts
 from ..chaos.mishap import NOTHING, as_mishap
 from ..codecs.pair import as_codecs
 from ..common.arrays import Array
-from ..content import content_of
-from ..data.blocks import Columns
-from ..data.feeds import check_values, non_finite
+from ..common.content import content_of
+from ..common.tracebacks import describe
 from ..data.room import gathered
-from ..data.skew import class_counts
 from ..data.stream import Stream
 from ..errors import (
     ConfigError,
@@ -37,7 +39,9 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..program.spec import Runner
+from ..strategies.ps.exchange import Replica, expect
+from ..strategies.ps.residual import Memory
+from ..strategies.ps.worker_state import Slots
 from ..transport.base import Connection
 from ..wire.messages import (
     Directive,
@@ -56,11 +60,7 @@ from ..wire.messages import (
     Settings,
     Suspect,
 )
-from .failure import describe
-from .feed import Feed, Held, Streamed, record_text
-from .memory import Memory
-from .replica import Replica, expect
-from .slots import Slots
+from .batches import Feed, Held, Streamed, record_text
 
 Answer = TypeVar("Answer")
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..archive.spec import ProgramSpec, Runner, Trained, read_spec
+from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch_archive
 from ..common.arrays import Array, Buffer
-from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
-from ..program.spec import ProgramSpec, Runner, Trained, read_spec
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
@@ -203,7 +203,7 @@ def _keep(program: str, run: str, runner: Runner) -> Runner:
 
 def _load(archive: Path, cores: int, gpus: Sequence[str]) -> Runner:
     try:
-        from ..program.runner import TensorFlowRunner, configure_threads, device_for
+        from ..runtime.runner import TensorFlowRunner, configure_threads, device_for
     except ImportError as error:
         raise WorkerEnvironment(
             f"Executor host {socket.gethostname()} cannot import what training needs: {error}. "

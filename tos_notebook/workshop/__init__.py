@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..config import one_of
+from ..common.checks import one_of
 from .exercise import EXERCISES, NotYet
 
 CHAPTERS: tuple[str, ...] = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.labels import Deal
+from ..blocks.labels import Deal
 from .exercise import exercise, expect
 
 ROWS = 10

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..sync import as_sync
+from ..steering.sync import as_sync
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..run import Run
+    from ..runs.run import Run
 
 
 @exercise("modes.waits")

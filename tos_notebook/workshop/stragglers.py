@@ -10,7 +10,7 @@ from ..chaos import Kill
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..run import Run
+    from ..runs.run import Run
 
 KILLS = 3
 """How many a run has to survive in the last exercise."""
@@ -109,7 +109,8 @@ def once(server: Callable[[], Any]) -> str:
     )
     return (
         "A push has a name, (epoch, partition, sequence), and the server remembers the names: so "
-        "a worker may send again whenever it is in doubt. tos_notebook/ps/ledger.py does the same."
+        "a worker may send again whenever it is in doubt. The package does the same, in "
+        "tos_notebook/coordination/ledger.py."
     )
 
 

@@ -1,0 +1,231 @@
+"""What a worker and the driver must know of a program without loading TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..common.arrays import Array, Buffer
+from ..errors import RemoteProtocolError
+from ..layout import Layout
+
+SPEC_FILE = "spec.json"
+"""Name of the specification inside a program's archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """One input of a program.
+
+    Parameters
+    ----------
+    name : str
+        The placeholder's name, or a Keras input's.
+    dtype : str or None
+        None where the program takes the data's own dtype.
+    shape : tuple of (int or None), or None
+        Without the batch dimension; None for a size that may vary, or for an unknown rank.
+    classes : int or None
+        Of labels from 0 to classes - 1: how many; None for what is no label, or unknown.
+    part : {"inputs", "labels", "weight", ""}
+        What it is of a record; empty where the program does not say.
+    """
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | None, ...] | None
+    classes: int | None = None
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """A captured program as data: what goes in, what is trained, what comes out.
+
+    Parameters
+    ----------
+    kind : {"graph", "keras", "module"}
+    feeds : tuple of FeedSpec
+        In the order of a record's fields.
+    layout : Layout
+        The parameters that are synchronised.
+    outputs : tuple of str
+        Names of the values of a training call; the first is the loss if there is one.
+    learning_rate : bool
+        Whether the learning rate is a variable that can be set while training.
+    slots : Layout, optional
+        The optimizer's state for the parameters, local to each worker; None for an optimizer that
+        has none, such as plain SGD.
+    frozen : str
+        Digest of the values that the archive holds and training leaves as they are; empty for
+        none.
+    """
+
+    kind: str
+    feeds: tuple[FeedSpec, ...]
+    layout: Layout
+    outputs: tuple[str, ...]
+    learning_rate: bool
+    slots: Layout | None = None
+    frozen: str = ""
+
+    def to_json(self) -> bytes:
+        """Serialise as UTF-8 JSON."""
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "feeds": [[f.name, f.dtype, f.shape, f.classes, f.part] for f in self.feeds],
+                "layout": self.layout.to_json(),
+                "outputs": self.outputs,
+                "learning_rate": self.learning_rate,
+                "slots": None if self.slots is None else self.slots.to_json(),
+                "frozen": self.frozen,
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ProgramSpec:
+        """Rebuild from `to_json`'s bytes.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The bytes are not a program's specification.
+        """
+        try:
+            value = json.loads(data)
+            feeds = tuple(
+                FeedSpec(name, dtype, None if shape is None else tuple(shape), *rest)
+                for name, dtype, shape, *rest in value["feeds"]
+            )
+            return cls(
+                value["kind"],
+                feeds,
+                Layout.from_json(value["layout"]),
+                tuple(value["outputs"]),
+                bool(value["learning_rate"]),
+                None if value["slots"] is None else Layout.from_json(value["slots"]),
+                str(value.get("frozen", "")),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise RemoteProtocolError(f"Not a program specification: {error}") from error
+
+
+def read_spec(archive: Path) -> ProgramSpec:
+    """Return the specification in a program's archive.
+
+    Raises
+    ------
+    RemoteProtocolError
+        The file is no program's archive.
+    """
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            return ProgramSpec.from_json(packed.read(SPEC_FILE))
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise RemoteProtocolError(f"Not a program's archive: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What one training call returns.
+
+    Parameters
+    ----------
+    parameters : sequence of ndarray
+        Their new values, in the layout's order.
+    values : mapping of str to float
+        The program's outputs, means over the call's samples.
+    """
+
+    parameters: Sequence[Array]
+    values: Mapping[str, float]
+
+
+class Runner(Protocol):
+    """Trains a program on a worker. `NumpyProgram` of the tests is one without TensorFlow."""
+
+    spec: ProgramSpec
+
+    def load(self) -> None:
+        """Get ready to train, which may take seconds; `train` does so itself where need be."""
+        ...
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
+        """Adopt parameters and train on rows, batch by batch, in their order.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            Only read; the caller's again once the call returns.
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+            Likewise. At least one row.
+        batch_size : int
+            The last batch holds what is left of the rows.
+
+        Returns
+        -------
+        Trained
+            Its arrays may share memory with the program; they keep their values, and are best
+            let go of before the next call, which must copy what is still held.
+        """
+        ...
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the learning-rate variable."""
+        ...
+
+    def reset(self) -> None:
+        """Put everything local (optimizer slots, counters) back to its captured value."""
+        ...
+
+    def read_slots(self, out: Buffer) -> None:
+        """Copy the optimizer slots to where `spec.slots` has them.
+
+        Parameters
+        ----------
+        out : ndarray, shape (spec.slots.nbytes,), uint8
+        """
+        ...
+
+    def write_slots(self, vector: Buffer) -> None:
+        """Set the optimizer slots.
+
+        Parameters
+        ----------
+        vector : ndarray, shape (spec.slots.nbytes,), uint8
+            Only read; the caller's again once the call returns.
+        """
+        ...
+
+    def reset_slots(self) -> None:
+        """Put the optimizer slots back to their captured values.
+
+        So are counters by which an optimizer corrects for slots that have begun at 0. A schedule
+        of the learning rate goes on, and so does all else that is local: metrics, random seeds.
+        """
+        ...
+
+    def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """Say what failed in `train`, and where the user's code made it.
+
+        Parameters
+        ----------
+        error : BaseException
+            What `train` raised.
+
+        Returns
+        -------
+        message : str
+            ``TypeName: text``, the text in one sentence.
+        frames : list of str
+            Frames as `traceback.format_list` writes them, without the last line break, innermost
+            last; the layer's name where no code of the user's made the operation.
+
+        None if the error is not of the program's own operations.
+        """
+        ...

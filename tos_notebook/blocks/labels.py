@@ -1,0 +1,202 @@
+"""Laying rows out by their labels: counting them, and dealing them out sorted by label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tos_notebook.errors import ConfigError, DataError
+
+from ..common.arrays import Array
+from .block import Columns, ColumnSpec
+from .partitioners import AnyPartitioner, LabelPartitioner
+
+Counts = Mapping[int, int]
+"""Rows of each label."""
+
+Integers = npt.NDArray[np.int64]
+
+_WANTED = "class labels in the last field of the records: whole numbers, or rows of one-hot values"
+
+
+def check_partitioner(
+    partitioner: AnyPartitioner, partitions: int, columns: Sequence[ColumnSpec]
+) -> None:
+    """Check what can be known before any row is moved.
+
+    Parameters
+    ----------
+    partitioner : Partitioner or LabelPartitioner
+    partitions : int
+        Number of partitions of the new layout.
+    columns : sequence of ColumnSpec
+        What the rows are.
+
+    Raises
+    ------
+    ConfigError
+        The partitioner is for another number of partitions.
+    DataError
+        It goes by labels, and the last column cannot hold any.
+    """
+    own = getattr(partitioner, "num_partitions", partitions)
+    if own != partitions:
+        raise ConfigError(
+            f"{partitioner!r}: expected it to be for the layout's {partitions} partitions, "
+            f"got {own}. Give both the same number."
+        )
+    if isinstance(partitioner, LabelPartitioner):
+        _check_column(columns)
+
+
+def _check_column(columns: Sequence[ColumnSpec]) -> None:
+    if len(columns) < 2:
+        raise DataError(f"Expected {_WANTED}. Got records of {len(columns)} field, no label.")
+    if len(columns[-1].shape) > 1 or np.dtype(columns[-1].dtype).kind == "c":
+        raise DataError(f"Expected {_WANTED}. Got {columns[-1]}.")
+
+
+def labels_of(columns: Columns) -> Integers:
+    """Return each row's label, from the last column.
+
+    Parameters
+    ----------
+    columns : tuple of ndarray
+        The last of shape (rows,) or (rows, 1): whole numbers, of any real dtype; or
+        (rows, classes): one-hot, or probabilities, of which the largest counts.
+
+    Returns
+    -------
+    ndarray, shape (rows,), int64
+
+    Raises
+    ------
+    DataError
+        The column holds something else.
+    """
+    column = columns[-1]
+    if column.ndim == 2 and column.shape[1] != 1:
+        return _classes(column)
+    flat = column.reshape(len(column))
+    if flat.dtype.kind == "f":
+        wrong = ~(np.isfinite(flat) & (flat == np.rint(flat)))
+        if wrong.any():
+            raise DataError(f"Expected {_WANTED}. Got {flat[wrong][0]} of {flat.dtype}.")
+    return flat.astype(np.int64)
+
+
+def _classes(column: Array) -> Integers:
+    wrong = ~((column >= 0).all(axis=1) & (np.abs(column.sum(axis=1) - 1.0) < 1e-2))
+    if wrong.any():
+        raise DataError(f"Expected {_WANTED}. Got the row {column[wrong][0]}, whose sum is not 1.")
+    found: Integers = column.argmax(axis=1)
+    return found
+
+
+def count_labels(blocks: Iterable[Columns]) -> dict[int, int]:
+    """Return how many rows of each label there are."""
+    found: Counter[int] = Counter()
+    for block in blocks:
+        labels, counts = np.unique(labels_of(block), return_counts=True)
+        found.update(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """Which target each row goes to, by its place among all rows sorted by label.
+
+    Rows of one label keep their order. Small: it travels to the executors, while what it was
+    drawn from stays in the driver.
+
+    Attributes
+    ----------
+    labels : ndarray, shape (classes,), int64
+        Ascending.
+    counts : ndarray, shape (sources, classes), int64
+        Rows of each label in each source partition.
+    ends : ndarray, shape (pieces,), int64
+        Where each piece of the sorted rows ends.
+    targets : ndarray, shape (pieces,), int64
+    """
+
+    labels: Integers
+    counts: Integers
+    ends: Integers
+    targets: Integers
+
+    @classmethod
+    def by(cls, partitioner: LabelPartitioner, counts: Sequence[Counts], partitions: int) -> Deal:
+        """Ask a partitioner to deal out rows of which each source partition has so many.
+
+        Parameters
+        ----------
+        partitioner : LabelPartitioner
+        counts : sequence of mapping of int to int
+            For each source partition, its rows of each label.
+        partitions : int
+            Number of target partitions.
+
+        Raises
+        ------
+        ConfigError
+            There are too few rows for it, or its pieces are not all rows, or one goes to a
+            partition out of range.
+        """
+        labels = np.array(sorted(set().union(*counts)), np.int64)
+        table = np.array([[part.get(label, 0) for label in labels.tolist()] for part in counts])
+        pieces = partitioner.deal(table.sum(axis=0))
+        ends, targets = (np.asarray(piece, np.int64) for piece in pieces)
+        _check_pieces(partitioner, ends, targets, int(table.sum()), partitions)
+        return cls(labels, table, ends, targets)
+
+    def assign(self, labels: Integers, partition: int) -> Integers:
+        """Return the target partition of each row of one source partition.
+
+        Parameters
+        ----------
+        labels : ndarray, shape (rows,), int64
+        partition : int
+            The source partition.
+
+        Raises
+        ------
+        DataError
+            They are not the labels that were counted.
+        """
+        order = np.argsort(labels, kind="stable")
+        expected = np.repeat(self.labels, self.counts[partition])
+        if not np.array_equal(labels[order], expected):
+            raise DataError(
+                f"Partition {partition} does not hold the labels that it held when they were "
+                "counted. A partition must hold the same rows at every attempt: cache the data."
+            )
+        own = self.counts[partition]
+        before = np.cumsum(self.counts.sum(axis=0)) - self.counts[partition:].sum(axis=0)
+        # Of each label, from its first row here on: consecutive places.
+        starts = np.repeat(before - (np.cumsum(own) - own), own)
+        places = np.empty(len(labels), np.int64)
+        places[order] = starts + np.arange(len(labels))
+        found: Integers = self.targets[np.searchsorted(self.ends, places, side="right")]
+        return found
+
+
+def _check_pieces(
+    partitioner: Any, ends: Integers, targets: Integers, rows: int, partitions: int
+) -> None:
+    good = ends.ndim == 1 and ends.shape == targets.shape and (np.diff(ends, prepend=0) >= 0).all()
+    if not good or not len(ends) or ends[-1] != rows:
+        raise ConfigError(
+            f"{partitioner!r}: expected ascending ends of pieces, the last at {rows} rows, and a "
+            f"target for each; got {ends} and targets of shape {targets.shape}."
+        )
+    if targets.min() < 0 or targets.max() >= partitions:
+        raise ConfigError(
+            f"{partitioner!r}: expected target partitions in 0..{partitions - 1}, "
+            f"got {targets.min()}..{targets.max()}."
+        )

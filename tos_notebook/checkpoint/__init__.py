@@ -1,1 +1,0 @@
-"""Checkpoints: what a run needs to go on after its process has died."""

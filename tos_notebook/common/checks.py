@@ -1,0 +1,80 @@
+"""Check settings where the user gives them, before anything starts."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from ..errors import ConfigError
+
+PATIENCE = 60.0
+"""Seconds without news after which a run says what it waits for, by default."""
+
+STALL_TIMEOUT = 600.0
+"""Seconds without news after which a worker loses its place to another attempt, by default.
+
+Ten times as long as until the run says that it waits. A mistake costs one milestone, which is
+trained again, but a worker that computes needs the time more than anybody else; see `standstill`.
+"""
+
+
+def at_least_one(name: str, value: Any) -> int:
+    """Return a whole number of at least 1.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    return _at_least(1, name, value)
+
+
+def not_negative(name: str, value: Any) -> int:
+    """Return a whole number of at least 0.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    return _at_least(0, name, value)
+
+
+def _at_least(least: int, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ConfigError(
+            f"{name}: expected a whole number of at least {least}, got {value!r} "
+            f"of type {type(value).__name__}."
+        )
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a finite number above 0.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
+    return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return one of the allowed words.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
+    return value

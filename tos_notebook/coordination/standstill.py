@@ -1,0 +1,169 @@
+"""Workers that are alive but stand still: whose place goes to another attempt, and when.
+
+`still` decides, a pure function of `Facts` and the time. `Standstill` asks it, and acts.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from ..errors import WorkerError
+from ..steering.machine import RunState
+from .membership import Doing, Member
+from .watchdog import JOB, Facts
+
+log = logging.getLogger(__name__)
+
+FIRST = 5
+"""Times the limit: for loading the data and for the first milestone, which traces the program."""
+
+SLOWER = 3
+"""Times the longest milestone so far: a model whose milestones are long has a longer limit."""
+
+GAP = 10.0
+"""Seconds between two looks after which this process is what stood still, and not its workers."""
+
+ATTEMPTS = 3
+"""So many attempts in a row at one partition that commit nothing and stand still end the run."""
+
+
+def still(facts: Facts, now: float, limit: float, since: float = -math.inf) -> list[Member]:
+    """Return the workers that have stood still for too long.
+
+    One that waits for others, or for a paused run, asks twice a second whether it may continue, so
+    it is not silent.
+
+    Parameters
+    ----------
+    facts : Facts
+    now : float
+        Of the facts' clock.
+    limit : float
+        Seconds.
+    since : float
+        Silence before then does not count.
+    """
+    if facts.state == RunState.PAUSED or facts.phase != JOB:
+        return []
+    longest = max((member.longest for member in facts.members), default=0.0)
+    limit = max(limit, SLOWER * longest)
+    return [
+        member
+        for member in facts.members
+        # While it merges a push, the server is the one that works.
+        if member.doing is not Doing.MERGE
+        and now - max(member.heard, since) >= (limit if member.pushed else FIRST * limit)
+    ]
+
+
+class Standstill:
+    """Gives the place of a worker that stands still to another attempt.
+
+    Parameters
+    ----------
+    limit : float or None
+        Seconds; None for never.
+    supersede : callable
+        Takes a member as it was, and a reason; returns whether it has lost its place.
+    kill : callable
+        Takes a Spark task attempt id, and a reason; Spark then starts another attempt.
+    fail : callable
+        Takes the error that ends the run.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        One sentence for each partition whose worker has lost its place.
+    """
+
+    def __init__(
+        self,
+        limit: float | None,
+        supersede: Callable[[Member, str], bool],
+        kill: Callable[[int, str], object],
+        fail: Callable[[WorkerError], object],
+    ) -> None:
+        self.notes: tuple[str, ...] = ()
+        self._limit = limit
+        self._supersede = supersede
+        self._kill = kill
+        self._fail = fail
+        self._looked = math.inf
+        self._since = -math.inf
+        self._told: dict[int, str] = {}
+        self._in_vain: Counter[int] = Counter()
+        # By partition: whom Spark is to kill, and when it was asked last.
+        self._asked: dict[int, tuple[Member, float]] = {}
+        self._ended = -math.inf
+
+    def check(self, facts: Facts, now: float) -> None:
+        """Look once, and act."""
+        if self._limit is None:
+            return
+        if facts.state == RunState.PAUSED or now - self._looked > GAP:
+            self._since = now
+        self._looked = now
+        for member in still(facts, now, self._limit, self._since):
+            self._replace(member, now)
+        self._ask_again(facts, now, self._limit)
+        self._end_left(facts, now)
+
+    def _replace(self, member: Member, now: float) -> None:
+        seconds = now - max(member.heard, self._since)
+        reason = f"it stood still for {seconds:.0f} s (stall_timeout={self._limit:g})"
+        if not self._supersede(member, reason):
+            return
+        partition = member.partition
+        self._told[partition] = (
+            f"Partition {partition} on executor {member.executor} ({member.host}, process "
+            f"{member.pid}, attempt {member.attempt}) lost its place to another attempt in epoch "
+            f"{member.epoch + 1}: {reason}."
+        )
+        self.notes = tuple(self._told.values())
+        log.warning("%s", self._told[partition])
+        self._in_vain[partition] = 0 if member.pushed else self._in_vain[partition] + 1
+        if self._in_vain[partition] >= ATTEMPTS:
+            self._fail(_hopeless(member, reason))
+            return
+        self._ask(member, now)
+
+    def _ask(self, member: Member, now: float) -> None:
+        self._asked[member.partition] = member, now
+        self._end(member.task, "a later attempt is to take its place")
+
+    def _ask_again(self, facts: Facts, now: float, limit: float) -> None:
+        """Ask Spark once more to kill those in whose place no attempt has come."""
+        for partition, (member, at) in list(self._asked.items()):
+            if facts.phase == JOB and partition not in facts.missing and at < now:
+                del self._asked[partition]
+            elif now - at >= limit:
+                self._ask(member, now)
+
+    def _end(self, task: int, reason: str) -> None:
+        try:
+            self._kill(task, reason)
+        except Exception as error:
+            log.warning("Spark was asked to kill task %s, but: %s", task, error)
+
+    def _end_left(self, facts: Facts, now: float) -> None:
+        """Kill the tasks that have left but do not end: Spark's next attempt ends at once."""
+        since = max(facts.since, facts.changed, self._since)
+        over = not facts.members and not facts.missing and facts.phase == JOB
+        if not over or self._limit is None or self._ended >= since or now - since < self._limit:
+            return
+        self._ended = now
+        for task in facts.left:
+            self._end(task, f"it did not end within {self._limit:g} s of its last batch")
+
+
+def _hopeless(member: Member, reason: str) -> WorkerError:
+    return WorkerError(
+        f"Standstill: {ATTEMPTS} attempts in a row committed nothing and stood still; the last: "
+        f"{reason}. Look at the executor's standard error, and for an operation or an input "
+        "function that waits for ever. If a milestone takes that long, raise stall_timeout.",
+        **member.who(),
+        epoch=member.epoch,
+    )

@@ -1,0 +1,527 @@
+"""Columns of a Spark DataFrame as training data."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import numpy as np
+from pyspark import RDD
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import types
+
+from tos_notebook.cluster.remote import refuse_remote
+from tos_notebook.common.checks import at_least_one, one_of
+from tos_notebook.errors import DataError, ShapeMismatch
+
+from ..blocks.block import ColumnSpec
+from ..blocks.feeds import Feed, narrowed
+from ..blocks.naming import Field, Names, in_order
+from ..blocks.skips import ADVICE, ON_BAD, Advice, Skips
+from ..blocks.sparse import WIDTH
+from .arrow import ArrowColumn, ArrowDecoder
+from .described import Described
+from .rdd import RddSource, counted, is_ordered
+
+DTYPES = {
+    types.BooleanType: "bool",
+    types.ByteType: "int8",
+    types.ShortType: "int16",
+    types.IntegerType: "int32",
+    types.LongType: "int64",
+    types.FloatType: "float32",
+    types.DoubleType: "float64",
+}
+
+UNKNOWN = 2**62
+"""Spark estimates more than so many bytes where it does not know."""
+
+Shape = tuple[int, ...]
+
+_GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
+"""What the columns are called here, and what the feeds are called that take them."""
+
+CAPTURE = " Capture the model with it: tos.capture(model, weights=True)."
+"""What to do about a weight that the program does not take."""
+
+COMBINE = (
+    " Each input takes one column. Combine columns of numbers into one before, such as with "
+    'df.withColumn("all", F.array("a", "b")), or with a VectorAssembler.'
+)
+"""What to do about more features than inputs; `F` is pyspark.sql.functions."""
+
+
+@dataclass(frozen=True)
+class FrameColumns(Described):
+    """What `columns` returns: columns of a DataFrame, one for each feed.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    features, label : sequence of str, or mapping of str to str
+        Names of columns, or for each name of an input or output that of its column.
+    weight : tuple of str
+    shapes : mapping of str to tuple of int
+        Of one row, where given.
+    pad : mapping of str to int
+        The length to which shorter arrays are filled up.
+    on_bad : {"raise", "skip"}
+    advice : Advice
+        What errors advise.
+    looks : bool
+        Whether the first row is looked at, so that mistakes are found at once; else only if the
+        program does not say what rows are to be.
+    """
+
+    frame: Any
+    features: Names
+    label: Names = ()
+    weight: tuple[str, ...] = ()
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    pad: Mapping[str, int] = field(default_factory=dict)
+    on_bad: str = "raise"
+    advice: Advice = ADVICE
+    looks: bool = True
+
+    def unlooked(self) -> FrameColumns:
+        """Return the same, with a look at rows only if it is needed; see `Described.unlooked`."""
+        return replace(self, looks=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns: features, then labels, then the weight."""
+        return tuple(name for part in self.parts for name in part)
+
+    @property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of features, of labels, and of the weight."""
+        return _values(self.features), _values(self.label), self.weight
+
+    def arranged(self, ports: Sequence[Field]) -> FrameColumns:
+        """Return the same, each column at the place of the port that it is for.
+
+        Raises
+        ------
+        ShapeMismatch
+            Names do not fit; see `in_order`. Or there are more or fewer features, labels or
+            weights than the program takes.
+        """
+        features, label, _ = groups = self._groups(ports)
+        found = replace(
+            self,
+            features=in_order(self.features, features, "features"),
+            label=in_order(self.label, label, "label"),
+        )
+        if _say(ports):
+            for what, names, wanted in zip(_GROUPS, found.parts, groups, strict=True):
+                _check_count(what, names, wanted)
+        return found
+
+    def _groups(self, ports: Sequence[Field]) -> Sequence[Sequence[Field]]:
+        """Return the ports of features, labels and weight; by their number if they do not say."""
+        if _say(ports):
+            return [[p for p in ports if p.part == part] for part in _GROUPS.values()]
+        first, second = len(self.features), len(self.features) + len(self.label)
+        return ports[:first], ports[first:second], ports[second:]
+
+    def of_inputs(self, inputs: Sequence[Field]) -> FrameColumns:
+        """Return the features alone, arranged for a model that predicts."""
+        return replace(self, label=(), weight=()).arranged(inputs)
+
+    def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
+        """Return the rows as a source for a program; see `Described.source`.
+
+        Looks at the first row without a null, for the lengths of arrays.
+
+        Raises
+        ------
+        DataError
+            The DataFrame has no such row, or is of another Spark context.
+        ShapeMismatch
+            Names of columns do not fit the program's.
+        """
+        return self.arranged(feeds)._source(sc, feeds)
+
+    def _source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        spark = self.frame.sparkSession
+        if spark.sparkContext is not sc:
+            raise DataError("The DataFrame belongs to another Spark context than the session's.")
+        frame = self.frame.select(*self.expressions(feeds))
+        large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
+        schema = to_arrow_schema(frame.schema, prefers_large_types=large)
+        columns = (None if self.looks else self.known(feeds)) or self.looked_at(frame, feeds)
+        batches = _arrow_batches(frame, sc, sum(map(_nbytes, frame.schema, columns)))
+        skips = counted(sc) if self.on_bad == "skip" else None
+        decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
+        blocks = batches.mapPartitionsWithIndex(decoder)
+        return RddSource.from_decoded(
+            blocks,
+            tuple(c.spec for c in columns),
+            skips or Skips(),
+            _estimated_bytes(frame),
+            is_persisted(self.frame),
+        )
+
+    def expressions(self, feeds: Sequence[Feed]) -> list[Any]:
+        """Return the columns as Spark is to send them: vectors in parts, arrays filled up."""
+        known = feeds if len(feeds) == len(self.names) else [None] * len(self.names)
+        return [
+            _expression(self.frame, name, self.pad.get(name), feed)
+            for name, feed in zip(self.names, known, strict=True)
+        ]
+
+    def looked_at(self, frame: Any, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
+        """Return what the rows of `expressions` are to be, after a look at the first one.
+
+        Raises
+        ------
+        DataError
+            There is no row without a null, or it does not have the length of its shape.
+        """
+        lengths = _first_lengths(frame)
+        if lengths is None:
+            raise DataError(
+                "The DataFrame has nothing to look at: expected at least one row without a null "
+                f"in {', '.join(self.names)}."
+            )
+        return self._columns(lengths, feeds)
+
+    def known(self, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...] | None:
+        """Return what the rows are to be by what the feeds say alone; None if they do not."""
+        if len(feeds) != len(self.names):
+            return None
+        lengths = [self._known(name, feed) for name, feed in zip(self.names, feeds, strict=True)]
+        whole = [length for length in lengths if length is not None]
+        return self._columns(whole, feeds) if len(whole) == len(lengths) else None
+
+    def _known(self, name: str, feed: Feed) -> Shape | None:
+        depth, shape = _depth(self.frame.schema[name].dataType), self.shapes.get(name, feed.shape)
+        if depth == 0 or shape is None:
+            return None if depth else ()
+        whole = tuple(n for n in shape if n is not None)
+        return whole if len(whole) == len(shape) == depth else None
+
+    def _columns(self, lengths: Sequence[Shape], feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
+        # Too many or too few are refused later, as for all sources.
+        known: Sequence[Feed | None] = feeds
+        if len(feeds) != len(self.names):
+            known = [None] * len(self.names)
+        return tuple(map(self._column, self.names, lengths, known))
+
+    def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
+        kind, sparse = self.frame.schema[name].dataType, False
+        if _is_vector(kind):
+            # The first row does not tell: Spark's own stages make each vector what is smaller.
+            sparse = lengths[0] >= WIDTH
+        # The first row may be longer, and bad.
+        lengths = (self.pad[name],) if name in self.pad else lengths
+        # One number fits nothing but an input of one number, whose shape Keras writes as (1,).
+        one = lengths == () and feed is not None and feed.shape == (1,)
+        shape = self.shapes.get(name, (1,) if one else lengths)
+        if isinstance(kind, types.BinaryType):
+            lengths = (math.prod(shape),)
+        elif math.prod(shape) != math.prod(lengths):
+            raise DataError(
+                f"Column {name!r}: expected arrays of {math.prod(shape)} values for shape {shape}, "
+                f"got one of shape {lengths}."
+            )
+        dtype = _dtype(kind)
+        if feed is not None and (dtype, feed.dtype) == ("float64", "float32"):
+            # What the program would do with them anyway, at half the memory.
+            dtype = "float32"
+        spec = ColumnSpec(dtype, shape, name)
+        if feed is None:
+            return ArrowColumn(spec, lengths, sparse=sparse)
+        varies = isinstance(kind, types.ArrayType) and (name in self.pad or feed.shape == (None,))
+        return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype), varies, sparse)
+
+
+def columns(
+    frame: Any,
+    features: str | Names,
+    label: str | Names = (),
+    *,
+    weight: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    pad: Mapping[str, int] | None = None,
+    on_bad: str = "raise",
+) -> FrameColumns:
+    """Describe which columns of a Spark DataFrame to train on.
+
+    The result is training or validation data for `TrainingSession.start` and ``%%tos_train``. A
+    row is fed as one record: its features, then its labels. Rows go from Spark to the training
+    processes as Arrow batches; a partition of the DataFrame is one of the training.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    features : str, sequence of str, or mapping of str to str
+        Names of columns, one for each input of the program: in its order, or in any order if they
+        are the inputs' names. A mapping, such as ``{"left": "column"}``, has an input's name for
+        each column. Columns hold numbers or booleans, arrays of them (nested for more dimensions)
+        of one length, Spark's vectors (sparse ones become dense, wide ones batch by
+        batch), or raw bytes, which are uint8 and need a shape.
+    label : str, sequence of str, or mapping of str to str
+        Likewise, of the outputs' labels; none for a program that takes none.
+    weight : str, optional
+        The column that says how much a row counts in the loss, for a model that was captured with
+        ``tos.capture(model, weights=True)``.
+    shapes : mapping of str to sequence of int, optional
+        The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
+        arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
+    pad : mapping of str to int, optional
+        The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
+        filled up with zeros behind, longer ones are bad.
+    on_bad : {"raise", "skip"}
+        What becomes of a row with a null, NaN, infinity, an array of another length than the first
+        row's, an integer that does not fit into the input's dtype, or a label that is none of the
+        model's classes: the run ends and names it, or the row is left out and counted, in
+        `RunStatus.rows_skipped` and events `RowsSkipped`.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or of a type that cannot be fed.
+    ConnectError
+        The DataFrame is of a Spark Connect session.
+    ConfigError
+        `on_bad` is neither, or a length is below 1.
+
+    Examples
+    --------
+    >>> train = tos.columns(df, features=["pixels"], label="digit")           # doctest: +SKIP
+    >>> session.run(train, epochs=5)                                          # doctest: +SKIP
+    """
+    refuse_remote(frame)
+    groups = _names(features), _names(label), tuple(_names(weight or ()))
+    names = tuple(name for group in groups for name in _values(group))
+    given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
+    if not getattr(frame, "schema", None):
+        raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
+    if frame.isStreaming:
+        raise DataError("Expected a DataFrame with an end, got a streaming one.")
+    lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
+    for name in (*names, *given, *lengths):
+        _check_known(frame, name)
+    for name in names:
+        _check_type(name, frame.schema[name].dataType, name in given)
+    for name in lengths:
+        _check_flat(name, frame.schema[name].dataType)
+    on_bad = one_of("on_bad", on_bad, ON_BAD)
+    return FrameColumns(frame, *groups, given, lengths, on_bad)
+
+
+def _say(ports: Sequence[Field]) -> bool:
+    """Tell whether all ports say what they are of a record."""
+    return bool(ports) and all(port.part for port in ports)
+
+
+def _check_count(what: str, names: Sequence[str], ports: Sequence[Field]) -> None:
+    """Refuse what would go to a port of another kind."""
+    if len(names) == len(ports):
+        return
+    wanted = f"columns for {', '.join(repr(port.name) for port in ports)}" if ports else "no column"
+    raise ShapeMismatch(
+        f"{what}: expected {wanted}, got {', '.join(map(repr, names)) or 'none'}."
+        + (CAPTURE if what == "weight" and names else "")
+        + (COMBINE if what == "features" and len(names) > len(ports) > 0 else "")
+    )
+
+
+def _names(names: str | Names) -> Names:
+    if isinstance(names, Mapping):
+        return dict(names)
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _values(names: Names) -> tuple[str, ...]:
+    return tuple(names.values() if isinstance(names, Mapping) else names)
+
+
+def _check_known(frame: Any, name: str) -> None:
+    count = frame.columns.count(name)
+    if count == 1:
+        return
+    if count:
+        raise DataError(f"Column {name!r}: the DataFrame has {count} of that name; rename them.")
+    close = difflib.get_close_matches(name, frame.columns, 1, 0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise DataError(
+        f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
+    )
+
+
+def _check_type(name: str, kind: Any, shaped: bool) -> None:
+    if isinstance(kind, types.BinaryType):
+        if not shaped:
+            raise DataError(
+                f"Column {name!r} is binary: expected the shape of its raw bytes, such as "
+                f"shapes={{{name!r}: (28, 28, 1)}}. Encoded images must be decoded before."
+            )
+    elif _dtype(kind) is None:
+        raise DataError(
+            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, arrays of "
+            "them, vectors, or raw bytes. Cast it, or index strings with a StringIndexer."
+        )
+
+
+def _check_flat(name: str, kind: Any) -> None:
+    if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
+        raise DataError(
+            f"pad: expected a column of arrays of numbers, got {name!r}, which is "
+            f"{kind.simpleString()}."
+        )
+
+
+def _dtype(kind: Any) -> Any:
+    """Return the dtype of what a column holds; None if it cannot be fed."""
+    if _is_vector(kind):
+        return "float64"
+    if isinstance(kind, types.BinaryType):
+        return "uint8"
+    while isinstance(kind, types.ArrayType):
+        kind = kind.elementType
+    return DTYPES.get(type(kind))
+
+
+def _depth(kind: Any) -> int:
+    """Return how often a column's arrays are nested."""
+    if isinstance(kind, types.ArrayType):
+        return 1 + _depth(kind.elementType)
+    return int(_is_vector(kind))
+
+
+def _is_vector(kind: Any) -> bool:
+    # Of pyspark.ml or of pyspark.mllib, which are not imported for nothing.
+    return type(kind).__name__ == "VectorUDT"
+
+
+def _expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
+    from pyspark.sql import functions
+
+    column, kind = _quoted(frame, name), frame.schema[name].dataType
+    if _is_vector(kind):
+        parts = _parts(column, feed is not None and feed.dtype == "float32")
+        # Without the condition a null would have parts, too.
+        column = functions.when(column.isNotNull(), parts).alias(name)
+    elif pad is None:
+        return column
+    else:
+        zero = functions.lit(0).cast(kind.elementType)
+        filled = functions.concat(
+            column, functions.array_repeat(zero, functions.lit(pad) - functions.size(column))
+        )
+        column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
+    return column
+
+
+def _parts(vector: Any, single: bool) -> Any:
+    """Return what a vector is made of; a dense one has values alone.
+
+    An array of all its numbers takes a thousand times the memory if nearly all are zero.
+    """
+    from pyspark.sql import functions
+
+    parts = functions.unwrap_udt(vector)
+    values = parts["values"].cast("array<float>") if single else parts["values"]
+    return functions.struct(
+        parts["size"].alias("size"), parts["indices"].alias("indices"), values.alias("values")
+    )
+
+
+def _first_lengths(frame: Any) -> list[Shape] | None:
+    """Return, for the first row without a null, the lengths of each column's arrays.
+
+    The query never leaves Java. Spark takes the first row of few partitions, but all of their
+    Arrow batches.
+    """
+    from pyspark.sql import functions
+
+    columns = [(_quoted(frame, name), frame.schema[name].dataType) for name in frame.columns]
+    whole = reduce(and_, (column.isNotNull() for column, _ in columns))
+    sizes = (functions.array(*_sizes(column, kind)).cast("array<int>") for column, kind in columns)
+    row = frame.where(whole).select(*sizes).first()
+    return None if row is None else [tuple(max(0, n or 0) for n in lengths) for lengths in row]
+
+
+def _sizes(column: Any, kind: Any) -> Iterator[Any]:
+    from pyspark.sql import functions
+
+    if isinstance(kind, types.StructType):
+        yield functions.coalesce(column["size"], functions.size(column["values"]))
+    while isinstance(kind, types.ArrayType):
+        yield functions.size(column)
+        column, kind = functions.get(column, functions.lit(0)), kind.elementType
+
+
+def _quoted(frame: Any, name: str) -> Any:
+    return frame["`" + name.replace("`", "``") + "`"]
+
+
+BATCH_BYTES = 1 << 26
+"""Of an Arrow batch at most, unless one row has more: Spark's own measure where it has one."""
+
+_MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_setting = threading.Lock()
+
+
+def _nbytes(field: Any, column: ArrowColumn) -> int:
+    """Return how many bytes a row of a column has in Arrow, at most."""
+    # Of a vector, as if it were dense.
+    dtype = _dtype(field.dataType) or "float64"
+    return math.prod(column.lengths) * np.dtype(dtype).itemsize
+
+
+def _arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:
+    """Return a DataFrame's partitions as Arrow record batches, each one message.
+
+    It is what Spark's own `toArrow` collects. `mapInArrow` would take the rows through one more
+    Python process on their way to the one that trains, at three times the cost.
+    """
+    with _at_most(frame.sparkSession, max(1, BATCH_BYTES // max(1, row_bytes))):
+        batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    return RDD(batches, sc, NoOpSerializer())
+
+
+def is_persisted(frame: Any) -> bool:
+    """Tell whether Spark keeps a DataFrame's rows once they are computed."""
+    level = frame.storageLevel
+    return bool(level.useMemory or level.useDisk)
+
+
+def _estimated_bytes(frame: Any) -> int | None:
+    """Return what Spark takes a DataFrame's size for; None where it does not know."""
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    leaves = plan.collectLeaves()
+    read = sum(_bytes_of(leaves.apply(index)) for index in range(leaves.size()))
+    # A join counts as the product of both sides, a projection as its share of the columns.
+    found = min(read, _bytes_of(plan))
+    return found if found < UNKNOWN else None
+
+
+def _bytes_of(plan: Any) -> int:
+    return int(plan.stats().sizeInBytes())
+
+
+@contextmanager
+def _at_most(spark: Any, rows: int) -> Iterator[None]:
+    """Let Arrow batches that are described meanwhile have no more rows than these."""
+    with _setting:
+        known = spark.conf.get(_MAX_RECORDS)
+        if 0 < int(known) <= rows:
+            yield
+            return
+        spark.conf.set(_MAX_RECORDS, str(rows))
+        try:
+            yield
+        finally:
+            spark.conf.set(_MAX_RECORDS, known)

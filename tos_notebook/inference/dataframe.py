@@ -1,0 +1,187 @@
+"""Predictions as further columns of a Spark DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..archive.signature import Port, read_signature
+from ..blocks.block import Columns
+from ..blocks.naming import Names, in_order
+from ..blocks.skips import Skipped, Skips
+from ..cluster.executors import task_cores
+from ..cluster.jobs import spoken
+from ..data.arrow import ArrowDecoder
+from ..data.dataframe import FrameColumns
+from ..errors import ConfigError, DataError, WorkerEnvironment
+from .dispatch import checked
+from .output_columns import Kind, as_arrow, kind_of
+from .predictor import Predicts
+from .publish import publish
+from .task import Served
+
+NAME = "prediction"
+
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
+
+
+def predict_frame(
+    model: Predicts,
+    data: FrameColumns,
+    output: str | Names | None,
+    batch_size: int,
+    target: Path,
+) -> Any:
+    """Return a DataFrame with a column for each output; see `Predicts.predict`."""
+    frame = data.frame
+    wanted = frame.select(*data.expressions(model.inputs))
+    with spoken():
+        columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)
+    fed = checked(model, [column.spec for column in columns])
+    model.serve([spec for _, spec in fed], target)
+    ports = read_signature(target).outputs
+    names = _names(ports, output)
+    for name in names:
+        if name in frame.columns:
+            raise ConfigError(
+                f"output: the DataFrame has a column {name!r} already. Choose another name: "
+                'output="score".'
+            )
+    sc = frame.sparkSession.sparkContext
+    task = FrameTask(
+        Served(publish(sc, target), task_cores(sc), batch_size),
+        ArrowDecoder(None, columns, Skips() if data.on_bad == "skip" else None, True, data.advice),
+        tuple(field for field, _ in fed),
+        tuple(kind_of(port) for port in ports),
+    )
+    return _with_columns(frame, data.expressions(model.inputs), names, task)
+
+
+def _names(ports: Sequence[Port], output: str | Names | None) -> list[str]:
+    if output is None:
+        return [NAME] if len(ports) == 1 else [f"{NAME}_{port.name}" for port in ports]
+    names = list(in_order([output] if isinstance(output, str) else output, ports, "output"))
+    if len(names) != len(ports) or len(set(names)) != len(names):
+        raise ConfigError(
+            f"output: expected {len(ports)} names, one for each of "
+            f"{', '.join(port.name for port in ports)}; got {', '.join(names)}."
+        )
+    return names
+
+
+def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: FrameTask) -> Any:
+    from pyspark.sql import functions, types
+
+    if not hasattr(functions, "arrow_udf"):
+        raise WorkerEnvironment(
+            "Predictions as columns of a DataFrame need Spark 4.1 or newer. With this one, predict "
+            "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
+        )
+    check_batches(frame.sparkSession)
+    if len(names) == 1:
+        predict = _once(functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark), task)
+        return frame.withColumn(names[0], predict(*fed))
+    fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
+    predict = _once(functions.arrow_udf(_function(task, len(fed)), types.StructType(fields)), task)
+    found = predict(*fed)
+    return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
+
+
+def check_batches(spark: Any) -> None:
+    """Refuse Arrow batches without a limit, of which Spark's own functions never see the end.
+
+    Raises
+    ------
+    ConfigError
+        ``spark.sql.execution.arrow.maxRecordsPerBatch`` is 0 or less.
+    """
+    limit = spark.conf.get(BATCH_ROWS, "10000")
+    if int(limit) < 1:
+        raise ConfigError(
+            f"{BATCH_ROWS} is {limit}: Spark's functions over Arrow batches never end then, so "
+            f'no prediction would come. Set a limit: spark.conf.set("{BATCH_ROWS}", 10000).'
+        )
+
+
+def _once(predict: Any, task: FrameTask) -> Any:
+    """Return the function so that Spark calls it once where bad rows are predicted null.
+
+    They are about to be filtered out, and Spark would predict all rows for the filter, and those
+    that are left once more.
+    """
+    return predict if task.decoder.skips is None else predict.asNondeterministic()
+
+
+def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:
+    """Return what Spark calls; it goes by the hints of a function."""
+
+    def predict_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task([array] for array in batches)
+
+    def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return task(batches)
+
+    return predict_one if columns == 1 else predict
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTask:
+    """Predicts the Arrow batches of a partition.
+
+    Parameters
+    ----------
+    served : Served
+    decoder : ArrowDecoder
+    fields : tuple of int
+        Which of its columns are fed, in the order of the inputs.
+    kinds : tuple of Kind
+        Of the outputs.
+    """
+
+    served: Served
+    decoder: ArrowDecoder
+    fields: tuple[int, ...]
+    kinds: tuple[Kind, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the predictions of each batch of columns: a struct array for several outputs."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        first = 0
+        for batch in batches:
+            rows = pa.RecordBatch.from_arrays(list(batch), self._names)
+            skipped: dict[str, Skipped] = {}
+            try:
+                block, good = self.decoder.decode(rows, partition, first, skipped)
+            except DataError as error:
+                # Spark shows the traceback in front of the text, and nobody needs it.
+                raise error.with_traceback(None) from None
+            yield self._predicted(block, good, len(rows))
+            first += len(rows)
+
+    def _predicted(self, block: Columns, good: npt.NDArray[np.bool_] | None, rows: int) -> Any:
+        if len(block[0]):
+            found = self.served([block[field] for field in self.fields])
+            arrays = [as_arrow(a, kind) for a, kind in zip(found, self.kinds, strict=True)]
+        else:
+            arrays = [pa.array([], kind.arrow) for kind in self.kinds]
+        if good is not None:
+            # Of each row, where its prediction is; nowhere for a bad one.
+            places = pa.array(np.cumsum(good) - 1, mask=~good)
+            arrays = [array.take(places) for array in arrays]
+        if len(arrays) == 1:
+            return arrays[0]
+        return pa.StructArray.from_arrays(arrays, [f"f{i}" for i in range(len(arrays))])
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.spec.name for column in self.decoder.columns]

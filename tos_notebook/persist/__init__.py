@@ -1,0 +1,1 @@
+"""State as JSON and arrays in a sealed file, without pickle; not what a run saves of itself."""

@@ -1,0 +1,1 @@
+"""What all kinds of captured programs share: the interface, and how a step becomes an archive."""

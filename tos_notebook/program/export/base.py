@@ -1,0 +1,209 @@
+"""The driver's side of a captured program."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...archive.spec import FeedSpec
+from ...blocks.block import ColumnSpec
+from ...blocks.feeds import check_values
+from ...common import temporary
+from ...common.arrays import Array, Buffer
+from ...common.checks import at_least_one
+from ...data.source import named_arrays
+from ...errors import UnsupportedProgram
+from ...inference.predictor import BATCH_SIZE, Predicts
+from ...layout import Layout
+
+ColumnType = tuple[str, tuple[int, ...]]
+"""dtype and shape, without the row dimension, of one column of data."""
+
+
+SAVED = ("keras", "savedmodel", "checkpoint")
+"""The formats of TensorFlow that some programs can be saved in."""
+
+
+class Program(Predicts):
+    """A captured model: it knows its parameters, and exports itself for given data.
+
+    Attributes
+    ----------
+    kind : str
+    feeds : tuple of FeedSpec
+    layout : Layout
+    slots : Layout or None
+        The optimizer's state for the parameters, which stays with each worker.
+    """
+
+    kind: str
+    feeds: tuple[FeedSpec, ...]
+    layout: Layout
+    slots: Layout | None = None
+
+    def __init__(self) -> None:
+        self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
+        self._folder = temporary.directory("tos-program-")
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
+        """Return the portable program for data of these columns; traced once for each.
+
+        It is traced again when values have changed that it holds, and that are not synchronised.
+
+        Parameters
+        ----------
+        columns : sequence of (dtype, shape)
+            One for each feed, the row dimension left out.
+
+        Returns
+        -------
+        Path
+            An archive (see `tos_notebook.program.export.step`) that lasts as long as this object.
+
+        Raises
+        ------
+        UnsupportedProgram
+            Something in the program cannot run on an executor.
+        """
+        key = tuple(columns), self.frozen
+        if key not in self._exported:
+            target = Path(self._folder.name, f"{len(self._exported)}.zip")
+            self._export(key[0], target)
+            self._exported[key] = target
+        return self._exported[key]
+
+    @abstractmethod
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
+
+    @property
+    def frozen(self) -> str:
+        """Digest of the values that are exported, but not synchronised; empty for none."""
+        return ""
+
+    @property
+    @abstractmethod
+    def has_learning_rate(self) -> bool:
+        """Whether the learning rate is a variable, which can be set while training."""
+
+    @abstractmethod
+    def read(self) -> Buffer:
+        """Return the parameters' present values, packed by `layout`."""
+
+    @abstractmethod
+    def write(self, buffer: Buffer) -> None:
+        """Set the parameters of the user's own model or session."""
+
+    def finish(self) -> bool:
+        """Make what was written last final, when a run has ended; return whether that changed it.
+
+        Such as averages of the weights that take the weights' place.
+        """
+        return False
+
+    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+        """Return loss and metrics over rows, with the user's model as it is, without training.
+
+        Each row counts by its weight, or as one, however rows are spread.
+
+        Parameters
+        ----------
+        data : RDD, columns of a DataFrame, or sequence of ndarray, one per feed, shape (rows, ...)
+            As for training; dictionaries of arrays go by name. Arrays are evaluated here. All else
+            is evaluated on the executors, where each partition adds up the variables of the model's
+            metrics; the results are those of Keras for all metrics whose variables add up, as its
+            own do.
+        batch_size : int
+
+        Raises
+        ------
+        DataError, ShapeMismatch
+            The data do not fit the program, or there are no rows.
+        """
+        at_least_one("batch_size", batch_size)
+        data = named_arrays(data, self.feeds)
+        if isinstance(data, list | tuple):
+            if len(data) == len(self.feeds):
+                check_values(tuple(data), self.feeds)
+            return self._evaluate(data, batch_size)
+        from ...inference.evaluate import evaluate
+
+        return evaluate(self, data, batch_size)
+
+    @abstractmethod
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]: ...
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack what measures rows; see `tos_notebook.program.export.measuring.pack_measure`."""
+        raise NotImplementedError
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """Return loss and metrics of the sums over all rows.
+
+        Parameters
+        ----------
+        sums : sequence of ndarray, float64
+            Of each variable of the state that `pack_measure` packed.
+        """
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """What it predicts from; see `Predicts.inputs`."""
+        raise UnsupportedProgram(
+            f"A {self.kind} program without its model predicts nothing. Give it: "
+            "tos.resume(uri, program=model)."
+        )
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        raise NotImplementedError
+
+    @property
+    def model(self) -> Any:
+        """The user's Keras model; None if there is none."""
+        return None
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """The graph, to be drawn: ``keras`` and JSON, or ``graph`` and a GraphDef."""
+        return None
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Those of `SAVED` that `save` knows."""
+        return ()
+
+    def save(self, chosen: str, target: Path) -> None:
+        """Write the user's model as it is.
+
+        Parameters
+        ----------
+        chosen : str
+            One of `formats`.
+        target : Path
+            Becomes a file for ``keras``, else a folder.
+        """
+        raise NotImplementedError
+
+    @property
+    def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:
+        """What a record's fields are for, in their order."""
+        return {"feeds": self.feeds}
+
+    @property
+    def summary(self) -> str:
+        """Kind, size and feeds in a few words."""
+        layout = self.layout.of_model
+        tensors = "tensor" if len(layout) == 1 else "tensors"
+        feeds = ", ".join(feed.name for feed in self.feeds)
+        slots = "" if self.slots is None else f", {len(self.slots)} optimizer slots"
+        return (
+            f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}{slots}, "
+            f"fed {feeds}"
+        )
+
+    def __repr__(self) -> str:
+        feeds = ", ".join(f.name for f in self.feeds)
+        return f"<{self.kind} program: feeds {feeds}; {self.layout!r}>"

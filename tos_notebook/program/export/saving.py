@@ -1,0 +1,49 @@
+"""Write a user's own model or session in TensorFlow's formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ...runtime.eager import eagerly
+from ...runtime.muted import quiet
+
+CHECKPOINT = "checkpoint"
+"""Name of the files of a TensorFlow checkpoint, without their endings."""
+
+
+def keras_file(model: Any, target: Path) -> None:
+    """Write one ``.keras`` file: architecture, weights and how it was compiled."""
+    with eagerly():
+        model.save(target)
+
+
+def saved_model(model: Any, target: Path) -> None:
+    """Write a SavedModel folder, whose ``serve`` takes what the model takes."""
+    with eagerly(), quiet("tensorflow", "absl"):
+        model.export(str(target), verbose=False)
+
+
+def saved_module(module: Any, target: Path) -> None:
+    """Write a SavedModel folder of a `tf.Module`, with the functions that it has."""
+    with eagerly(), quiet("tensorflow", "absl"):
+        tf.saved_model.save(module, str(target))
+
+
+def model_checkpoint(model: Any, target: Path) -> None:
+    """Write a folder for ``tf.train.Checkpoint(model=model).restore(folder + "/checkpoint")``."""
+    target.mkdir()
+    with eagerly():
+        tf.train.Checkpoint(model=model).write(str(target / CHECKPOINT))
+
+
+def session_checkpoint(session: Any, variables: Any, target: Path) -> None:
+    """Write a folder for ``tf.compat.v1.train.Saver(variables).restore(session, path)``."""
+    target.mkdir()
+    with session.graph.as_default():
+        saver = tf.compat.v1.train.Saver(list(variables))
+        saver.save(
+            session, str(target / CHECKPOINT), latest_filename="latest", write_meta_graph=False
+        )

@@ -1,0 +1,150 @@
+"""Make a model that only predicts: a zipped SavedModel with its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from ...archive.signature import SIGNATURE_FILE, Port, Signature
+from ...archive.stack_frames import operations
+from ...blocks.block import ColumnSpec
+from ...errors import CaptureError, UnsupportedProgram
+from .step import guarded_save, refuse_driver_bound, zip_folder
+
+ENTRY = "serving_default"
+"""The signature that TensorFlow, too, writes and takes by default."""
+
+SAVED_MODEL = "saved_model.pb"
+
+INTERNAL = "__saved_model_init_op"
+"""What TensorFlow lists among the signatures for itself."""
+
+Predict = Callable[..., Mapping[str, tf.Tensor]]
+
+
+def serve(
+    predict: Predict,
+    inputs: Sequence[tuple[str, tf.TensorSpec]],
+    variables: Iterable[Any],
+    target: Path,
+) -> None:
+    """Trace what a model does with rows, and pack it with its variables' present values.
+
+    Parameters
+    ----------
+    predict : callable
+        Takes a tensor for each input; returns its outputs by name, each with a row for each row.
+    inputs : sequence of (str, tf.TensorSpec)
+        Names, and dtypes and shapes with the batch dimension.
+    variables : iterable of tf.Variable
+        All that it reads.
+    target : Path
+        Becomes the archive.
+
+    Raises
+    ------
+    UnsupportedProgram
+        It holds an operation that only the driver can run, or returns no rows.
+    """
+    names: list[str] = []
+
+    def keyed(*columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = predict(*columns)
+        names[:] = found
+        return {f"output_{i}": tf.identity(value) for i, value in enumerate(found.values())}
+
+    specs = [
+        tf.TensorSpec(spec.shape, spec.dtype, f"input_{i}") for i, (_, spec) in enumerate(inputs)
+    ]
+    function = tf.function(keyed, input_signature=specs, autograph=False)
+    concrete = function.get_concrete_function()
+    refuse_driver_bound(operations(concrete.graph))
+    module = tf.Module()
+    module.serve = function
+    module.variables_served = [*variables, *concrete.graph.variables]
+    found = concrete.structured_outputs
+    outputs = tuple(
+        _output(key, name, found[key].dtype, found[key].shape)
+        for key, name in ((f"output_{i}", name) for i, name in enumerate(names))
+    )
+    ports = tuple(
+        Port(f"input_{i}", name, spec.dtype.name, tuple(spec.shape[1:]))
+        for i, (name, spec) in enumerate(inputs)
+    )
+    notes = {SIGNATURE_FILE: Signature(ENTRY, ports, outputs).to_json()}
+    guarded_save(module, notes, target, signatures={ENTRY: concrete})
+
+
+def specs_of(columns: Sequence[ColumnSpec]) -> list[tf.TensorSpec]:
+    """Return what a batch of each column is to TensorFlow."""
+    return [tf.TensorSpec([None, *column.shape], column.dtype) for column in columns]
+
+
+def _output(key: str, name: str, dtype: tf.DType, shape: tf.TensorShape) -> Port:
+    if not shape.rank:
+        raise UnsupportedProgram(
+            f"Output {name!r} has shape {shape}: expected a row for each row that is fed, and as "
+            "many dimensions for every batch."
+        )
+    return Port(key, name, dtype.name, tuple(shape[1:]))
+
+
+def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
+    """Pack a SavedModel that somebody has written; return how it is called.
+
+    Parameters
+    ----------
+    folder : Path
+    entry : str or None
+        Which of its signatures; None for the only one, or the one of `ENTRY`'s name.
+    target : Path
+        Becomes the archive.
+
+    Raises
+    ------
+    CaptureError
+        It is no SavedModel, or has no such signature.
+    """
+    file = folder / SAVED_MODEL
+    if not file.is_file():
+        raise CaptureError(f"Expected a SavedModel, a folder with {SAVED_MODEL}; got {folder}.")
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    found = {
+        name: value
+        for graph in saved.meta_graphs
+        for name, value in graph.signature_def.items()
+        if name != INTERNAL
+    }
+    entry = _chosen(entry, list(found))
+    chosen = found[entry]
+    outputs = tuple(
+        _output(name, name, *_described(info)) for name, info in sorted(chosen.outputs.items())
+    )
+    inputs = (_input(name, *_described(info)) for name, info in sorted(chosen.inputs.items()))
+    signature = Signature(entry, tuple(inputs), outputs)
+    zip_folder(folder, {SIGNATURE_FILE: signature.to_json()}, target)
+    return signature
+
+
+def _chosen(entry: str | None, names: list[str]) -> str:
+    if entry is None and len(names) == 1:
+        return names[0]
+    entry = entry or ENTRY
+    if entry not in names:
+        raise CaptureError(
+            f"The SavedModel has no signature {entry!r}. It has {', '.join(names) or 'none'}: "
+            "write it with model.export(folder), or with tf.saved_model.save(..., signatures=...)."
+        )
+    return entry
+
+
+def _described(info: Any) -> tuple[tf.DType, tf.TensorShape]:
+    return tf.dtypes.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape)
+
+
+def _input(name: str, dtype: tf.DType, shape: tf.TensorShape) -> Port:
+    return Port(name, name, dtype.name, None if shape.rank is None else tuple(shape[1:]))

@@ -1,0 +1,1 @@
+"""Programs captured from TF1-style graphs."""

@@ -1,0 +1,439 @@
+"""Capture a TF1-style graph: a train operation in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.stack_frames import collect, graphs, named_operations
+from ...blocks.block import ColumnSpec
+from ...blocks.sparse import dense
+from ...common.arrays import Array, Buffer
+from ...errors import CaptureError, ShapeMismatch, UnsupportedProgram
+from ...layout import Layout
+from ...runtime.eager import eagerly
+from ..export.base import ColumnType, Program
+from ..export.measuring import pack_measure
+from ..export.saving import session_checkpoint
+from ..export.serving import serve, specs_of
+from ..export.step import Step, export, layout_of, refuse_driver_bound, trace
+from .optimizer_state import VARIABLES, powers_of, slots_of
+from .rebuild import SCOPE, ancestors, as_function, cut_out
+from .references import REFERENCES
+
+v1 = tf.compat.v1
+
+
+class GraphProgram(Program):
+    """A train operation of a TF1-style graph, with the session that holds its values.
+
+    Parameters
+    ----------
+    train_op : tf.Operation, tf.Tensor or a sequence of them
+        What one training step runs.
+    feeds : sequence of tf.Tensor or str
+        Placeholders, in the order of a record's fields. The batch dimension must be None.
+    session : tf.compat.v1.Session
+        Holds the initial values; receives the trained ones.
+    loss : tf.Tensor or str, optional
+        A scalar.
+    metrics : mapping of str to (tf.Tensor or str), optional
+        Further scalars to report with the loss.
+    params : sequence of tf.Variable, optional
+        What is synchronised; all trainable variables by default.
+    learning_rate : tf.Variable, optional
+        The variable that `run.set(learning_rate=...)` sets.
+    feed_dict : mapping of placeholder to value, optional
+        Constants for placeholders that no record feeds, such as a keep probability.
+    predictions : tf.Tensor, str, list or mapping of str to them, optional
+        What `predict` returns: tensors with a row for each row that is fed.
+    test_feed_dict : mapping of placeholder to value, optional
+        What replaces constants of `feed_dict` in `evaluate` and `predict`, such as a keep
+        probability of 1.
+
+    Raises
+    ------
+    CaptureError
+        A feed, loss or parameter is not in the session's graph.
+    ShapeMismatch
+        The loss is no scalar, or a feed's batch dimension is fixed.
+    UnsupportedProgram
+        Nothing to train, or an operation that cannot run on an executor.
+    """
+
+    kind = "graph"
+
+    def __init__(
+        self,
+        train_op: Any,
+        feeds: Sequence[Any],
+        session: Any,
+        loss: Any = None,
+        metrics: Mapping[str, Any] | None = None,
+        params: Sequence[Any] | None = None,
+        learning_rate: Any = None,
+        feed_dict: Mapping[Any, Any] | None = None,
+        predictions: Any = None,
+        test_feed_dict: Mapping[Any, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._graph = _graph_of(session)
+        fetches = train_op if isinstance(train_op, list | tuple) else [train_op]
+        elements = [self._element(op, "train operation") for op in fetches]
+        self._train = [getattr(e, "op", e) for e in elements]
+        self._feeds = [self._placeholder(f) for f in _several(feeds)]
+        self._constants = self._fixed(feed_dict or {})
+        self._test_constants = self._constants | self._replaced(test_feed_dict or {})
+        self._given = [*self._feeds, *self._constants]
+        self._outputs = self._scalars(loss, metrics or {})
+        self._predictions = self._named(predictions)
+        self._needed = ancestors([*self._train, *self._outputs.values()], self._given)
+        self._rate = self._learning_rate(learning_rate)
+        self._params = self._parameters(params)
+        self.feeds = tuple(_feed_spec(f) for f in self._feeds)
+        self.layout = _layout(self._params)
+        self._slots = slots_of(self._needed, self._params, self._variables())
+        self.slots = _layout(self._slots) if self._slots else None
+        self._refuse_unfed()
+
+    def _element(self, value: Any, role: str) -> Any:
+        try:
+            return self._graph.as_graph_element(value)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CaptureError(
+                f"The {role} {value!r} is not in the session's graph. Name a tensor or operation "
+                "that was created in the same graph as the session."
+            ) from error
+
+    def _placeholder(self, value: Any, batched: bool = True) -> Any:
+        tensor = self._element(value, "feed")
+        if not isinstance(tensor, tf.Tensor):
+            raise CaptureError(
+                f"The feed {value!r} is an operation; expected a tensor such as {value}:0."
+            )
+        shape = _shape(tensor)
+        if batched and shape == ():
+            raise ShapeMismatch(
+                f"Feed {tensor.name!r} is a scalar; records need a batch dimension. Give scalars "
+                "through feed_dict."
+            )
+        if batched and shape is not None and shape[0] is not None:
+            raise ShapeMismatch(
+                f"Feed {tensor.name!r} has shape {shape}: expected None as its first dimension, "
+                "since the last batch of a partition may be smaller."
+            )
+        return tensor
+
+    def _fixed(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
+        fixed = {}
+        for key, value in feed_dict.items():
+            tensor = self._placeholder(key, batched=False)
+            array = np.asarray(value, tensor.dtype.as_numpy_dtype)
+            if not tensor.shape.is_compatible_with(array.shape):
+                raise ShapeMismatch(
+                    f"feed_dict: {tensor.name!r} has shape {_shape(tensor)}, got a value of shape "
+                    f"{array.shape}."
+                )
+            fixed[tensor] = array
+        return fixed
+
+    def _replaced(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
+        fixed = self._fixed(feed_dict)
+        for tensor in fixed:
+            if tensor not in self._constants:
+                raise CaptureError(
+                    f"test_feed_dict: {tensor.name!r} is not in feed_dict, whose values it "
+                    "replaces."
+                )
+        return fixed
+
+    def _named(self, predictions: Any) -> dict[str, Any]:
+        """Return what is predicted, by name: that of its operation where none is given."""
+        if predictions is None:
+            return {}
+        if isinstance(predictions, Mapping):
+            return {k: self._read(self._element(v, "prediction")) for k, v in predictions.items()}
+        several = predictions if isinstance(predictions, list | tuple) else [predictions]
+        tensors = [self._read(self._element(value, "prediction")) for value in several]
+        return {tensor.name.split(":")[0]: tensor for tensor in tensors}
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """See `Predicts.fields`: the feeds that the predictions need."""
+        if not self._predictions:
+            raise UnsupportedProgram(
+                "This graph was captured without what it predicts. Name the tensor: "
+                "tos.capture(train_op, ..., predictions=y)."
+            )
+        used = ancestors(list(self._predictions.values()))
+        return tuple(i for i, feed in enumerate(self._feeds) if feed.op in used)
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        return tuple(self.feeds[field] for field in self.fields)
+
+    def _scalars(self, loss: Any, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        named = ({} if loss is None else {"loss": loss}) | dict(metrics)
+        found = {name: self._read(self._element(v, name)) for name, v in named.items()}
+        for name, tensor in found.items():
+            if not isinstance(tensor, tf.Tensor) or tensor.shape.rank not in (0, None):
+                shape = getattr(tensor, "shape", "no shape: it is an operation")
+                raise ShapeMismatch(
+                    f"{name} {tensor.name!r} must be a scalar, got shape {shape}. Reduce it with "
+                    "tf.reduce_mean."
+                )
+        return found
+
+    def _read(self, element: Any) -> Any:
+        """Return the value of what may be a reference variable."""
+        if isinstance(element, tf.Tensor) and element.op.type in REFERENCES:
+            return self._graph.get_tensor_by_name(f"{element.op.name}/read:0")
+        return element
+
+    def _variables(self) -> list[Any]:
+        with self._graph.as_default():
+            return list(dict.fromkeys(v1.global_variables() + v1.local_variables()))
+
+    def _parameters(self, params: Sequence[Any] | None) -> list[Any]:
+        with self._graph.as_default():
+            # A learning rate that was left trainable would be set, and then overwritten.
+            default = [v for v in v1.trainable_variables() if v is not self._rate]
+        chosen = list(default if params is None else params)
+        known = set(map(id, self._variables()))
+        for variable in chosen:
+            if id(variable) not in known:
+                raise CaptureError(
+                    f"Parameter {variable!r} is not a variable of the session's graph."
+                )
+            if variable is self._rate:
+                raise CaptureError(
+                    f"{variable!r} is both the learning rate and a parameter: what is set would be "
+                    "overwritten at each exchange. Leave it out of the parameters."
+                )
+        if not chosen:
+            raise UnsupportedProgram(
+                "The graph has nothing to train: it has no trainable variable. Create one with "
+                "tf.Variable, or name the parameters."
+            )
+        return chosen
+
+    def _learning_rate(self, variable: Any) -> Any:
+        if variable is None:
+            return None
+        if not any(variable is v for v in self._variables()):
+            raise CaptureError(
+                f"The learning rate {variable!r} is not a variable of the session's graph. Give "
+                "the optimizer a tf.Variable(0.1, trainable=False), and name that."
+            )
+        if variable.op not in self._needed:
+            raise CaptureError(f"The train operation does not use the learning rate {variable!r}.")
+        return variable
+
+    def _refuse_unfed(self) -> None:
+        """Refuse placeholders that neither records nor `feed_dict` give a value."""
+        refuse_driver_bound((op.type, op.name) for op in self._needed)
+        for op in self._needed:
+            if op.type == "Placeholder":
+                raise CaptureError(
+                    f"The graph needs placeholder {op.name + ':0'!r}, which is neither among the "
+                    f"feeds {[f.name for f in self._feeds]} nor in feed_dict."
+                )
+
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+        names = tuple(self._outputs)
+        spec = ProgramSpec(
+            self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.slots
+        )
+        values = self._values(self._needed)
+        specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
+        own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
+        _, *functions = graphs(self._graph)
+        frames = collect([*own, *named_operations(functions)])
+        with eagerly():
+            export(self._rebuild(values, specs), spec, specs, frames, target)
+
+    def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
+        """Rebuild the step around eager variables of the given values."""
+        variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
+        function = as_function(
+            cut_out(self._graph, self._needed, variables),
+            self._given,
+            variables,
+            [t.name for t in self._outputs.values()],
+            [op.name for op in self._train],
+        )
+
+        def apply(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, self._feeds, strict=True)]
+            fixed = [tf.constant(v) for v in self._constants.values()]
+            return dict(zip(self._outputs, function(*fed, *fixed), strict=True))
+
+        def restart() -> None:
+            for name in powers:
+                variables[name].assign(values[name])
+
+        powers = powers_of(self._needed)
+        params = [variables.pop(v.op.name) for v in self._params]
+        return Step(
+            params,
+            trace(apply, columns),
+            local=list(variables.values()),
+            learning_rate=None if self._rate is None else variables[self._rate.op.name],
+            slots=[variables[v.op.name] for v in self._slots],
+            restart=restart,
+        )
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        inputs = [self._feeds[field] for field in self.fields]
+        with eagerly():
+            function, variables = self._function(self._predictions, inputs)
+
+            def predict(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+                return dict(zip(self._predictions, function(*batch), strict=True))
+
+            named = [(t.name, spec) for t, spec in zip(inputs, specs_of(columns), strict=True)]
+            serve(predict, named, variables, target)
+
+    def _function(
+        self, outputs: Mapping[str, Any], inputs: Sequence[Any]
+    ) -> tuple[Callable[..., Sequence[tf.Tensor]], list[tf.Variable]]:
+        """Return what makes outputs of a batch, without training, and the variables it reads."""
+        needed = ancestors(list(outputs.values()), [*inputs, *self._constants])
+        refuse_driver_bound((op.type, op.name) for op in needed)
+        values = self._values(needed)
+        fixed = self._test_constants
+        variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
+        names = [tensor.name for tensor in outputs.values()]
+        part = cut_out(self._graph, needed, variables)
+        function = as_function(part, [*inputs, *fixed], variables, names, [])
+
+        def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
+            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, inputs, strict=True)]
+            return function(*fed, *(tf.constant(value) for value in fixed.values()))
+
+        return call, list(variables.values())
+
+    def _values(self, needed: Iterable[Any]) -> dict[str, Array]:
+        """Return the session's value of every variable among operations, and parameter."""
+        known = {v.op.name: v for v in self._variables()}
+        used = [op.name for op in needed if op.type in VARIABLES]
+        for name in used:
+            if name not in known:
+                raise UnsupportedProgram(
+                    f"Variable {name!r} is in no collection of the graph, so that its value cannot "
+                    "be read. Create it without naming collections."
+                )
+        wanted = [*used, *(v.op.name for v in self._params)]
+        values: dict[str, Array] = self._fetch({name: known[name] for name in wanted})
+        return values
+
+    def _fetch(self, variables: Any) -> Any:
+        try:
+            return self._session.run(variables)
+        except tf.errors.FailedPreconditionError as error:
+            raise CaptureError(
+                "A variable has no value in the session. Run the initializer, session.run("
+                f"tf.global_variables_initializer()), before training. ({error.message})"
+            ) from error
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`."""
+        return "graph", self._graph.as_graph_def().SerializeToString()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return ("checkpoint",)
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        session_checkpoint(self._session, self._params, target)
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """See `Program.has_learning_rate`."""
+        return self._rate is not None
+
+    def read(self) -> Buffer:
+        """See `Program.read`."""
+        return self.layout.pack(self._fetch(self._params))
+
+    def write(self, buffer: Buffer) -> None:
+        """See `Program.write`."""
+        values = self.layout.tensors(buffer).values()
+        for variable, value in zip(self._params, values, strict=True):
+            # The initializer's own operation, with another value: the graph may be finalized.
+            initializer = variable.initializer
+            self._session.run(initializer, {initializer.inputs[1]: value})
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        with eagerly():
+            function, variables = self._function(self._outputs, self._feeds)
+            total = tf.Variable(tf.zeros([len(self._outputs) + 1], tf.float64))
+
+            def step(*batch: tf.Tensor) -> None:
+                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
+                means = [tf.cast(value, tf.float64) for value in function(*batch)]
+                total.assign_add(rows * tf.stack([*means, 1.0]))
+
+            pack_measure(step, columns, lambda: [total], variables, lambda: None, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        *totals, rows = sums[0].tolist()
+        return {name: total / rows for name, total in zip(self._outputs, totals, strict=True)}
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        rows = len(columns[0])
+        totals = dict.fromkeys(self._outputs, 0.0)
+        for start in range(0, rows, batch_size):
+            batch = [dense(c[start : start + batch_size]) for c in columns]
+            feed = dict(zip(self._feeds, batch, strict=True)) | self._test_constants
+            found = self._session.run(self._outputs, feed)
+            for name, value in found.items():
+                totals[name] += float(value) * len(batch[0])
+        return {name: total / rows for name, total in totals.items()}
+
+
+def _layout(variables: Sequence[Any]) -> Layout:
+    # Without the output number.
+    statistics = [i for i, variable in enumerate(variables) if not variable.trainable]
+    return layout_of([v.name.split(":")[0] for v in variables], variables, statistics)
+
+
+def _shape(tensor: Any) -> tuple[int | None, ...] | None:
+    return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+
+
+def _feed_spec(tensor: Any) -> FeedSpec:
+    shape = _shape(tensor)
+    return FeedSpec(tensor.name, tensor.dtype.base_dtype.name, None if shape is None else shape[1:])
+
+
+def _graph_of(session: Any) -> tf.Graph:
+    graph = getattr(session, "graph", None)
+    if not isinstance(graph, tf.Graph):
+        raise CaptureError(
+            f"session: expected a tf.compat.v1.Session, got {session!r} of type "
+            f"{type(session).__name__}."
+        )
+    return graph
+
+
+def _several(feeds: Any) -> Sequence[Any]:
+    if not isinstance(feeds, list | tuple) or not feeds:
+        raise CaptureError(
+            f"feeds: expected a list of placeholders, one for each field of a record;"
+            f" got {feeds!r}."
+        )
+    return feeds

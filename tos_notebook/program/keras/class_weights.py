@@ -1,0 +1,69 @@
+"""What a row counts in the loss: by its class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...errors import CaptureError
+
+
+def class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
+    """Return the weights of a model's classes; None for none.
+
+    Raises
+    ------
+    CaptureError
+        A class or a weight is below 0, or the model has several labels, or none.
+    """
+    if weights is None:
+        return None
+    if labels != 1:
+        raise CaptureError(
+            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
+            "instead: weights=True."
+        )
+    return ClassWeights(weights)
+
+
+class ClassWeights:
+    """A weight for each class, as Keras takes them in ``fit(class_weight=...)``.
+
+    Parameters
+    ----------
+    weights : mapping of int to float
+        By class, from 0; a class that is not named counts 1.
+
+    Raises
+    ------
+    CaptureError
+        A class below 0, or a weight below 0.
+    """
+
+    def __init__(self, weights: Mapping[int, float]) -> None:
+        wrong = {c: w for c, w in weights.items() if int(c) != c or c < 0 or not w >= 0}
+        if wrong or not weights:
+            raise CaptureError(
+                "class_weight: expected weights of at least 0 by class, from 0, such as "
+                f"{{0: 1.0, 1: 5.0}}; got {dict(weights)!r}."
+            )
+        self._table = np.ones(int(max(weights)) + 1, np.float32)
+        for label, weight in weights.items():
+            self._table[int(label)] = weight
+
+    def __call__(self, labels: Any) -> Any:
+        """Return the weight of each row, as a tensor of shape (rows,).
+
+        Parameters
+        ----------
+        labels : Tensor, shape (rows,) or (rows, 1), or (rows, classes) of one-hot values
+        """
+        if labels.shape.rank == 2 and labels.shape[1] != 1:
+            classes = tf.argmax(labels, axis=1)
+        else:
+            classes = tf.cast(tf.reshape(labels, [-1]), tf.int64)
+        named = (classes >= 0) & (classes < len(self._table))
+        return tf.where(named, tf.gather(self._table, tf.where(named, classes, 0)), 1.0)

@@ -1,0 +1,313 @@
+"""Capture a compiled Keras model."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.stack_frames import collect, graphs, named_operations
+from ...blocks.block import ColumnSpec
+from ...common.arrays import Array, Buffer
+from ...errors import CaptureError, ShapeMismatch
+from ...layout import Layout
+from ...runtime.eager import eagerly
+from ..export.base import SAVED, ColumnType, Program
+from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
+from ..export.names import named_plainly
+from ..export.optimizers import Counters, learning_rate_of, optimizers_of, slots_of
+from ..export.saving import keras_file, model_checkpoint, saved_model
+from ..export.step import Step, export, layout_of, trace
+from .averages import Averages
+from .check import check_model
+from .class_weights import class_weights
+from .measuring import Measuring, running_of
+from .serving import serve_keras
+from .structure import classes_of, feeds_of, functional, inputs_of, labels_of, leaves, pack
+
+
+class KerasProgram(Program):
+    """A compiled Keras 3 model.
+
+    Its weights are synchronised (moving statistics of BatchNormalization too), but for those of
+    frozen layers; optimizer slots, metrics and random seeds stay local to each worker. Averages of
+    weights (``use_ema=True``) are synchronised, and in the model when a run has ended.
+
+    Parameters
+    ----------
+    model : keras.Model
+        Built and compiled. A record's fields are its inputs, then its labels, one for each
+        output: by name where names are given, else in the order of `feeds`, in which the model
+        was defined. A feed has the name of its input or output; one alone that the user has not
+        named is ``x`` or ``y``.
+    labels : int, optional
+        How many labels a record has; one for each output by default. 0 for a model whose own
+        ``train_step`` needs none.
+    weights : bool
+        Whether a record has one more field after its labels: how much it counts in the loss.
+    class_weight : mapping of int to float, optional
+        How much a row of each class counts in the loss while training, as for Keras's ``fit``;
+        those that are not named count 1. For models with one output.
+    preprocess : callable, optional
+        Makes the model's input of a batch as it is fed, in the structure of the input, such as
+        ``lambda x: tf.image.per_image_standardization(tf.cast(x, "float32"))``. It is traced into
+        the program, and runs on the workers; `evaluate` applies it, too.
+
+    Raises
+    ------
+    CaptureError
+        The model is not built or not compiled, or Keras runs on another backend.
+    UnsupportedProgram
+        It has no weights that could be trained, or needs this process to train them.
+    """
+
+    kind = "keras"
+
+    def __init__(
+        self,
+        model: Any,
+        labels: int | None = None,
+        weights: bool = False,
+        class_weight: Mapping[int, float] | None = None,
+        preprocess: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        check_model(model)
+        self._model = model
+        with eagerly():
+            if model.optimizer is not None:
+                model.optimizer.build(model.trainable_variables)
+        self._weights = synchronised(model)
+        self._frozen = frozen_weights(model)
+        self._optimizers = optimizers_of(model)
+        self._averages = Averages(self._optimizers)
+        self._exchanged = [*self._weights, *self._averages.variables]
+        statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
+        self.layout = _layout(self._exchanged, statistics, len(self._weights))
+        self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
+        self.slots = _layout(self._slots) if self._slots else None
+        self._inputs = inputs_of(model)
+        self._outputs = getattr(functional(model), "_outputs_struct", None)
+        inputs = feeds_of(self._inputs)
+        self._features = len(inputs)
+        count = len(leaves(self._outputs)) if labels is None else labels
+        names = labels_of(model, count)
+        classes = classes_of(model, count)
+        self._preprocess = preprocess
+        if preprocess is not None:
+            # What comes in may be of any shape and dtype that it takes.
+            inputs = tuple(FeedSpec(feed.name, None, None) for feed in inputs)
+        self._class_weights = class_weights(class_weight, count)
+        self._measuring = Measuring(model, self._fed)
+        self._labels = count
+        weight = [FeedSpec("sample_weight", None, (), part="weight")] if weights else []
+        known = zip(names, classes, strict=True)
+        self.feeds = (
+            *(replace(feed, part="inputs") for feed in inputs),
+            *(FeedSpec(name, None, None, number, "labels") for name, number in known),
+            *weight,
+        )
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
+        """See `Program.export`."""
+        refuse_thawed(self._model, self._weights)
+        return super().export(columns)
+
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+        rate = self._learning_rate
+        specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
+        with eagerly(), named_plainly(self._model):
+            counters = Counters(self._optimizers)
+            with counters.apart(), self._averages.exchanged():
+                function = trace(self._apply, specs)
+            refuse_assigned(function, self._frozen)
+            running = running_of(self._model, function.graph, function.structured_outputs)
+            step = Step(
+                [w.value for w in self._exchanged],
+                function,
+                running=running,
+                metrics=lambda: _only(running, self._model.get_metrics_result()),
+                reset_metrics=self._model.reset_metrics,
+                learning_rate=None if rate is None else rate.value,
+                local=counters.variables,
+                slots=[slot.value for slot in self._slots],
+                restart=counters.restart,
+                constraints=[weight.constraint for weight in self._exchanged],
+            )
+            outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
+            spec = ProgramSpec(
+                self.kind,
+                self.feeds,
+                self.layout,
+                outputs,
+                rate is not None,
+                self.slots,
+                self.frozen,
+            )
+            operations = named_operations(graphs(function.graph))
+            layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
+            export(step, spec, specs, collect(operations, layers), target)
+
+    def _fed(self, batch: Sequence[tf.Tensor], training: bool = False) -> tuple[Any, ...]:
+        """Return what the model's own steps take."""
+        x, y, weight = self._structured(batch)
+        x = x if self._preprocess is None else self._preprocess(x)
+        if training and self._class_weights is not None:
+            by_class = self._class_weights(y)
+            weight = by_class if weight is None else by_class * tf.cast(weight, tf.float32)
+        return tuple(part for part in (x, y, weight) if part is not None)
+
+    def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        try:
+            logs = self._model.train_step(self._fed(batch, training=True))
+        except ValueError as error:
+            if not _raised_in_keras(error):
+                raise
+            raise ShapeMismatch(
+                f"Keras cannot train on feeds {_named(self.feeds, batch)}. Labels of one class "
+                "number a row go with sparse_categorical_crossentropy, one-hot labels with "
+                f"categorical_crossentropy. Keras says: {error}"
+            ) from error
+        if not isinstance(logs, Mapping):
+            raise CaptureError(
+                f"The train_step of model {self._model.name!r} must return a dict of scalars by "
+                f"name, such as {{'loss': loss}}; got {logs!r}."
+            )
+        return dict(logs)
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        return self.feeds[: self._features]
+
+    @property
+    def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:
+        """See `Program.record`."""
+        end = self._features + self._labels
+        parts = {
+            "inputs": self.inputs,
+            "labels": self.feeds[self._features : end],
+            "weight": self.feeds[end:],
+        }
+        return {name: feeds for name, feeds in parts.items() if feeds}
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+        serve_keras(self._model, self._inputs, columns, target, self._preprocess)
+
+    def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return features and labels in the structures (tensor, list, dict) the model expects.
+
+        Behind them comes the weight of each row, None where there is none.
+        """
+        end = self._features + self._labels
+        features, labels, weight = columns[: self._features], columns[self._features : end], None
+        if len(self.feeds) > end:
+            weight = columns[end]
+        return pack(self._inputs, features), pack(self._outputs, labels), weight
+
+    @property
+    def _learning_rate(self) -> Any:
+        return learning_rate_of(self._model.optimizer)
+
+    @property
+    def frozen(self) -> str:
+        """See `Program.frozen`."""
+        with eagerly():
+            return digest(w.value for w in self._frozen)
+
+    @property
+    def model(self) -> Any:
+        """See `Program.model`."""
+        return self._model
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`; None for a subclass, of which Keras has no picture."""
+        if getattr(functional(self._model), "_inputs_struct", None) is None:
+            return None
+        return "keras", self._model.to_json().encode()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return SAVED
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        write = {"keras": keras_file, "savedmodel": saved_model, "checkpoint": model_checkpoint}
+        write[chosen](self._model, target)
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """See `Program.has_learning_rate`."""
+        return self._learning_rate is not None
+
+    def read(self) -> Buffer:
+        """See `Program.read`."""
+        buffer = self.layout.allocate()
+        with eagerly():
+            # One by one: a list would hold all parameters once more.
+            for view, weight in zip(
+                self.layout.tensors(buffer).values(), self._exchanged, strict=True
+            ):
+                view[...] = weight.value.numpy()
+        return buffer
+
+    def write(self, buffer: Buffer) -> None:
+        """See `Program.write`."""
+        values = self.layout.tensors(buffer).values()
+        with eagerly():
+            for weight, value in zip(self._exchanged, values, strict=True):
+                constraint = weight.constraint
+                weight.assign(value if constraint is None else constraint(value))
+
+    def finish(self) -> bool:
+        """See `Program.finish`: averages, and what constraints have changed, are there to stay."""
+        with eagerly():
+            averaged = self._averages.finish()
+        return averaged or any(weight.constraint is not None for weight in self._weights)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        with eagerly(), named_plainly(self._model):
+            self._measuring.pack(columns, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        with eagerly():
+            return self._measuring.measured(sums)
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        with eagerly(), named_plainly(self._model):
+            return self._measuring.evaluate(columns, batch_size)
+
+
+def _layout(
+    weights: Sequence[Any], statistics: Collection[int] = (), shown: int | None = None
+) -> Layout:
+    return layout_of([w.path for w in weights], [w.value for w in weights], statistics, shown)
+
+
+def _raised_in_keras(error: Exception) -> bool:
+    """Return whether Keras itself has raised an error, and not what the user wrote."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and str(Path(keras.__file__).parent) in frames[-1].filename
+
+
+def _named(feeds: Sequence[FeedSpec], batch: Sequence[tf.Tensor]) -> str:
+    """Return feeds with what they are given."""
+    return ", ".join(
+        f"{feed.name!r} ({tensor.dtype.name} of shape {tuple(tensor.shape)[1:]})"
+        for feed, tensor in zip(feeds, batch, strict=True)
+    )
+
+
+def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name in names}

@@ -1,0 +1,86 @@
+"""Make a Keras model one that only predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ...blocks.block import ColumnSpec
+from ...errors import CaptureError
+from ...runtime.eager import eagerly
+from ..export.names import named_plainly
+from ..export.serving import serve, specs_of
+from .structure import feeds_of, functional, pack
+
+
+def serve_keras(
+    model: Any,
+    struct: Any,
+    columns: Sequence[ColumnSpec],
+    target: Path,
+    preprocess: Callable[[Any], Any] | None = None,
+    finish: Callable[[Any], Any] | None = None,
+) -> None:
+    """Pack a Keras model; see `serve`.
+
+    Parameters
+    ----------
+    model : keras.Model
+    struct : nested FeedSpec
+        What it takes.
+    columns : sequence of ColumnSpec
+        One for each input.
+    target : Path
+    preprocess : callable, optional
+        Makes its input of what is fed.
+    finish : callable, optional
+        Makes the outputs of what it returns.
+    """
+
+    def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        x = pack(struct, batch)
+        found = model.predict_step((x if preprocess is None else preprocess(x),))
+        found = found if finish is None else finish(found)
+        if isinstance(found, Mapping):
+            return _as_defined(model, found)
+        flat = keras.tree.flatten(found)
+        return dict(zip(_names_of(model, len(flat)), flat, strict=True))
+
+    names = [feed.name for feed in feeds_of(struct)]
+    with eagerly(), named_plainly(model):
+        specs = zip(names, specs_of(columns), strict=True)
+        serve(predict, list(specs), [weight.value for weight in model.weights], target)
+
+
+def _as_defined(model: Any, found: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Return outputs in the order in which the model was defined."""
+    struct = getattr(functional(model), "_outputs_struct", None)
+    keys = struct if isinstance(struct, Mapping) and struct.keys() == found.keys() else found
+    return {key: found[key] for key in keys}
+
+
+def _names_of(model: Any, count: int) -> list[str]:
+    names = list(getattr(model, "output_names", None) or [])
+    return names if len(set(names)) == count else [f"output_{i}" for i in range(count)]
+
+
+def read_keras(file: Path) -> Any:
+    """Return the model in a ``.keras`` file, which is not compiled.
+
+    Raises
+    ------
+    CaptureError
+        It cannot be read.
+    """
+    try:
+        with eagerly():
+            return keras.models.load_model(file, compile=False)
+    except (ValueError, TypeError) as error:
+        raise CaptureError(
+            f"{file.name} cannot be read as a Keras model: {error} For layers of your own, give "
+            "the model itself: tos.load_model(keras.models.load_model(path, custom_objects=...))."
+        ) from error

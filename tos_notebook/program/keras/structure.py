@@ -1,0 +1,181 @@
+"""What a Keras model takes and returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+
+from ...archive.spec import FeedSpec
+
+
+def functional(model: Any) -> Any:
+    """Return what of a model knows the structure of its inputs and outputs."""
+    return getattr(model, "_functional", None) or model
+
+
+def inputs_of(model: Any) -> Any:
+    """Return the structure of a model's inputs, with a `FeedSpec` for each."""
+    struct = getattr(functional(model), "_inputs_struct", None)
+    if struct is not None:
+        names = _names(struct, "x", lambda tensor: tensor.name)
+        feeds = (
+            FeedSpec(name, tensor.dtype, tuple(tensor.shape[1:]))
+            for name, tensor in zip(names, leaves(struct), strict=True)
+        )
+        return _filled(struct, iter(feeds))
+    # A subclass knows only the shapes it was built with, by argument.
+    shapes = list((model._build_shapes_dict or {}).values())
+    if len(shapes) != 1 or _is_shape(shapes[0]):
+        return FeedSpec("x", None, None)
+    built = keras.tree.map_shape_structure(lambda _: None, shapes[0])
+    names = _keys(built) or [f"x{i}" for i in range(len(leaves(built)))]
+    return _filled(built, (FeedSpec(name, None, None) for name in names))
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(d, int | None) for d in value)
+
+
+def labels_of(model: Any, count: int) -> list[str]:
+    """Return the names of a model's labels, those of its outputs where each has one."""
+    struct = getattr(functional(model), "_outputs_struct", None)
+    if count and struct is not None and len(leaves(struct)) == count:
+        return _names(struct, "y", lambda tensor: _layer(tensor).name)
+    return ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+
+
+def _names(struct: Any, alone: str, name_of: Callable[[Any], str]) -> list[str]:
+    """Return a name for each tensor of a model: its key, or what the user called it.
+
+    Parameters
+    ----------
+    struct : nested KerasTensor
+    alone : str
+        What the only one is called if the user did not name it.
+    name_of : callable
+    """
+    tensors = leaves(struct)
+    names = _keys(struct) or [_given(name_of(t)) or _layer(t).name for t in tensors]
+    if len(names) == 1 and not isinstance(struct, dict) and _is_numbered(tensors[0], names[0]):
+        return [alone]
+    unique = len(set(names)) == len(names)
+    return names if unique else [f"{alone}{i}" for i in range(len(names))]
+
+
+def _layer(tensor: Any) -> Any:
+    return tensor._keras_history.operation
+
+
+def _given(name: str) -> str:
+    """Return the name of a tensor, nothing if Keras made it up."""
+    return "" if re.fullmatch(r"keras_tensor(_\d+)?", name) else name
+
+
+def _is_numbered(tensor: Any, name: str) -> bool:
+    """Whether a layer has the name that Keras makes of its class."""
+    kind = type(_layer(tensor)).__name__
+    return re.sub(r"_\d+$", "", name).replace("_", "") == kind.lower()
+
+
+def _keys(struct: Any) -> list[str]:
+    """Return the keys of a plain dictionary."""
+    plain = isinstance(struct, dict) and len(leaves(struct)) == len(struct)
+    return [str(key) for key in struct] if plain else []
+
+
+def leaves(struct: Any) -> list[Any]:
+    """Return what a structure holds, in the order in which it was written.
+
+    Keras sorts the keys of dictionaries.
+    """
+    return list(_leaves(struct))
+
+
+def _leaves(struct: Any) -> Iterator[Any]:
+    if not isinstance(struct, dict | list | tuple):
+        yield struct
+        return
+    for part in struct.values() if isinstance(struct, dict) else struct:
+        yield from _leaves(part)
+
+
+def _filled(struct: Any, values: Iterator[Any]) -> Any:
+    """Return a structure with other values, in the order of `leaves`."""
+    if isinstance(struct, dict):
+        return {key: _filled(part, values) for key, part in struct.items()}
+    if isinstance(struct, list | tuple):
+        filled = [_filled(part, values) for part in struct]
+        return filled if isinstance(struct, list) else tuple(filled)
+    return next(values)
+
+
+def feeds_of(struct: Any) -> tuple[FeedSpec, ...]:
+    """Return what `inputs_of` returned as a row."""
+    return tuple(leaves(struct))
+
+
+def is_model(value: Any) -> bool:
+    """Whether this is a Keras model."""
+    return isinstance(value, keras.Model)
+
+
+def is_built(model: Any) -> bool:
+    """Whether a model, or all it is made of (where it is never called itself), is built."""
+    parts = list(model._flatten_layers(include_self=False, recursive=False))
+    return model.built or (bool(parts) and all(part.built for part in parts))
+
+
+def pack(struct: Any, tensors: Sequence[Any]) -> Any:
+    """Return tensors in a structure; one alone stays bare, as users feed it."""
+    if not tensors:
+        return None
+    if len(tensors) == 1 and not isinstance(struct, dict):
+        return tensors[0]
+    if len(leaves(struct)) != len(tensors):
+        return list(tensors)
+    return _filled(struct, iter(tensors))
+
+
+def classes_of(model: Any, count: int) -> list[int | None]:
+    """Return, for each label, how many classes the output tells apart, where labels are numbers.
+
+    Parameters
+    ----------
+    model : keras.Model
+    count : int
+        How many labels there are.
+    """
+    struct = getattr(functional(model), "_outputs_struct", None)
+    tensors = [] if struct is None else leaves(struct)
+    if len(tensors) != count:
+        return [None] * count
+    losses = _losses(model.loss, struct)
+    return [_classes(losses.get(id(tensor)), tuple(tensor.shape)) for tensor in tensors]
+
+
+def _losses(loss: Any, struct: Any) -> dict[int, Any]:
+    """Return the loss of each output, by the tensor's id."""
+    tensors = leaves(struct)
+    if isinstance(loss, dict):
+        names = _keys(struct) or [_layer(tensor).name for tensor in tensors]
+        found = [loss.get(name) for name in names]
+    elif isinstance(loss, list | tuple):
+        # Keras takes a list in its own order, in which keys are sorted.
+        tensors, found = keras.tree.flatten(struct), keras.tree.flatten(loss)
+    else:
+        found = [loss] * len(tensors)
+    return {id(tensor): one for tensor, one in zip(tensors, found, strict=False)}
+
+
+def _classes(given: Any, shape: tuple[int | None, ...]) -> int | None:
+    loss = keras.losses.get(given)
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        config = loss.get_config()
+        # A class to ignore may lie out of range on purpose.
+        known = config.get("ignore_class") is None and config.get("axis", -1) == -1
+    else:
+        known = loss is keras.losses.sparse_categorical_crossentropy
+    return shape[-1] if known else None

@@ -1,0 +1,1 @@
+"""Programs captured from plain TensorFlow 2: variables, a loss and an optimizer."""

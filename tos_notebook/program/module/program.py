@@ -1,0 +1,287 @@
+"""Capture a plain TensorFlow 2 program: variables, a loss and an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.stack_frames import collect, graphs, named_operations
+from ...blocks.block import ColumnSpec
+from ...blocks.sparse import dense
+from ...common.arrays import Array, Buffer
+from ...errors import CaptureError, UnsupportedProgram
+from ...runtime.eager import eagerly
+from ..export.base import ColumnType, Program
+from ..export.frozen import assigned, digest
+from ..export.measuring import pack_measure
+from ..export.optimizers import Counters, learning_rate_of, optimizer_for, slots_of
+from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
+from ..export.serving import serve, specs_of
+from ..export.step import Step, export, layout_of, trace
+from .functions import arguments, as_function, feed_specs, mean_of, with_loss
+from .variables import Found, find_variables, value_of
+
+Loss = Callable[..., Any]
+
+
+class ModuleProgram(Program):
+    """A module of TensorFlow's, or plain variables, with a loss and a Keras optimizer.
+
+    Synchronised are the trainable variables, and floating-point ones that are not trainable but
+    assigned by the loss: moving statistics. What else the loss uses is exported once; if it assigns
+    that (counters, random generators), it stays local to each worker.
+
+    Parameters
+    ----------
+    module : tf.Module, keras.Layer, keras.Model or list of tf.Variable
+        What holds the variables, all of them created: call it once on a batch if it makes them
+        late. Keras layers inside a module count. Of a list, exactly its variables are trained.
+    loss : callable
+        Takes a batch of each feed; returns the loss as a scalar, or for each row. A plain function
+        or a `tf.function`.
+    optimizer : keras.optimizers.Optimizer or str
+    feeds : sequence of tf.TensorSpec
+        The fields of a record, with a batch dimension of None in front.
+    metrics : mapping of str to callable, optional
+        Functions like `loss`, for what is reported beside it. Each is computed once for every
+        batch, before the step; a milestone's value is their mean, weighted by rows.
+    predict : callable, optional
+        What `predict` computes: takes a batch of the first feeds, as many as it has arguments;
+        returns a tensor, or tensors by name, with a row for each row.
+
+    Raises
+    ------
+    CaptureError
+        An argument is not what it should be, the module has no variables, or the loss uses others.
+    ShapeMismatch
+        The loss or a metric is neither a scalar nor one value for each row; or a feed has a fixed
+        batch dimension.
+    UnsupportedProgram
+        Nothing to train, or an operation that only this process can run.
+    """
+
+    kind = "module"
+
+    def __init__(
+        self,
+        module: Any,
+        loss: Loss,
+        optimizer: Any,
+        feeds: Sequence[Any],
+        metrics: Mapping[str, Loss] | None = None,
+        predict: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._module = module
+        self.feeds = feed_specs(feeds, loss)
+        self._functions = {
+            name: as_function(name, function, len(self.feeds))
+            for name, function in with_loss(loss, metrics or {}).items()
+        }
+        self._features = min(len(arguments(predict)), len(feeds))
+        self._predict: Any = predict and as_function("predict", predict, self._features)
+        with eagerly():
+            found = find_variables(module)
+            self._trainable = found.trainable
+            self._optimizer = optimizer_for(optimizer, self._trainable)
+            self._inner = getattr(self._optimizer, "inner_optimizer", self._optimizer)
+            self._specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in feeds]
+            self._traced = trace(self._apply, self._specs)
+        self._sort(found)
+
+    def _sort(self, found: Found) -> None:
+        """Tell what is synchronised, what each worker changes alone, and what nobody changes."""
+        used = list(self._traced.graph.variables)
+        found.refuse_unknown(used)
+        changed = set(map(id, assigned(self._traced, used)))
+        kept = [v for v in map(value_of, found.others) if id(v) in changed]
+        # Integers count steps, or are the state of random generators.
+        moving = [v for v in kept if v.dtype.base_dtype.is_floating]
+        self._values = [*map(value_of, self._trainable), *moving]
+        names = [found.names[id(v)] for v in self._values]
+        statistics = range(len(self._trainable), len(names))
+        self.layout = layout_of(names, self._values, statistics)
+        slots = slots_of(self._inner)
+        self._slots = [slot.value for slot in slots]
+        self.slots = layout_of([slot.path for slot in slots], self._slots) if slots else None
+        known = {*map(id, self._values), *(id(v.value) for v in self._optimizer.variables)}
+        others = [v for v in used if id(v) not in known]
+        self._fixed = [v for v in others if id(v) not in changed]
+        # What evaluating has to put back.
+        self._touched = [*moving, *(v for v in others if id(v) in changed)]
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
+        """See `Program.export`."""
+        with eagerly():
+            now = find_variables(self._module).trainable
+        if list(map(id, now)) != list(map(id, self._trainable)):
+            raise CaptureError(
+                "Other variables of the module are trainable than when it was captured. Capture it "
+                "again, with a new optimizer, and make a new session."
+            )
+        return super().export(columns)
+
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+        specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
+        rate = learning_rate_of(self._optimizer)
+        with eagerly():
+            counters = Counters([self._inner])
+            with counters.apart():
+                function = trace(self._apply, specs)
+            step = Step(
+                self._values,
+                function,
+                learning_rate=None if rate is None else rate.value,
+                local=counters.variables,
+                slots=self._slots,
+                restart=counters.restart,
+            )
+            spec = ProgramSpec(
+                self.kind,
+                self.feeds,
+                self.layout,
+                tuple(self._functions),
+                rate is not None,
+                self.slots,
+                self.frozen,
+            )
+            frames = collect(named_operations(graphs(function.graph)))
+            export(step, spec, specs, frames, target)
+
+    def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        fed = self._cast(batch)
+        with tf.GradientTape() as tape:
+            loss = mean_of("loss", self._functions["loss"](*fed))
+            scaled = self._optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, [value_of(v) for v in self._trainable])
+        if all(gradient is None for gradient in gradients):
+            raise CaptureError(
+                "The loss does not depend on any of the variables. It must compute what the module "
+                "returns for a batch itself, such as loss=lambda x, y: tf.reduce_mean("
+                "(module(x) - y) ** 2)."
+            )
+        metrics = {
+            name: mean_of(name, function(*fed))
+            for name, function in self._functions.items()
+            if name != "loss"
+        }
+        self._optimizer.apply(gradients, self._trainable)
+        return {"loss": loss, **metrics}
+
+    def _cast(self, batch: Sequence[Any]) -> list[tf.Tensor]:
+        return [
+            tf.cast(column, spec.dtype) for column, spec in zip(batch, self._specs, strict=False)
+        ]
+
+    @property
+    def frozen(self) -> str:
+        """See `Program.frozen`."""
+        with eagerly():
+            return digest(self._fixed)
+
+    @property
+    def drawing(self) -> tuple[str, bytes] | None:
+        """See `Program.drawing`."""
+        return "graph", self._traced.graph.as_graph_def().SerializeToString()
+
+    @property
+    def _writers(self) -> dict[str, Callable[[Any, Path], None]]:
+        found: dict[str, Callable[[Any, Path], None]] = {"checkpoint": model_checkpoint}
+        if isinstance(self._module, tf.Module):
+            found["savedmodel"] = saved_module
+        if isinstance(self._module, keras.Model):
+            found |= {"savedmodel": saved_model, "keras": keras_file}
+        return found
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """See `Program.formats`."""
+        return tuple(self._writers)
+
+    def save(self, chosen: str, target: Path) -> None:
+        """See `Program.save`."""
+        self._writers[chosen](self._module, target)
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """See `Program.has_learning_rate`."""
+        return learning_rate_of(self._optimizer) is not None
+
+    def read(self) -> Buffer:
+        """See `Program.read`."""
+        buffer = self.layout.allocate()
+        with eagerly():
+            for view, value in zip(self.layout.tensors(buffer).values(), self._values, strict=True):
+                view[...] = value.numpy()
+        return buffer
+
+    def write(self, buffer: Buffer) -> None:
+        """See `Program.write`."""
+        with eagerly():
+            for variable, value in zip(
+                self._values, self.layout.tensors(buffer).values(), strict=True
+            ):
+                variable.assign(value)
+
+    @property
+    def inputs(self) -> tuple[FeedSpec, ...]:
+        """See `Predicts.inputs`."""
+        if self._predict is None:
+            raise UnsupportedProgram(
+                "The program does not say how it predicts. Capture it with a function of the "
+                "features: tos.capture(module, ..., predict=lambda x: tf.nn.softmax(module(x)))."
+            )
+        return self.feeds[: self._features]
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Predicts.serve`."""
+
+        def predict(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+            found = self._predict(*self._cast(batch))
+            return dict(found) if isinstance(found, Mapping) else {"output": found}
+
+        named = zip([feed.name for feed in self.inputs], specs_of(columns), strict=True)
+        with eagerly():
+            serve(predict, list(named), self._values, target)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """See `Program.pack_measure`."""
+        with eagerly():
+            total = tf.Variable(tf.zeros([len(self._functions) + 1], tf.float64))
+
+            def step(*batch: tf.Tensor) -> None:
+                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
+                means = [tf.cast(mean, tf.float64) for mean in self._measure(batch).values()]
+                total.assign_add(rows * tf.stack([*means, 1.0]))
+
+            pack_measure(step, columns, lambda: [total], self._values, lambda: None, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        *totals, rows = sums[0].tolist()
+        return {name: total / rows for name, total in zip(self._functions, totals, strict=True)}
+
+    def _measure(self, batch: Sequence[Any]) -> dict[str, tf.Tensor]:
+        """Measure with the module as it is: what a function assigns is put back."""
+        fed, found = self._cast(batch), {}
+        for name, call in self._functions.items():
+            before = [variable.read_value() for variable in self._touched]
+            found[name] = mean_of(name, call(*fed))
+            for variable, value in zip(self._touched, before, strict=True):
+                variable.assign(value)
+        return found
+
+    def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
+        rows = len(columns[0])
+        totals = dict.fromkeys(self._functions, 0.0)
+        with eagerly():
+            for start in range(0, rows, batch_size):
+                batch = [dense(c[start : start + batch_size]) for c in columns]
+                for name, value in self._measure(batch).items():
+                    totals[name] += float(value) * len(batch[0])
+        return {name: total / rows for name, total in totals.items()}

@@ -1,0 +1,1 @@
+"""A run from the caller's side: sessions, runs, their Spark jobs, and runs that were saved."""

@@ -1,0 +1,291 @@
+"""What a checkpoint holds, as the parts of a sealed file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
+from ...codecs.pair import as_codecs
+from ...combiners.base import Combiner
+from ...combiners.registry import MADE
+from ...common.arrays import Array
+from ...common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
+from ...coordination.ledger import Ledger
+from ...coordination.membership import LaidOut
+from ...coordination.settings import Settings
+from ...coordination.snapshots import Asked, Progress, Reached, Snapshot
+from ...errors import CheckpointError, ConfigError, TosError
+from ...persist.described import describe, rebuild
+from ...persist.sealed import Sealed
+from ...persist.values import encode, require_plain
+from ...steering.sync import as_sync
+from ...strategies.ps.center import Copied
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run was asked to do, and over what: the same in all of its checkpoints.
+
+    Parameters
+    ----------
+    run_id : str
+    epochs : int
+    repartition_every : int or None
+    seed : int
+    shuffle : bool
+    batch_size : int
+    slots, non_finite : str
+        As `TrainingSession` has them.
+    stripe_bytes : int
+        See `Store`.
+    partitions : int
+        Of the data's first layout.
+    columns : sequence of (str, sequence of int)
+        dtype and shape of each column of the data.
+    rows : int or None
+        Of the data, where that was known.
+    stored : bool
+        Whether the data are in the folder, too; else they have to be given again.
+    program : str
+        Digest of the program's archive.
+    every : str
+        How often there is a checkpoint.
+    keep : int
+    created : float
+        Seconds since 1970.
+    came_in : int or None
+        Partitions that the rows came in, which were then dealt into the first layout's; None where
+        that is how they came.
+    patience, stall_timeout : float
+        As `TrainingSession.start` has them.
+    content : str
+        Digest of the arrays that are stored; empty without.
+    stream : bool
+        Whether the data are a function of datasets, which makes the rows of each epoch.
+    """
+
+    run_id: str
+    epochs: int
+    repartition_every: int | None
+    seed: int
+    shuffle: bool
+    batch_size: int
+    slots: str
+    non_finite: str
+    stripe_bytes: int
+    partitions: int
+    columns: tuple[tuple[str, tuple[int, ...]], ...]
+    rows: int | None
+    stored: bool
+    program: str
+    every: str
+    keep: int
+    created: float
+    came_in: int | None = None
+    patience: float = PATIENCE
+    stall_timeout: float | None = STALL_TIMEOUT
+    content: str = ""
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A run as of one center version.
+
+    Parameters
+    ----------
+    origin : Origin
+    progress : Progress
+    settings : mapping of str
+        Those in force, as plain values; the combiner's is None for a user's own.
+    combiner : str
+        The combiner's name.
+    asked : tuple of int and Partitioner, or None
+        A repartition that is still to be done.
+    history : tuple of str
+        Names of the files of the events so far, in their order.
+    """
+
+    origin: Origin
+    progress: Progress
+    settings: Mapping[str, Any]
+    combiner: str
+    asked: Asked | None = None
+    history: tuple[str, ...] = field(default=())
+
+    def settings_with(self, combiner: Combiner | None = None) -> Settings:
+        """Return the settings in force.
+
+        Parameters
+        ----------
+        combiner : Combiner, optional
+            The one that was in force, where a checkpoint cannot name it: a user's own.
+
+        Raises
+        ------
+        CheckpointError
+            It is needed, and was not given.
+        """
+        saved = self.settings
+        if combiner is None:
+            if self.own_combiner:
+                raise CheckpointError(
+                    f"The run merges by a combiner of your own, {self.combiner}: give it, such as "
+                    f"combiner={self.combiner}(...)."
+                )
+            combiner = rebuild(saved["combiner"], MADE)
+        try:
+            return Settings(
+                combiner,
+                at_least_one("sync_interval", saved["sync_interval"]),
+                as_sync(saved["sync"]),
+                saved["learning_rate"],
+                as_codecs(saved["codec"]),
+            )
+        except (KeyError, ConfigError) as error:
+            raise CheckpointError(f"The saved settings do not go together: {error}") from None
+
+    @property
+    def own_combiner(self) -> bool:
+        """Whether the combiner is the user's own, which a checkpoint cannot name."""
+        return self.settings.get("combiner") is None
+
+
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """Return settings as plain values; chaos is not for a run that goes on."""
+    return {
+        "combiner": describe(settings.combiner, MADE),
+        "sync_interval": settings.sync_interval,
+        "sync": str(settings.sync),
+        "learning_rate": settings.learning_rate,
+        "codec": str(settings.codec),
+    }
+
+
+def require_known(partitioner: AnyPartitioner) -> None:
+    """Refuse a partitioner that a checkpoint could not name.
+
+    Raises
+    ------
+    ConfigError
+        It is none of `tos_notebook.partitioners`.
+    """
+    if describe(partitioner, PARTITIONERS) is None:
+        raise ConfigError(
+            f"{partitioner!r}: a run with checkpoints needs a partitioner that it can lay the data "
+            f"out by again: one of {', '.join(PARTITIONERS)}. For your own, lay the RDD out "
+            "before the run."
+        )
+
+
+def require_saveable(combiner: Combiner) -> None:
+    """Refuse a combiner whose state cannot be saved.
+
+    Raises
+    ------
+    CheckpointError
+        It keeps something else than numbers, text and arrays, and does not say how to save it.
+    """
+    encode(combiner.begin(np.zeros(1)), [], f"Combiner {combiner.name}")
+
+
+def to_parts(
+    origin: Origin, snapshot: Snapshot, asked: Asked | None, history: tuple[str, ...]
+) -> tuple[dict[str, Any], list[Array]]:
+    """Return a checkpoint's JSON value and its arrays; `from_sealed` undoes it."""
+    progress = snapshot.progress
+    copied, reached = progress.copied, progress.reached
+    value = {
+        "origin": asdict(origin),
+        "ledger": progress.ledger,
+        "version": copied.version,
+        "state": copied.state,
+        "merged": progress.slots is not None,
+        "samples": list(progress.samples.items()),
+        "rows": list(progress.rows.items()),
+        "reached": [
+            reached.epoch,
+            reached.between,
+            _layout(reached.layout),
+            _layout(reached.earlier),
+        ],
+        "settings": settings_to_json(snapshot.settings),
+        "combiner": snapshot.settings.combiner.name,
+        "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
+        "history": history,
+    }
+    slots = [] if progress.slots is None else [progress.slots]
+    return value, [copied.center, *slots, *copied.arrays]
+
+
+def _layout(layout: LaidOut | None) -> Any:
+    if layout is None:
+        return None
+    return [layout.partitions, describe(layout.partitioner, PARTITIONERS), layout.epoch]
+
+
+def from_sealed(sealed: Sealed, name: str) -> Checkpoint:
+    """Return what a checkpoint file holds.
+
+    Parameters
+    ----------
+    sealed : Sealed
+    name : str
+        The file's, for messages.
+
+    Raises
+    ------
+    CheckpointError
+        It is another kind of file.
+    """
+    try:
+        return _from_value(sealed.value, sealed.arrays)
+    except (TypeError, ValueError, LookupError, AttributeError, TosError) as error:
+        raise CheckpointError(f"{name} is sealed, but no checkpoint: {error}.") from None
+
+
+def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
+    told = dict(value["origin"])
+    require_plain(Origin, told)
+    told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
+    merged = bool(value["merged"])
+    copied = Copied(arrays[0], value["version"], value["state"], arrays[1 + merged :])
+    for buffer in arrays[: 1 + merged]:
+        if buffer.dtype != np.uint8 or buffer.ndim != 1:
+            raise ValueError(f"expected parameters as bytes, got {buffer.dtype}")
+    if not isinstance(value["settings"], dict):
+        raise TypeError(f"expected settings by name, got {value['settings']!r}")
+    # Looked at here, where a wrong one is told as what it is.
+    Ledger.from_json(value["ledger"])
+    epoch, between, *layouts = value["reached"]
+    require_plain(Reached, {"epoch": epoch, "between": between})
+    layout, earlier = map(_laid_out, layouts)
+    progress = Progress(
+        value["ledger"],
+        copied,
+        arrays[1] if merged else None,
+        dict(map(tuple, value["samples"])),
+        dict(map(tuple, value["rows"])),
+        Reached(epoch, between, layout, earlier),
+    )
+    asked = value["asked"]
+    return Checkpoint(
+        Origin(**told),
+        progress,
+        value["settings"],
+        value["combiner"],
+        None if asked is None else (asked[0], rebuild(asked[1], PARTITIONERS)),
+        tuple(value["history"]),
+    )
+
+
+def _laid_out(layout: Any) -> LaidOut | None:
+    if layout is None:
+        return None
+    partitions, partitioner, epoch = layout
+    require_plain(LaidOut, {"partitions": partitions, "epoch": epoch})
+    return LaidOut(partitions, rebuild(partitioner, PARTITIONERS), epoch)

@@ -1,0 +1,158 @@
+"""A run's events as columns: what a resumed run's history is made of."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...common.arrays import Array
+from ...errors import CheckpointError
+from ...events import (
+    CommandApplied,
+    EpochFinished,
+    Event,
+    JobRestarted,
+    LabelsSkewed,
+    MilestoneCommitted,
+    PartitionFinished,
+    Repartitioned,
+    RowsSkipped,
+    RunResumed,
+    RunStarted,
+    UpdateSkipped,
+    Validated,
+    ValidationFailed,
+    WorkerFailed,
+    WorkerJoined,
+    WorkerLost,
+)
+from ...persist.sealed import Sealed
+from ...persist.values import require_plain
+
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        CommandApplied, EpochFinished, JobRestarted, LabelsSkewed, PartitionFinished, Repartitioned,
+        RowsSkipped,
+        RunResumed, RunStarted, UpdateSkipped, Validated, ValidationFailed, WorkerFailed,
+        WorkerJoined, WorkerLost,
+    )
+}  # fmt: skip
+"""Kept besides milestones, in full: there are few of them."""
+
+_WHOLE = (
+    "epoch", "partition", "attempt", "sequence", "steps", "samples", "staleness", "version",
+    "bytes_up", "bytes_down", "workers",
+)  # fmt: skip
+_REAL = ("time", "loss", "compute", "wait", "exchange")
+_TEXT = ("executor", "host")
+
+
+class Columns(NamedTuple):
+    """Events as plain JSON beside arrays."""
+
+    value: dict[str, Any]
+    arrays: list[Array]
+
+
+class Record:
+    """A sink that collects events until somebody takes them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        """Take one event in, if it is of a kind that history is made of."""
+        if isinstance(event, MilestoneCommitted) or type(event).__name__ in _KINDS:
+            with self._lock:
+                self._events.append(event)
+
+    def take(self, version: int) -> list[Event]:
+        """Return, and forget, what belongs to a center: not the milestones after it."""
+        with self._lock:
+            later = [e for e in self._events if _version(e) > version]
+            taken = [e for e in self._events if _version(e) <= version]
+            self._events = later
+        return taken
+
+    def give_back(self, events: Sequence[Event]) -> None:
+        """Undo `take`: what was taken could not be written."""
+        with self._lock:
+            self._events = [*events, *self._events]
+
+
+def _version(event: Event) -> int:
+    return event.version if isinstance(event, MilestoneCommitted) else 0
+
+
+def columns(events: Sequence[Event]) -> Columns:
+    """Return events as columns."""
+    milestones = [e for e in events if isinstance(e, MilestoneCommitted)]
+    others, seen = [], 0
+    for event in events:
+        if isinstance(event, MilestoneCommitted):
+            seen += 1
+        else:
+            others.append([seen, type(event).__name__, asdict(event)])
+    names = list(dict.fromkeys(name for e in milestones for name in e.metrics))
+    arrays = [np.array([getattr(e, n) for e in milestones], np.int64) for n in _WHOLE]
+    arrays += [np.array([getattr(e, n) for e in milestones], np.float64) for n in _REAL]
+    texts = []
+    for name in _TEXT:
+        values = [getattr(e, name) for e in milestones]
+        known = {text: number for number, text in enumerate(dict.fromkeys(values))}
+        texts.append(list(known))
+        arrays.append(np.array([known[text] for text in values], np.int64))
+    for name in names:
+        values = [e.metrics.get(name, math.nan) for e in milestones]
+        arrays.append(np.array(values, np.float64))
+    return Columns({"others": others, "texts": texts, "metrics": names}, arrays)
+
+
+def events(sealed: Sealed, name: str) -> list[Event]:
+    """Return the events of a file that holds what `columns` returned.
+
+    Raises
+    ------
+    CheckpointError
+        It holds something else.
+    """
+    try:
+        return _events(sealed.value, [array.tolist() for array in sealed.arrays])
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise CheckpointError(f"{name} holds no events: {error}.") from None
+
+
+def _events(value: dict[str, Any], given: list[list[Any]]) -> list[Event]:
+    plain, texts = len(_WHOLE) + len(_REAL), value["texts"]
+    named = dict(zip((*_WHOLE, *_REAL), given[:plain], strict=True))
+    for number, name in enumerate(_TEXT):
+        if not all(isinstance(text, str) for text in texts[number]):
+            raise TypeError(f"expected texts for {name}, got {texts[number]!r:.80}")
+        named[name] = [texts[number][index] for index in given[plain + number]]
+    metrics = dict(zip(value["metrics"], given[plain + len(_TEXT) :], strict=True))
+    rows = zip(*named.values(), strict=True)
+    found: list[Event] = []
+    others = iter(value["others"])
+    following = next(others, None)
+    for number, row in enumerate(rows):
+        while following is not None and following[0] <= number:
+            found.append(_other(following))
+            following = next(others, None)
+        own = {n: v[number] for n, v in metrics.items() if not math.isnan(v[number])}
+        found.append(MilestoneCommitted(**dict(zip(named, row, strict=True)), metrics=own))
+    rest = [] if following is None else [following, *others]
+    return [*found, *map(_other, rest)]
+
+
+def _other(entry: Sequence[Any]) -> Event:
+    fields: Any = {n: tuple(v) if isinstance(v, list) else v for n, v in entry[2].items()}
+    kind = _KINDS[entry[1]]
+    require_plain(kind, fields)
+    return kind(**fields)

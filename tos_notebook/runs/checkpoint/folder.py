@@ -1,0 +1,223 @@
+"""The files of one run: checkpoints by number, history piece by piece, data and program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ...common import temporary
+from ...common.arrays import Array
+from ...errors import CheckpointError, ConfigError
+from ...persist import sealed as files
+from ...persist.sealed import Sealed
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = "program.zip"
+DATA = "data.tos"
+
+_CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
+_OWNER = re.compile(r"owner-(\d{8})\.tos")
+
+
+class Storage(Protocol):
+    """What is needed of `cluster.storage.Storage`: files that are written whole or not at all."""
+
+    @property
+    def uri(self) -> str:
+        """Where they are."""
+
+    def write(self, name: str, data: Path) -> str:
+        """Write a local file's content."""
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one, in a single step; return whether it was written."""
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+
+    def delete(self, name: str) -> bool:
+        """Delete a file."""
+
+    def list(self) -> list[str]:
+        """Return the names of the files, sorted."""
+
+
+class Found(NamedTuple):
+    """A checkpoint that is as it was written."""
+
+    number: int
+    name: str
+    sealed: Sealed
+
+
+def checkpoint(number: int) -> str:
+    """Return the name of a checkpoint's file."""
+    return f"checkpoint-{number:08d}.tos"
+
+
+def history(number: int) -> str:
+    """Return the name of the file of the events before a checkpoint, and after the last."""
+    return f"history-{number:08d}.tos"
+
+
+def owner(claims: int) -> str:
+    """Return the name of the file that says who started the run, or resumed it so often."""
+    return f"owner-{claims:08d}.tos"
+
+
+def number_of(name: str) -> int | None:
+    """Return a checkpoint's number from its file's name; None if it is another file's."""
+    match = _CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+class Claim(NamedTuple):
+    """What a process that resumes a run has on its folder."""
+
+    name: str
+    number: int
+    """The largest of a checkpoint that others may still write."""
+
+
+FIRST = Claim(owner(0), 0)
+"""What the process has that starts a run."""
+
+
+def _who() -> bytes:
+    who = {"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()}
+    return files.encode(who)
+
+
+class Folder:
+    """The folder of one run.
+
+    Parameters
+    ----------
+    storage : Storage
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the checkpoints, ascending, whether they can be read or not."""
+        found = map(number_of, self.storage.list())
+        return sorted(number for number in found if number is not None)
+
+    def begin(self) -> None:
+        """Take the folder for a run that starts.
+
+        Raises
+        ------
+        ConfigError
+            It holds another run, which may have begun at this moment.
+        """
+        if self.storage.list() or not self.storage.write_new(FIRST.name, _who()):
+            raise ConfigError(
+                f"{self.storage.uri} holds another run's files: start again, or choose another "
+                "directory."
+            )
+
+    def claim(self) -> Claim:
+        """Let no process write here that has not claimed the folder later.
+
+        The process that a run is resumed from may not have died, and still train. Of two that
+        claim it at once, each has a number of its own, and the later one the folder.
+        """
+        last = _OWNER.fullmatch(self._owner() or "")
+        claims = 1 + (int(last[1]) if last else 0)
+        while not self.storage.write_new(owner(claims), _who()):
+            claims += 1
+        # Each of those before may be writing one more at this moment.
+        return Claim(owner(claims), max(self.numbers(), default=0) + claims)
+
+    def require(self, claim: str) -> None:
+        """Raise CheckpointError if another process has claimed the folder later, by name."""
+        owner = self._owner()
+        if owner is None or owner <= claim:
+            return
+        raise CheckpointError(
+            f"{self._describe(owner)} resumed the run, and saves it in {self.storage.uri} from "
+            "then on. This one trains on, but saves nothing: stop it."
+        )
+
+    def _describe(self, owner: str) -> str:
+        try:
+            who = self.read(owner).summary
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(who["when"])))
+        except (CheckpointError, LookupError, TypeError, ValueError, OverflowError, OSError):
+            # It has begun to write it at this moment, or it is of another release.
+            return "Another process"
+        return f"Process {who.get('pid')} on {who.get('host')}, at {when},"
+
+    def _owner(self) -> str | None:
+        return max(filter(_OWNER.fullmatch, self.storage.list()), default=None)
+
+    def write(
+        self, name: str, summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()
+    ) -> int:
+        """Write a sealed file; return its size in bytes."""
+        with temporary.directory("tos-checkpoint-") as directory:
+            local = Path(directory, name)
+            files.write(local, summary, value, arrays)
+            size = local.stat().st_size
+            self.storage.write(name, local)
+        return size
+
+    def read(self, name: str) -> Sealed:
+        """Return what a sealed file holds.
+
+        Raises
+        ------
+        CheckpointError
+            It is not there, or not as it was written.
+        """
+        return files.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
+
+    def last(
+        self, before: int | None = None, tell: Callable[[str], object] = logger.warning
+    ) -> Found:
+        """Return the newest checkpoint that is as it was written; others are passed over.
+
+        Parameters
+        ----------
+        before : int, optional
+            A number that it is below.
+        tell : callable, optional
+            Takes a sentence on each checkpoint that was passed over.
+
+        Raises
+        ------
+        CheckpointError
+            There is none.
+        """
+        problems = []
+        for number in reversed(self.numbers()):
+            if before is not None and number >= before:
+                continue
+            name = checkpoint(number)
+            try:
+                found = Found(number, name, self.read(name))
+            except CheckpointError as error:
+                problems.append(str(error))
+                continue
+            for problem in problems:
+                tell(f"{problem} So {name} is restored.")
+            return found
+        raise CheckpointError(
+            f"There is no checkpoint in {self.storage.uri} to continue from"
+            + (f": {' '.join(problems)}" if problems else ".")
+        )
+
+    def prune(self, keep: int, spare: Callable[[int], bool]) -> None:
+        """Delete all checkpoints but the last `keep`, and those to `spare`."""
+        for number in self.numbers()[:-keep]:
+            if not spare(number):
+                self.storage.delete(checkpoint(number))

@@ -1,0 +1,256 @@
+"""Writes a run's checkpoints, on a thread of its own, while it trains."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...coordination.snapshots import Asked, Snapshot
+from ...errors import CheckpointError, SessionClosed, WaitTimeout
+from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
+from ...steering.status import CheckpointStatus
+from ...steering.trigger import Every
+from . import folder as names
+from .contents import Origin, to_parts
+from .event_log import Record, columns
+from .folder import FIRST, Claim, Folder
+
+logger = logging.getLogger(__name__)
+
+FLUSH = 10.0
+"""Seconds for the events of what is in a checkpoint to arrive."""
+
+YOUNG = 60.0
+"""Seconds for which a checkpoint is not deleted: a disk may not have had the newer ones yet."""
+
+END = 60.0
+"""Seconds that the end of a run waits for a checkpoint under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The run that is kept, as far as its keeper knows it.
+
+    Parameters
+    ----------
+    snapshot : callable
+        Takes what returns `asked`, and whether this is the last one. Returns what is done; None
+        if nothing has begun.
+    asked : callable
+        Returns a repartition that is still to be done, at the moment of the snapshot.
+    totals : callable
+        Returns what a list of runs shows: plain JSON by name.
+    publish : callable
+        Takes an event.
+    flush : callable
+        Waits so many seconds until all events so far have arrived.
+    """
+
+    snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
+    asked: Callable[[], Asked | None]
+    totals: Callable[[], dict[str, Any]]
+    publish: Callable[[Event], None]
+    flush: Callable[[float], None]
+
+
+class Keeper:
+    """Writes checkpoints when they are due, and one at the end; keeps the last few.
+
+    A sink, too: it counts milestones, and records the events. A checkpoint that cannot be written
+    is reported, and tried again when the next one is due: training goes on.
+
+    Parameters
+    ----------
+    folder : Folder
+    origin : Origin
+    every : Every
+    keep : int
+        How many to keep.
+    claim : Claim
+        On the folder; by default that of the process that starts the run.
+    history : tuple of str
+        Names of the files of its events so far.
+    resumed : int, optional
+        Number of the checkpoint from which the run continues.
+    clock : callable
+        Returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        origin: Origin,
+        every: Every,
+        keep: int,
+        claim: Claim = FIRST,
+        history: tuple[str, ...] = (),
+        resumed: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self.every = every
+        self._origin = origin
+        self._keep = keep
+        self._claim, self._number = claim
+        self._history = history
+        self._clock = clock
+        self._began = clock()
+        self._written: dict[int, float] = {}
+        """When each checkpoint was written, by its number."""
+        self._record = Record()
+        self._milestones = 0
+        self._saved: object = None
+        self._saving: float | None = None
+        self.status = CheckpointStatus(resumed=resumed)
+        self._due = threading.Event()
+        self._ending = False
+        self._subject: Subject | None = None
+        self._thread = threading.Thread(
+            target=self._keep_on, name=f"tos-checkpoint-{origin.run_id}", daemon=True
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        self._record(event)
+        if isinstance(event, MilestoneCommitted) and self.every.milestones is not None:
+            self._milestones += 1
+            if self._milestones >= self.every.milestones:
+                self._milestones = 0
+                self._due.set()
+
+    @property
+    def saving(self) -> tuple[str, float] | None:
+        """Where a checkpoint is being written, and since when; None between two of them."""
+        since = self._saving
+        return None if since is None else (self.folder.storage.uri, since)
+
+    def begin(self, subject: Subject) -> None:
+        """Begin to write checkpoints of a run."""
+        self._subject = subject
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Write the last checkpoint, of a run that has ended, and end the thread.
+
+        One that takes longer than `END` is reported as failed, and continues.
+        """
+        if self._subject is None:
+            return
+        self._ending = True
+        self._due.set()
+        self._thread.join(END)
+        if self._thread.is_alive():
+            self._tell(self._failed(self._late()))
+
+    def _late(self) -> str:
+        return (
+            f"The last checkpoint of {self._origin.run_id} was still being written {END:g} s after "
+            f"the run's end. See whether {self.folder.storage.uri} answers."
+        )
+
+    def _keep_on(self) -> None:
+        ending = False
+        while not ending:
+            self._due.wait(self.every.seconds)
+            self._due.clear()
+            # Looked at before the checkpoint is written: the run may end meanwhile.
+            ending = self._ending
+            self._try()
+
+    def _try(self) -> None:
+        assert self._subject is not None
+        self._saving = self._clock()
+        try:
+            event: Event | None = self.write(self._subject)
+        except Exception as error:
+            known = isinstance(error, CheckpointError | WaitTimeout)
+            event = self._failed(str(error) if known else f"{type(error).__name__}: {error}")
+        finally:
+            self._saving = None
+        if event is not None:
+            self._tell(event)
+
+    def _prune(self) -> None:
+        """Delete old checkpoints; the new one is as good if one of them stays."""
+        try:
+            self.folder.prune(self._keep, self._is_young)
+        except Exception as error:
+            logger.warning(
+                "Old checkpoints of %s stay in %s: %s",
+                self._origin.run_id, self.folder.storage.uri, error,
+            )  # fmt: skip
+
+    def _failed(self, text: str) -> CheckpointFailed:
+        logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
+        self.status = replace(self.status, error=text)
+        return CheckpointFailed(time.time(), text)
+
+    def _tell(self, event: Event) -> None:
+        assert self._subject is not None
+        # A run that has given up waiting for its last checkpoint hears of nothing any more.
+        with suppress(SessionClosed):
+            self._subject.publish(event)
+
+    def write(self, subject: Subject) -> CheckpointWritten | None:
+        """Write a checkpoint now; return None if there is nothing new to write.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused, the combiner's state cannot be saved, or another process has
+            resumed the run.
+        WaitTimeout
+            A push did not end in time, or events did not arrive.
+        """
+        began = time.perf_counter()
+        snapshot = subject.snapshot(subject.asked, self._ending)
+        if snapshot is None:
+            return None
+        version, asked = snapshot.progress.copied.version, snapshot.asked
+        contents = version, snapshot.state, snapshot.settings, asked
+        if self._saved == contents:
+            return None
+        self.folder.require(self._claim)
+        subject.flush(FLUSH)
+        # Counted on whatever becomes of it, so that no file is written twice.
+        self._number = number = self._number + 1
+        nbytes = self._write_history(number, version)
+        value, arrays = to_parts(self._origin, snapshot, asked, self._history)
+        summary = subject.totals() | {
+            "run": self._origin.run_id,
+            "state": snapshot.state,
+            "milestones": version,
+            "when": time.time(),
+            "created": self._origin.created,
+        }
+        nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
+        self._saved = contents
+        self.status = replace(self.status, number=number, when=summary["when"], error=None)
+        self._written[number] = self._clock()
+        took = time.perf_counter() - began
+        self._prune()
+        return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
+
+    def _is_young(self, number: int) -> bool:
+        # Those of before a resume were there when this began.
+        return self._clock() - self._written.get(number, self._began) < YOUNG
+
+    def _write_history(self, number: int, version: int) -> int:
+        """Write the events since the last checkpoint; return the bytes that took."""
+        events = self._record.take(version)
+        if not events:
+            return 0
+        name = names.history(number)
+        try:
+            written = self.folder.write(name, {"events": len(events)}, *columns(events))
+        except BaseException:
+            self._record.give_back(events)
+            raise
+        # Before the checkpoint itself: its events are taken, whatever becomes of it.
+        self._history += (name,)
+        return written

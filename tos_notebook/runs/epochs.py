@@ -1,0 +1,342 @@
+"""A run's legs: its Spark jobs, one after the other, and the layouts of the data between them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..blocks.labels import check_partitioner
+from ..blocks.partitioners import AnyPartitioner, RandomPartitioner
+from ..blocks.skips import Skipped
+from ..cluster.calls import aside
+from ..cluster.jobs import cancellation, in_pool, job_error, run_job
+from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
+from ..coordination.coordinator import Training
+from ..coordination.membership import LaidOut, Leg
+from ..coordination.snapshots import BEGINNING, Reached
+from ..coordination.watchdog import JOB, Phase
+from ..data.dealing import keep, release
+from ..data.source import DataSource
+from ..errors import (
+    ClusterUnreachable,
+    InvalidTransition,
+    LocalProtocolError,
+    SessionClosed,
+    TosError,
+    TransportError,
+)
+from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
+from ..steering.machine import ONWARD, Command
+from ..steering.restarts import LIMIT, Restarts
+
+if TYPE_CHECKING:
+    from ..worker.task import Task
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+Asked = tuple[int, AnyPartitioner]
+"""A repartition that was asked for."""
+
+LOST = (ClusterUnreachable, TransportError, SessionClosed, LocalProtocolError)
+"""What ends a job whose workers died, lost their connection or were superseded."""
+
+LOOK = 1.0
+"""Seconds between two looks at whether the run goes on, while its job does."""
+
+GIVE_UP = 60.0
+"""Seconds for a job to end after the run was stopped or has failed."""
+
+UNENDED = (
+    f"Spark has not ended the job within {GIVE_UP:g} s of the run's end; its tasks may still run. "
+    "See whether Spark's own process (the JVM) and its master answer."
+)
+
+UNANSWERED = (
+    f"Spark has not answered within {GIVE_UP:g} s of the run's end, and may still store data of "
+    "the run. See whether Spark's own process (the JVM) answers; if not, restart the kernel."
+)
+
+UNFINISHED = (
+    "Spark took the job for done although partitions have not been trained to the end. See the "
+    "executors' logs for tasks that ended early."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run was asked to do.
+
+    Parameters
+    ----------
+    epochs : int
+    repartition_every : int or None
+        Epochs between two random repartitions of the data; None for never.
+    seed : int
+    slots : int
+        Tasks that Spark runs at once.
+    patience : float
+        Seconds after which the run says what it waits for.
+    stall_timeout : float or None
+        Seconds after which a worker that stands still loses its place; None for never.
+    pool : str or None
+        Spark's scheduling pool of the jobs; None for the default one.
+    """
+
+    epochs: int
+    repartition_every: int | None
+    seed: int
+    slots: int
+    patience: float = PATIENCE
+    stall_timeout: float | None = STALL_TIMEOUT
+    pool: str | None = None
+
+
+class Legs:
+    """Trains all epochs of a run, in as few Spark jobs as its layouts allow.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    training : Training
+    task : Task
+    source : DataSource
+        Closed in the end.
+    plan : RunPlan
+    publish : callable
+        Takes an event.
+    start : Reached
+        Where to begin: where a run that is resumed was.
+    asked : tuple of int and Partitioner, optional
+        A repartition that is still to be done.
+    rest : callable, optional
+        Takes the seconds before a job starts again; by default it waits, or until the run ends.
+
+    Attributes
+    ----------
+    phase : Phase
+        What the run is busy with.
+    notes : tuple of str
+        That Spark computes the rows again in each job; that jobs were lost and restarted.
+    """
+
+    def __init__(
+        self,
+        sc: Any,
+        training: Training,
+        task: Task,
+        source: DataSource,
+        plan: RunPlan,
+        publish: Callable[[Event], None],
+        start: Reached = BEGINNING,
+        asked: Asked | None = None,
+        rest: Callable[[float], object] | None = None,
+    ) -> None:
+        self.source = source
+        self.phase = Phase()
+        self.notes: tuple[str, ...] = ()
+        self._lasting: tuple[str, ...] = ()
+        self._sc = sc
+        self._training = training
+        self._task = task
+        self._plan = plan
+        self._publish = publish
+        self._start = start
+        self._layout = start.layout
+        # Until then workers may have trained under the present layout.
+        self._floor = training.latest_epoch
+        self._asked = asked
+        self._doing: Asked | None = None
+        self._restarts = Restarts()
+        self._restarted = 0
+        self._rest = rest or training.wait_ending
+        self._skipped: set[Skipped] = set()
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch to begin with."""
+        return self._start.epoch
+
+    @property
+    def onward(self) -> bool:
+        """Whether another epoch may begin."""
+        return self._training.machine.state in ONWARD
+
+    @property
+    def asked(self) -> Asked | None:
+        """A repartition that is still to be done."""
+        return self._asked or self._doing
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
+        """Lay the data out anew when the present epoch is done; see `Run.repartition`."""
+        at_least_one("partitions", partitions)
+        chosen = partitioner or RandomPartitioner(partitions, self._plan.seed)
+        check_partitioner(chosen, partitions, self.source.columns)
+        before = self._asked
+        # Set first: the epoch may end as soon as the workers know.
+        self._asked = (partitions, chosen)
+        try:
+            self._training.end_leg_early(f"{partitions} partitions")
+        except InvalidTransition:
+            self._asked = before
+            raise
+
+    def train(self) -> None:
+        """Run the jobs; return when the epochs are done, or the run is told to end."""
+        epochs, run_id = self._plan.epochs, self._training.run_id
+        epoch = self._start.epoch
+        if self._last_epoch(epoch) < epochs - 1:
+            self.phase.enter("Spark to say how it stores the rows between its jobs")
+            kept = self._asked_of_spark(partial(keep, self._sc, self.source))
+            self._lasting = self.notes = self.notes + (kept or ())
+        if self._start.between and epoch < epochs:
+            self._lay_out(epoch)
+        while epoch < epochs and self.onward:
+            last = self._last_epoch(epoch)
+            leg = self._training.begin_leg(self.source, epoch, last, self._layout)
+            self._doing = None
+            try:
+                self._run(leg, f"{run_id}: epochs from {epoch + 1} of {epochs}")
+            finally:
+                self._report_skipped()
+            epoch = leg.last_epoch + 1
+            if self._floor < epoch < epochs and self.onward:
+                self._lay_out(epoch)
+
+    def _run(self, leg: Leg, description: str) -> None:
+        """Run one job to its end; again if it has lost its workers, but got on before.
+
+        Spark gives a job up once a task has failed four times, or at once in ``local[N]``. A
+        worker that dies now and then in a long night is no reason to end the run: the next job
+        continues behind the last batch that was committed. `Restarts` says when it is enough.
+        """
+        while self.onward:
+            before, raised_before = self._training.store.version, self._training.raised
+            error = self._try(description)
+            if error is None and (self._training.has_trained(leg) or not self.onward):
+                return
+            error = error or ClusterUnreachable(UNFINISHED)
+            # Else it may be what the user's own code raised that ended the job.
+            lost = isinstance(error, LOST) and self._training.raised == raised_before
+            if not lost:
+                raise error
+            self._restart(error, self._training.store.version - before)
+
+    def _try(self, description: str) -> TosError | None:
+        """Run a job; return what ended it, None if it says that it is done."""
+        self.phase.enter(JOB)
+        self._restarts.begin()
+        make = partial(self.source.tasks, self._sc)
+        run_id = self._training.run_id
+        call = partial(run_job, self._sc, make, self._task, run_id, description)
+        job = aside(partial(in_pool, self._sc, self._plan.pool, call), f"tos-job-{run_id}")
+        if not self._ends(job, UNENDED):
+            return ClusterUnreachable(UNENDED)
+        try:
+            job.result()
+        except Exception as raised:
+            if cancellation(raised) is not None:
+                raise
+            return raised if isinstance(raised, TosError) else job_error(raised)
+        return None
+
+    def _asked_of_spark(self, call: Callable[[], Result]) -> Result | None:
+        """Return what a call into Spark returns; None if the run ends and it does not."""
+        pooled = partial(in_pool, self._sc, self._plan.pool, call)
+        answer = aside(pooled, f"tos-data-{self._training.run_id}")
+        return answer.result() if self._ends(answer, UNANSWERED) else None
+
+    def _ends(self, job: Future[Any], otherwise: str) -> bool:
+        """Wait for a job; return whether it ended, before or soon after the run was to end."""
+        while self.onward:
+            if wait({job}, LOOK).done:
+                return True
+        if wait({job}, GIVE_UP).done:
+            return True
+        self.notes += (otherwise,)
+        logger.warning("Run %s: %s", self._training.run_id, otherwise)
+        return False
+
+    def _restart(self, error: TosError, commits: int) -> None:
+        """Wait before a job starts again.
+
+        Raises
+        ------
+        TosError
+            It got nowhere, or was lost too often.
+        """
+        if not self.onward:
+            return
+        delay = self._restarts.delay(commits)
+        if delay is None and not commits:
+            raise error
+        reason = str(error).partition("\n")[0]
+        if delay is None:
+            raise ClusterUnreachable(
+                f"The Spark job lost its workers {LIMIT + 1} times in a row, each time soon after "
+                f"it had started. See the executors' logs: do they run out of memory? The last "
+                f"time: {reason}"
+            ) from error
+        self._restarted += 1
+        times = "once" if self._restarted == 1 else f"{self._restarted} times"
+        note = f"The Spark job lost its workers and restarted {times}; last: {reason}"
+        self.notes = (*self._lasting, note)
+        logger.warning("Run %s: %s", self._training.run_id, note)
+        self._publish(JobRestarted(time.time(), self._restarts.count, LIMIT, delay, reason))
+        if delay:
+            self.phase.enter("the next attempt of the Spark job, which has lost its workers")
+            self._rest(delay)
+
+    def _last_epoch(self, first: int) -> int:
+        """Return the last epoch that one Spark job can train from `first` on."""
+        if self.source.partitions > self._plan.slots:
+            # Spark runs them in turns: one job for all epochs would train one partition to
+            # the end before it begins with the next.
+            return first
+        every = self._plan.repartition_every
+        last = self._plan.epochs - 1
+        if self._asked is not None:
+            last = max(first, self._floor)
+        return last if every is None else min(last, (first // every + 1) * every - 1)
+
+    def _lay_out(self, epoch: int) -> None:
+        """Repartition before an epoch, if that was asked for."""
+        self._doing = self._asked
+        asked, self._asked = self._asked, None
+        every = self._plan.repartition_every
+        if asked is None and every is not None and epoch % every == 0:
+            count = self.source.partitions
+            asked = count, RandomPartitioner(count, self._plan.seed)
+        if asked is None:
+            return
+        self.phase.enter("the new layout of the data")
+        began = time.perf_counter()
+        layout = LaidOut(*asked, epoch)
+        source = self._asked_of_spark(partial(self.source.repartition, *layout))
+        if source is None:
+            return
+        earlier, self._layout, self.source = self.source, layout, source
+        unreleased = release(earlier, "rows of an earlier layout")
+        self._lasting += unreleased
+        self.notes += unreleased
+        took = time.perf_counter() - began
+        self._publish(Repartitioned(time.time(), epoch, asked[0], took))
+        self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
+
+    def _report_skipped(self) -> None:
+        for skipped in self.source.skipped:
+            if skipped not in self._skipped:
+                self._skipped.add(skipped)
+                self._publish(RowsSkipped(time.time(), **asdict(skipped)))
+
+    def report_lapsed(self) -> None:
+        """Say so if a repartition was asked for, and no epoch followed."""
+        if self._asked is not None:
+            detail = f"{self._asked[0]} partitions: no epoch followed"
+            self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))

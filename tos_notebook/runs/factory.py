@@ -1,0 +1,319 @@
+"""Make a run of what a session was asked for, and remember the runs of this process."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..cluster.asking import Asking
+from ..cluster.executors import executor_of_started, task_cores
+from ..cluster.jobs import cancel
+from ..cluster.storage import Storage, archive_name, digest_of, executor_folder
+from ..common.arrays import Buffer
+from ..common.content import content_of
+from ..coordination.coordinator import Training
+from ..coordination.server import ParameterServer
+from ..coordination.settings import Settings
+from ..coordination.snapshots import Reached
+from ..coordination.watchdog import held
+from ..data.arrays import ArraySource
+from ..data.described import Described
+from ..data.source import DataSource
+from ..data.stream import StreamSource
+from ..errors import CheckpointError
+from ..layout import Layout
+from ..steering.trigger import Every
+from ..strategies.ps.center import Store
+from ..strategies.ps.optimizer_state import SlotMean
+from ..strategies.ps.residual import sweep
+from ..telemetry.bus import EventBus, Sink
+from ..telemetry.history import History
+from ..transport.auth import Secret
+from ..worker.loop import Plan
+from ..worker.task import Task
+from .checkpoint.contents import Checkpoint, Origin
+from .checkpoint.data import check_content, check_earlier, write_data
+from .checkpoint.folder import PROGRAM, Folder
+from .checkpoint.writer import Keeper
+from .epochs import RunPlan
+from .run import Resumed, Run
+
+if TYPE_CHECKING:
+    from ..program.export.base import Program
+
+logger = logging.getLogger(__name__)
+
+STRIPE_BYTES = 1 << 20
+"""Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
+
+_runs: list[weakref.ref[Run]] = []
+
+watchers: list[Callable[[Run], object]] = []
+"""Each is told of every run before it begins, and may add a sink."""
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has, and that sorts by time: UTC, to the second."""
+    return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def slot_mean(slots: str, layout: Layout | None) -> SlotMean | None:
+    """Return the mean of the workers' optimizer slots; None where a run keeps none."""
+    return SlotMean(layout) if slots == "merge" and layout is not None else None
+
+
+def runs() -> list[Run]:
+    """Return the runs of this process that somebody still holds, oldest first."""
+    return [run for run in (reference() for reference in _runs) if run is not None]
+
+
+def runs_on(sc: Any) -> list[Run]:
+    """Return the active runs of this process that train on a Spark context."""
+    return [run for run in runs() if run.active and run.trains_on(sc)]
+
+
+def asking(sc: Any) -> Asking:
+    """Return what makes calls into Spark that end, and knows the runs that hold its slots."""
+    return Asking(sc, partial(_holders, sc))
+
+
+def _holders(sc: Any) -> str:
+    found = runs_on(sc)
+    slots = max((run.slots for run in found), default=0)
+    return held({run.number: run.workers_now for run in found}, slots, sc.master) if found else ""
+
+
+def without_looks(sc: Any, data: Any) -> Any:
+    """Return data that are not looked at without need while runs may hold all slots."""
+    return data.unlooked() if isinstance(data, Described) and runs_on(sc) else data
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run about to be made."""
+
+    number: int
+    run_id: str
+    """Of its Spark jobs and its workers: another one each time that a run is resumed."""
+    plan: RunPlan
+    settings: Settings
+    shuffle: bool
+    first: DataSource
+    """The data in the first layout, on which all others build."""
+    reached: Reached
+    sinks: tuple[Sink, ...]
+    stripe_bytes: int = STRIPE_BYTES
+    keeper: Keeper | None = None
+    resumed: Resumed | None = None
+    came_in: int | None = None
+    """Partitions that the rows came in before they were dealt; None for the first layout's."""
+
+    @property
+    def as_they_come(self) -> bool:
+        """Whether the rows are trained in the partitions in which they come."""
+        return self.came_in is None and self.reached.layout is None
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What all runs of a session have in common.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    program : Program
+    storage : Storage
+        For programs, initial parameters and checkpoints.
+    server : ParameterServer
+    host : str
+        Where executors reach the server.
+    secret : Secret
+    batch_size : int
+    non_finite : {"raise", "skip"}
+    slots : {"keep", "reset", "merge"}
+    ask : Asking
+        Makes calls into Spark that end.
+    """
+
+    sc: Any
+    program: Program
+    storage: Storage
+    server: ParameterServer
+    host: str
+    secret: Secret
+    batch_size: int
+    non_finite: str
+    slots: str
+    ask: Asking
+
+    def make(self, wanted: Wanted, on_end: Callable[[], None]) -> Run:
+        """Lay the data out and make the run, which has not begun.
+
+        Parameters
+        ----------
+        wanted : Wanted
+        on_end : callable
+            Called when the run has left nothing behind.
+        """
+        first, layout = wanted.first, wanted.reached.layout
+        if wanted.resumed is not None:
+            self._compare(check_earlier, first, wanted.resumed.checkpoint)
+        source = first
+        if layout is not None:
+            source = self.ask("Spark to lay the data out", partial(first.repartition, *layout))
+        if source is not first:
+            first.close()
+        if wanted.resumed is not None:
+            self._compare(check_content, source, wanted.resumed.checkpoint)
+        run = self._make(wanted, source, on_end)
+        _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
+        for watch in watchers:
+            watch(run)
+        return run
+
+    def _compare(
+        self,
+        check: Callable[[Any, DataSource, Checkpoint], None],
+        source: DataSource,
+        saved: Checkpoint,
+    ) -> None:
+        """Look at all rows before a run continues with them."""
+        try:
+            compare = partial(check, self.sc, source, saved)
+            self.ask("the rows, which are compared with the checkpoint", compare)
+        except BaseException:
+            source.close()
+            raise
+
+    def keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
+        """Return what keeps a new run, its program and its arrays saved already."""
+        first, plan = wanted.first, wanted.plan
+        archive = self._archive(first)
+        origin = Origin(
+            run_id=wanted.run_id,
+            epochs=plan.epochs,
+            repartition_every=plan.repartition_every,
+            seed=plan.seed,
+            shuffle=wanted.shuffle,
+            batch_size=self.batch_size,
+            slots=self.slots,
+            non_finite=self.non_finite,
+            stripe_bytes=wanted.stripe_bytes,
+            partitions=first.partitions,
+            columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
+            rows=first.samples,
+            stored=isinstance(first, ArraySource),
+            program=digest_of(archive),
+            every=str(every),
+            keep=keep,
+            created=time.time(),
+            came_in=wanted.came_in,
+            patience=plan.patience,
+            stall_timeout=plan.stall_timeout,
+            content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
+            stream=isinstance(first, StreamSource),
+        )
+        folder = Folder(self.storage.inside(wanted.run_id))
+        folder.begin()
+        folder.storage.write(PROGRAM, archive)
+        if isinstance(first, ArraySource):
+            # Before the caller can change them: the run holds the arrays, and no copy.
+            write_data(folder, first.arrays)
+        return Keeper(folder, origin, every, keep)
+
+    def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
+        initial = self.program.read()
+        write = partial(self._write, wanted, source, initial)
+        task = self.ask(f"the files in {self.storage.uri}", write)
+        history = History()
+        own = () if wanted.keeper is None else (wanted.keeper,)
+        bus = EventBus([history, *own], wanted.sinks)
+        training = self._training(wanted, bus, initial)
+        self.server.serve(training)
+        return Run(
+            wanted.number,
+            self.sc,
+            self.program,
+            training,
+            task,
+            source,
+            wanted.plan,
+            bus,
+            history,
+            # Asked now: Spark may be stopped by the time the run ends.
+            on_end=partial(self._clear, executor_folder(), wanted.run_id, on_end),
+            reached=wanted.reached,
+            keeper=wanted.keeper,
+            resumed=wanted.resumed,
+            others=partial(runs_on, self.sc),
+        )
+
+    def _training(self, wanted: Wanted, bus: EventBus, initial: Buffer) -> Training:
+        layout, run_id = self.program.layout, wanted.run_id
+        training = Training(
+            run_id,
+            Store(layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
+            wanted.settings,
+            publish=bus.publish,
+            locate=lambda task: executor_of_started(self.sc, task),
+            on_failure=lambda: cancel(self.sc, run_id),
+            non_finite="skip" if self.non_finite == "skip" else "raise",
+            slots=slot_mean(self.slots, self.program.slots),
+        )
+        if wanted.resumed is not None:
+            training.restore(wanted.resumed.checkpoint.progress)
+        return training
+
+    def _write(self, wanted: Wanted, source: DataSource, initial: Buffer) -> Task:
+        """Write the files that executors read; return what they do with them."""
+        try:
+            self.storage.sweep()
+        except CheckpointError as error:
+            # They take room, and nothing else.
+            logger.warning("Unfinished files of earlier processes stay: %s", error)
+        task = self._task(wanted, source)
+        if wanted.resumed is None:
+            self.storage.write(f"{wanted.run_id}.initial", initial.data)
+        return task
+
+    def _task(self, wanted: Wanted, source: DataSource) -> Task:
+        served = len(source.columns) if isinstance(source, ArraySource) else 0
+        return Task(
+            self.host,
+            self.server.address.port,
+            self.secret,
+            self.server.fingerprint,
+            self._publish_program(source),
+            task_cores(self.sc),
+            Plan(
+                wanted.run_id,
+                wanted.plan.seed,
+                wanted.shuffle,
+                self.batch_size,
+                served,
+                self.slots,
+                count_labels=wanted.as_they_come,
+            ),
+        )
+
+    def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
+        self.server.serve(None)
+        sweep(folder, run_id)
+        on_end()
+
+    def _publish_program(self, source: DataSource) -> str:
+        """Persist the program where every executor can fetch it; return its name."""
+        archive = self._archive(source)
+        name = archive_name("program", archive)
+        self.storage.publish(name, archive)
+        return name
+
+    def _archive(self, source: DataSource) -> Path:
+        return self.program.export([(c.dtype, c.shape) for c in source.columns])

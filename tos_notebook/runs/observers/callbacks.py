@@ -1,0 +1,278 @@
+"""Keras callbacks that follow a run, on a thread of the driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...common.threads import Call, Courier
+from ...errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
+from ...events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
+from ...readable import summary
+from ...steering.conditions import VALIDATION
+from .base import Companion, Handle
+from .validation import Evaluation
+
+if TYPE_CHECKING:
+    from ...program.keras.callbacks import Hooks
+
+logger = logging.getLogger(__name__)
+
+BEGIN = 60.0
+"""Seconds that the first Spark job waits for `on_train_begin`."""
+
+PATIENCE = 600.0
+"""Seconds that the end of a run waits for its callbacks."""
+
+BOUND = 1000
+"""Milestones that may wait for slow callbacks; of more, the hooks are left out."""
+
+REFRESH_SHARE = 0.05
+"""Of the time, at most, goes into writing the center into the model for hooks of milestones."""
+
+POLICIES = ("disable", "raise")
+
+
+class Means:
+    """Loss and metrics of an epoch so far, as means over samples."""
+
+    def __init__(self) -> None:
+        self.milestones = 0
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._samples: defaultdict[str, int] = defaultdict(int)
+
+    def add(self, event: MilestoneCommitted) -> None:
+        """Take one milestone into account."""
+        self.milestones += 1
+        for name, value in (("loss", event.loss), *event.metrics.items()):
+            self._sums[name] += value * event.samples
+            self._samples[name] += event.samples
+
+    def logs(self) -> dict[str, float]:
+        """Return them by name, as Keras hands them to callbacks."""
+        return {name: total / self._samples[name] for name, total in self._sums.items()}
+
+
+class Callbacks(Companion):
+    """Calls the hooks in the order of Keras: an epoch's begin, its milestones, its end.
+
+    A worker may be in the next epoch before the present one is done; the hooks of its milestones
+    wait until that has begun.
+
+    Parameters
+    ----------
+    handle : Handle
+    hooks : Hooks
+    evaluation : Evaluation or None
+        Of the parameters that the model holds, before the end of an epoch is told.
+    on_error : {"disable", "raise"}
+    """
+
+    def __init__(
+        self, handle: Handle, hooks: Hooks, evaluation: Evaluation | None, on_error: str
+    ) -> None:
+        self._handle = handle
+        self._hooks = hooks
+        self._evaluation = evaluation
+        self._on_error = on_error
+        # The telemetry thread's.
+        self._epoch = handle.epochs.start
+        self._means: defaultdict[int, Means] = defaultdict(Means)
+        self._early: defaultdict[int, list[Call]] = defaultdict(list)
+        self._batchwise = hooks.batchwise
+        self._left_out = 0
+        # The thread's own, from here on.
+        self._active = list(hooks.callbacks)
+        self._notes: tuple[str, ...] = ()
+        self._rate: float | None = None
+        self._logs: Mapping[str, float] = {}
+        self._stopped = False
+        self._refresh_at = 0.0
+        self._courier = Courier("tos-callbacks", BOUND)
+
+    @property
+    def delivers(self) -> bool:
+        """See `Companion.delivers`."""
+        return self._courier.is_caller
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        failed = () if self._evaluation is None else self._evaluation.notes
+        return *failed, *self._notes
+
+    # -- called by the run ------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Call the hooks of the beginning: what they set is in force from the first batch on."""
+        self._courier.put(self._train_begin)
+        if not self._courier.settle(BEGIN):
+            logger.warning(
+                "on_train_begin of the callbacks takes longer than %g s; training begins.", BEGIN
+            )
+
+    def __call__(self, event: Event) -> None:
+        """Have the hooks called that an event stands for."""
+        if isinstance(event, MilestoneCommitted):
+            if self._evaluation is not None:
+                self._evaluation.count(event)
+            means = self._means[event.epoch]
+            means.add(event)
+            if self._batchwise:
+                self._milestone(event.epoch, means)
+        elif isinstance(event, EpochFinished):
+            self._epoch_finished(event.epoch)
+
+    def finish(self, last: bool) -> None:
+        """See `Companion.finish`."""
+        if not last:
+            self._courier.clear()
+        self._courier.put(self._train_end)
+        if self._left_out:
+            logger.warning(
+                "Callbacks were slower than the training: the hooks of %d milestones were left "
+                "out. Their losses are in the epochs' logs all the same.",
+                self._left_out,
+            )
+        self._courier.end(PATIENCE)
+
+    def _milestone(self, epoch: int, means: Means) -> None:
+        waiting = self._early[epoch] if epoch != self._epoch else None
+        if self._courier.full if waiting is None else len(waiting) >= BOUND:
+            self._left_out += 1
+            return
+        call = partial(self._batch, means.milestones - 1, means.logs())
+        if waiting is None:
+            self._courier.put(call)
+        else:
+            waiting.append(call)
+
+    def _epoch_finished(self, epoch: int) -> None:
+        self._courier.put(partial(self._epoch_end, epoch, self._means.pop(epoch, Means()).logs()))
+        self._epoch = epoch + 1
+        if self._epoch in self._handle.epochs:
+            self._courier.put(partial(self._epoch_begin, self._epoch))
+        for call in self._early.pop(self._epoch, ()):
+            self._courier.put(call)
+
+    # -- on the thread ----------------------------------------------------------------
+
+    def _train_begin(self) -> None:
+        hooks, epochs = self._hooks, self._handle.epochs
+        with self._handle.model.present():
+            hooks.stopping = False
+            self._rate = hooks.learning_rate
+            params = {"epochs": epochs.stop, "steps": None, "verbose": 0, "run": self._handle.run}
+            self._each("set_model", lambda callback: hooks.begin(callback, **params))
+            self._call("on_train_begin", {})
+            self._call("on_epoch_begin", epochs.start, {})
+
+    def _epoch_begin(self, epoch: int) -> None:
+        if not self._stopped:
+            with self._handle.model.held():
+                self._call("on_epoch_begin", epoch, {})
+
+    def _batch(self, number: int, logs: dict[str, float]) -> None:
+        if not self._stopped:
+            with self._recent():
+                self._call("on_train_batch_begin", number, {})
+                self._call("on_train_batch_end", number, logs)
+
+    def _epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        if self._stopped:
+            return
+        # What is evaluated is what the callbacks find in the model.
+        with self._handle.model.present():
+            values = self._evaluate(epoch)
+            logs |= {f"val_{name}": value for name, value in (values or {}).items()}
+            self._logs = logs
+            self._call("on_epoch_end", epoch, logs)
+
+    def _evaluate(self, epoch: int) -> Mapping[str, float] | None:
+        """Return loss and metrics of the validation data, if there are any."""
+        if self._evaluation is None:
+            return None
+        failed = self._evaluation.failed
+        values = self._evaluation(epoch)
+        if self._evaluation.failed and not failed:
+            for callback in self._active:
+                monitor = str(getattr(callback, "monitor", ""))
+                if monitor.startswith(VALIDATION):
+                    self._notes += (
+                        f"{type(callback).__name__} follows {monitor!r}, which does not come any "
+                        "more: it can neither stop nor change this run.",
+                    )
+        return values
+
+    def _train_end(self) -> None:
+        with self._handle.model.adopting():
+            self._call("on_train_end", dict(self._logs))
+
+    @contextmanager
+    def _recent(self) -> Iterator[None]:
+        """Hold the model, its parameters renewed if that is not too much work."""
+        began = time.perf_counter()
+        if began < self._refresh_at:
+            with self._handle.model.held():
+                yield
+            return
+        with self._handle.model.present():
+            now = time.perf_counter()
+            self._refresh_at = now + (now - began) / REFRESH_SHARE
+            yield
+
+    def _call(self, hook: str, *values: Any) -> None:
+        """Call a hook of every callback, and let the run do what they have asked for."""
+        self._take_rate()
+        self._each(hook, lambda callback: self._hooks.call(callback, hook, *values))
+        self._pass_on()
+
+    def _each(self, hook: str, call: Callable[[Any], object]) -> None:
+        for callback in tuple(self._active):
+            try:
+                call(callback)
+            except Exception as error:
+                self._active.remove(callback)
+                self._failed(type(callback).__name__, hook, error)
+
+    def _failed(self, name: str, hook: str, error: Exception) -> None:
+        message = summary(error)
+        text = f"{name}.{hook} raised {message}"
+        self._notes += (f"{text}. The callback is not called any more.",)
+        logger.warning("%s", self._notes[-1], exc_info=error)
+        with suppress(SessionClosed):
+            self._handle.publish(CallbackFailed(time.time(), name, hook, message))
+        if self._on_error == "raise":
+            failure = CallbackError(f"{text}. The run was started with on_callback_error='raise'.")
+            failure.__cause__ = error
+            self._handle.fail(failure)
+
+    def _take_rate(self) -> None:
+        """Show callbacks a learning rate that somebody else has set."""
+        given = self._handle.run.settings["learning_rate"]
+        if self._rate is not None and given is not None and given != self._rate:
+            self._hooks.learning_rate = given
+            self._rate = self._hooks.learning_rate
+
+    def _pass_on(self) -> None:
+        run, rate = self._handle.run, self._hooks.learning_rate
+        # The run may have ended by itself.
+        with suppress(InvalidTransition):
+            if rate is not None and rate != self._rate:
+                self._rate = rate
+                self._set_rate(rate)
+            if self._hooks.stopping and not self._stopped:
+                self._stopped = True
+                run.stop(reason="a callback set model.stop_training")
+
+    def _set_rate(self, rate: float) -> None:
+        try:
+            self._handle.run.set(learning_rate=rate)
+        except ConfigError as error:
+            self._notes += (f"A callback set a learning rate that cannot be: {error}",)
+            logger.warning("%s", self._notes[-1])

@@ -1,0 +1,119 @@
+"""Histograms of the center's parameters while a run trains."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...common.arrays import Array, Buffer
+from ...common.threads import Courier
+from ...errors import SessionClosed
+from ...events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
+from .base import Companion, Handle
+
+logger = logging.getLogger(__name__)
+
+BINS = 30
+
+SAMPLE = 1 << 16
+"""Elements of a tensor that are looked at, at most, plus a few."""
+
+PERIOD = 1.0
+"""Seconds between two looks, at least; the end of an epoch does not wait for them."""
+
+SHARE = 0.005
+"""Of the time goes into looking, at most."""
+
+KEPT = 400
+"""Looks that are kept. Beyond, every second one is dropped."""
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for the last look."""
+
+
+class Distributions(Companion):
+    """Looks at the center every now and then, and tells of it.
+
+    Parameters
+    ----------
+    handle : Handle
+
+    Attributes
+    ----------
+    measured : list of WeightsMeasured
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self.measured: list[WeightsMeasured] = []
+        self._handle = handle
+        self._samples = handle.samples
+        self._before: Buffer | None = None
+        self._due = 0.0
+        self._courier = Courier("tos-distributions", 1)
+
+    def begin(self) -> None:
+        """Look at the initial parameters."""
+        self._courier.put(partial(self._measure, self._samples))
+
+    def __call__(self, event: Event) -> None:
+        """Have a look if it is time."""
+        if isinstance(event, MilestoneCommitted):
+            self._samples += event.samples
+        elif not isinstance(event, EpochFinished):
+            return
+        if time.perf_counter() >= self._due and not self._courier.full:
+            self._courier.put(partial(self._measure, self._samples))
+
+    def finish(self, last: bool) -> None:
+        """Look at the final parameters; see `Companion.finish`."""
+        self._courier.put(partial(self._measure, self._samples))
+        self._courier.end(PATIENCE)
+
+    def _measure(self, samples: int) -> None:
+        began = time.perf_counter()
+        layout = self._handle.store.layout
+        present, _ = self._handle.store.read()
+        every = layout.tensors(present)
+        now = {spec.name: every[spec.name] for spec in layout.of_model.specs}
+        updates: dict[str, Histogram] = {}
+        if self._before is not None:
+            before = layout.tensors(self._before)
+            changes = {name: _some(now[name]) - _some(before[name]) for name in now}
+            updates = histograms(changes)
+        event = WeightsMeasured(time.time(), samples, histograms(now), updates)
+        self._before = present
+        self.measured.append(event)
+        if len(self.measured) > KEPT:
+            self.measured = [*self.measured[:-1:2], event]
+        ended = time.perf_counter()
+        self._due = ended + max(PERIOD, (ended - began) / SHARE)
+        try:
+            self._handle.publish(event)
+        except SessionClosed:
+            logger.info("A look at the weights came too late to be told of.")
+
+
+def histograms(tensors: Mapping[str, Array]) -> dict[str, Histogram]:
+    """Return the histogram of each tensor; of one with NaN or infinity, of the rest."""
+    return {name: _histogram(_some(tensor)) for name, tensor in tensors.items()}
+
+
+def _some(tensor: Array) -> Array:
+    flat = tensor.reshape(-1)
+    return flat[:: max(1, flat.size // SAMPLE)]
+
+
+def _histogram(values: Array) -> Histogram:
+    finite: Any = values[np.isfinite(values)].astype(np.float64)
+    counts, edges = np.histogram(finite, BINS)
+    return Histogram(counts.astype(np.float64), edges)
+
+
+def watching(handle: Handle) -> Companion:
+    """Make a run's `Distributions`; a `Maker`."""
+    return Distributions(handle)

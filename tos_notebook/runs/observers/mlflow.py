@@ -1,0 +1,222 @@
+"""A run in MLflow: settings, curves, and what it leaves, logged while it trains."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...common import temporary
+from ...common.checks import one_of
+from ...errors import ConfigError, WaitTimeout
+from ...events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunStarted, Validated
+from ...program.export.base import Program
+from ...readable import beside
+from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
+from ..results.card import versions
+from ..results.save import ENDINGS
+from .base import Companion, Handle, Maker
+from .callbacks import Means
+from .reporter import Reporter
+
+logger = logging.getLogger(__name__)
+
+PERIOD = 2.0
+"""Seconds between two points of a curve, each a request; an epoch's end makes one, too."""
+
+BOUND = 100
+"""Points that may wait for a slow tracking server; more are left out."""
+
+_OWN = ("staleness", "samples_per_second", "epoch", "learning_rate")
+"""Curves that are no metrics of the program."""
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for what is still to be logged."""
+
+
+class Tracker(Companion):
+    """Logs on a thread of its own; samples trained are the steps.
+
+    Parameters
+    ----------
+    handle : Handle
+    wanted : MLflow
+    log : MLflowLog
+    """
+
+    def __init__(self, handle: Handle, wanted: MLflow, log: MLflowLog) -> None:
+        self._handle = handle
+        self._wanted = wanted
+        self._samples = handle.samples
+        self._epochs_done = handle.epochs.start
+        self._window = Window(time.time())
+        # The thread's.
+        self._log = log
+        self._reporter = Reporter("tos-mlflow", BOUND, "MLflow no longer hears of this run")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._reporter.notes
+
+    @property
+    def run_id(self) -> str | None:
+        """That of the MLflow run; None until it has begun."""
+        return self._log.run_id
+
+    def __call__(self, event: Event) -> None:
+        """Have logged what an event says."""
+        if isinstance(event, MilestoneCommitted):
+            self._samples += event.samples
+            self._window.add(event)
+            if event.time >= self._window.began + PERIOD:
+                self._point(event.time)
+        elif isinstance(event, RunStarted | RunResumed):
+            self._window = Window(event.time)
+            self._reporter.offer(partial(self._start, event))
+        elif isinstance(event, EpochFinished):
+            self._epochs_done = event.epoch + 1
+            self._point(event.time)
+        elif isinstance(event, Validated):
+            values = {f"val_{name}": value for name, value in event.values.items()}
+            self._reporter.offer(partial(self._log.metrics, event.time, event.samples, values))
+
+    def finish(self, last: bool) -> None:
+        """Log what is left and end the MLflow run; see `Companion.finish`."""
+        self._point(time.time())
+        if self._reporter.left_out:
+            logger.warning("MLflow was too slow: %d points were left out.", self._reporter.left_out)
+        self._reporter.put(self._close)
+        try:
+            self._reporter.end(PATIENCE)
+        except WaitTimeout:
+            self._reporter.note(f"MLflow has not answered within {PATIENCE:g} s of the run's end.")
+            raise
+
+    def _point(self, now: float) -> None:
+        values = self._window.values(now)
+        self._window = Window(now)
+        if not values:
+            return
+        values["epoch"] = float(self._epochs_done)
+        rate = self._handle.run.settings["learning_rate"]
+        if rate is not None:
+            values["learning_rate"] = rate
+        self._reporter.offer(partial(self._log.metrics, now, self._samples, values))
+
+    # -- on the thread ----------------------------------------------------------------
+
+    def _start(self, event: RunStarted | RunResumed) -> None:
+        run, wanted = self._handle.run, self._wanted
+        self._log.begin(wanted.experiment, wanted.run_name or run.run_id)
+        self._log.tags({"tos.run_id": run.run_id, **wanted.tags})
+        try:
+            self._log.params(_params(run, event))
+        except Exception as error:
+            # Another training has logged its own into the same run: values cannot be changed.
+            self._reporter.note(f"MLflow has not taken the run's parameters: {error}")
+
+    def _close(self) -> None:
+        failed = self._handle.run.state == "failed"
+        self._reporter.attempt(partial(self._leave, failed))
+        try:
+            # Even of a run of which it has heard no more: it is over.
+            self._log.end("FAILED" if failed else "FINISHED")
+        except Exception as error:
+            if not self._reporter.failed:
+                self._reporter.note(f"MLflow was not told of the run's end: {error}", error)
+
+    def _leave(self, failed: bool) -> None:
+        """Log what there is at the end."""
+        run = self._handle.run
+        outcome = "failed" if failed else "stopped" if run.state == "stopping" else "finished"
+        reason = run.status.reason
+        self._log.tags(
+            {"tos.outcome": outcome} | ({} if reason is None else {"tos.reason": reason})
+        )
+        with temporary.directory("tos-mlflow-") as name:
+            folder = Path(name)
+            run.model_card(folder / "model_card.md")
+            if self._wanted.model is not None:
+                endings = {format: ending for ending, format in ENDINGS.items()}
+                target = folder / "model" / f"model{endings.get(self._wanted.model, '')}"
+                target.parent.mkdir()
+                run.save(target, self._wanted.model)
+            self._log.artifacts(folder)
+
+
+class Window:
+    """Means over the milestones since the last point of the curves.
+
+    Parameters
+    ----------
+    began : float
+        Seconds since the epoch.
+    """
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self._means = Means()
+        self._samples = 0
+        self._staleness = 0
+
+    def add(self, event: MilestoneCommitted) -> None:
+        """Take one milestone into account."""
+        self._means.add(event)
+        self._samples += event.samples
+        self._staleness += event.staleness
+
+    def values(self, now: float) -> dict[str, float]:
+        """Return them by name; nothing if no milestone came."""
+        if not self._means.milestones:
+            return {}
+        logs = self._means.logs()
+        values = {_curve(name, logs): value for name, value in logs.items()}
+        values["staleness"] = self._staleness / self._means.milestones
+        seconds = now - self.began
+        return values | ({"samples_per_second": self._samples / seconds} if seconds > 0 else {})
+
+
+def _curve(name: str, metrics: Mapping[str, float]) -> str:
+    """Return the name of a metric's curve, which is none of the others that there are."""
+    is_others = name in _OWN or name.startswith("val_")
+    return beside(name, {*_OWN, *metrics}) if is_others else name
+
+
+def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:
+    settings = {name: value for name, value in run.settings.items() if name != "chaos"}
+    if settings["learning_rate"] is None:
+        settings["learning_rate"] = "the program's own"
+    data = {"epochs": event.epochs, "partitions": event.partitions, "rows": event.samples}
+    program = {"program": run.program.summary, "master": run.master}
+    return settings | data | program | {f"version.{n}": version for n, version in versions()}
+
+
+def tracking(given: Any, program: Program) -> Maker:
+    """Return what makes a run's `Tracker`, in the MLflow run that is active on this thread, if any.
+
+    Parameters
+    ----------
+    given : True, str or MLflow
+        A text is the experiment's name.
+    program : Program
+
+    Raises
+    ------
+    ConfigError
+        The package mlflow is not installed, or something else was given.
+    """
+    wanted = MLflow(experiment=given) if isinstance(given, str) else given
+    wanted = MLflow() if given is True else wanted
+    if not isinstance(wanted, MLflow):
+        raise ConfigError(
+            "mlflow: expected True, the name of an experiment, or tos.MLflow(...); got "
+            f"{given!r} of type {type(given).__name__}."
+        )
+    if wanted.model is not None:
+        one_of("MLflow(model)", wanted.model, (*program.formats, "numpy"))
+    require_mlflow()
+    return partial(Tracker, wanted=wanted, log=MLflowLog(active_run()))

@@ -1,0 +1,193 @@
+"""Ends a run when a condition of the user's is met."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
+from ...events import CallbackFailed, Event, Validated, ValidationFailed
+from ...steering.conditions import VALIDATION, Condition, as_conditions, describe
+from .base import Companion, Handle, Maker
+
+if TYPE_CHECKING:
+    from ...steering.status import RunStatus
+
+logger = logging.getLogger(__name__)
+
+PERIOD = 0.2
+"""Seconds between two looks at the run; every evaluation is looked at besides."""
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for a condition under way."""
+
+
+class Stopper(Companion):
+    """Asks conditions on a thread of its own, and stops the run when one is met.
+
+    A condition that raises is asked no more. When the validation has failed, conditions on it can
+    never be met: they are left out, and if no other is left, the run ends with an error.
+
+    Parameters
+    ----------
+    handle : Handle
+    conditions : sequence of callable
+        Each takes a `RunStatus`.
+    """
+
+    def __init__(self, handle: Handle, conditions: Sequence[Callable[[RunStatus], Any]]) -> None:
+        self._handle = handle
+        self._active = list(conditions)
+        self._notes: tuple[str, ...] = ()
+        self._validated: deque[RunStatus] = deque()
+        self._unvalidated: ValidationFailed | None = None
+        self._ending = False
+        self._began = time.perf_counter()
+        self._before = handle.run.status.elapsed
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="tos-stop-when", daemon=True)
+
+    @property
+    def delivers(self) -> bool:
+        """See `Companion.delivers`."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._notes
+
+    def begin(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def __call__(self, event: Event) -> None:
+        """Have every evaluation looked at: a condition may count them."""
+        if isinstance(event, Validated):
+            with self._changed:
+                self._validated.append(self._handle.run.status)
+                self._changed.notify_all()
+        elif isinstance(event, ValidationFailed):
+            with self._changed:
+                self._unvalidated = event
+                self._changed.notify_all()
+
+    def finish(self, last: bool) -> None:
+        """See `Companion.finish`."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        if self._thread.ident is None:
+            return
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise WaitTimeout(f"A condition of stop_when= still computes after {PATIENCE:g} s.")
+
+    # -- on the thread ----------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._active:
+            with self._changed:
+                self._changed.wait_for(self._is_told, PERIOD)
+                if self._ending:
+                    return
+                status = self._validated.popleft() if self._validated else None
+                failed = None if status else self._unvalidated
+            if failed is not None and self._give_up(failed):
+                return
+            if self._is_met(self._aged(status or self._handle.run.status)):
+                return
+
+    def _is_told(self) -> bool:
+        return bool(self._ending or self._validated or self._unvalidated)
+
+    def _give_up(self, event: ValidationFailed) -> bool:
+        """Leave out what waits for the validation; return whether nothing is left."""
+        self._unvalidated = None
+        hopeless = [condition for condition in self._active if on_validation(condition)]
+        self._active = [condition for condition in self._active if condition not in hopeless]
+        if not hopeless:
+            return False
+        names = " or ".join(describe(condition) for condition in hopeless)
+        why = event.message.partition("\n")[0].rstrip(".")
+        text = f"stop_when: {names} can never be met, since the validation failed: {why}"
+        self._notes += (text,)
+        logger.warning("%s", text)
+        # The last epoch ends the run anyway.
+        if not self._active and event.epoch + 1 < self._handle.run.status.epochs:
+            self._handle.fail(
+                DataError(
+                    f"{text}. The run ended after epoch {event.epoch + 1}, and keeps its weights. "
+                    "Correct the validation data, or add a condition on the training, such as "
+                    '"minutes >= 10".'
+                )
+            )
+        return not self._active
+
+    def _aged(self, status: RunStatus) -> RunStatus:
+        """Let time pass although nothing happens: a run that is paused or stalled tells nothing."""
+        elapsed = self._before + time.perf_counter() - self._began
+        return replace(status, elapsed=max(status.elapsed, elapsed))
+
+    def _is_met(self, status: RunStatus) -> bool:
+        for condition in tuple(self._active):
+            try:
+                found = condition(status)
+                met = bool(found)
+            except Exception as error:
+                self._active.remove(condition)
+                self._failed(describe(condition), error)
+            else:
+                if met:
+                    self._stop(found if isinstance(found, str) else describe(condition))
+                    return True
+        return False
+
+    def _stop(self, reason: str) -> None:
+        # The run may have ended by itself.
+        with suppress(InvalidTransition):
+            self._handle.run.stop(reason=reason)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        known = isinstance(error, ConfigError)
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        self._notes += (f"stop_when: {name} is not looked at any more: {message}",)
+        logger.warning("%s", self._notes[-1], exc_info=None if known else error)
+        with suppress(SessionClosed):
+            self._handle.publish(CallbackFailed(time.time(), name, "stop_when", message))
+
+
+def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
+    """Return whether a condition looks at the validation."""
+    return isinstance(condition, Condition) and condition.name.startswith(VALIDATION)
+
+
+def stopping(conditions: Any, *, validated: bool) -> Maker:
+    """Return what makes a run's `Stopper`.
+
+    Parameters
+    ----------
+    conditions : callable, str, or sequence of them
+        See `tos_notebook.steering.conditions`.
+    validated : bool
+        Whether the run has validation data.
+
+    Raises
+    ------
+    ConfigError
+        They are no conditions, or can never be met.
+    """
+    found = as_conditions(conditions)
+    for condition in found:
+        if on_validation(condition) and not validated:
+            raise ConfigError(
+                f"stop_when: expected validation data for {describe(condition)!r}, which looks at "
+                "them. Give validation=..., or a condition on the training."
+            )
+    return lambda handle: Stopper(handle, found)

@@ -1,0 +1,256 @@
+"""A run's event files for TensorBoard, written while it trains."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...cluster.storage import Storage, is_local, local_path
+from ...cluster.streams import Growing
+from ...common.threads import Call
+from ...errors import ConfigError
+from ...events import (
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+    RunResumed,
+    RunStarted,
+    Validated,
+    WeightsMeasured,
+)
+from ...readable import beside
+from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
+from .base import Companion, Handle, Maker
+from .reporter import Reporter
+
+logger = logging.getLogger(__name__)
+
+_OWN = ("loss", "staleness", "samples_per_second", "epoch", "learning_rate")
+"""Curves of the training that are no metrics of the program."""
+
+PERIOD = 1.0
+"""Seconds between two points of a curve; the end of an epoch makes one, too."""
+
+ROLLING = 30.0
+"""Seconds between two files, where one can be read only once it is closed."""
+
+BOUND = 100
+"""Points that may wait for a slow file system; more are left out."""
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for the last of its points."""
+
+
+class Window:
+    """Sums over the milestones since the last point of the curves."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._samples = 0
+        self._sums: dict[str, list[float]] = {}
+        self._shares: dict[str, int] = {}
+
+    def add(self, event: MilestoneCommitted) -> None:
+        """Take one milestone into account."""
+        self._samples += event.samples
+        worker = f"worker {event.partition}"
+        means = {"training/loss": event.loss, "training/staleness": float(event.staleness)}
+        for name, value in event.metrics.items():
+            own = beside(name, {*_OWN, *event.metrics}) if name in _OWN else name
+            means[f"training/{own}"] = value
+        means |= {f"{worker}/loss": event.loss, f"{worker}/staleness": float(event.staleness)}
+        for tag, value in means.items():
+            sums = self._sums.setdefault(tag, [0.0, 0.0])
+            sums[0] += value * event.samples
+            sums[1] += event.samples
+        for tag in (
+            f"{worker}/samples_per_second",
+            f"executor {event.executor}/samples_per_second",
+        ):
+            self._shares[tag] = self._shares.get(tag, 0) + event.samples
+
+    def values(self, now: float) -> dict[str, float]:
+        """Return means and rates by tag; nothing if no milestone came."""
+        seconds = now - self._began
+        found = {tag: total / weight for tag, (total, weight) in self._sums.items()}
+        if seconds > 0:
+            rates = self._shares | {"training/samples_per_second": self._samples}
+            found |= {tag: samples / seconds for tag, samples in rates.items() if samples}
+        return {tag: value for tag, value in found.items() if math.isfinite(value)}
+
+
+class Board(Companion):
+    """Writes scalars, histograms, settings and the graph; samples trained are the steps.
+
+    Parameters
+    ----------
+    handle : Handle
+    folder : str
+    open_stream : callable
+        Returns the stream of the event file; called once, on the thread.
+    """
+
+    def __init__(self, handle: Handle, folder: str, open_stream: Callable[[], Growing]) -> None:
+        self.folder = folder
+        self._handle = handle
+        self._open = open_stream
+        self._samples = handle.samples
+        self._window: Window | None = None
+        self._due = 0.0
+        # The thread's.
+        self._writer: EventWriter | None = None
+        self._flush_at = 0.0
+        self._pace = PERIOD
+        self._reporter = Reporter("tos-tensorboard", BOUND, "Event files are not written any more")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._reporter.notes
+
+    def __call__(self, event: Event) -> None:
+        """Have written what an event says."""
+        if isinstance(event, MilestoneCommitted):
+            self._milestone(event)
+        elif isinstance(event, RunStarted | RunResumed):
+            self._offer(partial(self._start, event.time))
+        elif isinstance(event, EpochFinished):
+            self._point(event.time, {"training/epoch": event.epoch + 1.0})
+        elif isinstance(event, Validated):
+            values = {f"validation/{name}": value for name, value in event.values.items()}
+            self._offer(partial(self._scalars, event.time, event.samples, values))
+        elif isinstance(event, WeightsMeasured):
+            self._offer(partial(self._histograms, event))
+
+    def finish(self, last: bool) -> None:
+        """Write what is left and end the file; see `Companion.finish`."""
+        self._point(time.time(), {})
+        if self._reporter.left_out:
+            logger.warning("%d entries were left out of the event files.", self._reporter.left_out)
+        self._reporter.put(self._close)
+        self._reporter.end(PATIENCE)
+
+    def _milestone(self, event: MilestoneCommitted) -> None:
+        if self._window is None:
+            self._window, self._due = Window(event.time), event.time + PERIOD
+        self._samples += event.samples
+        self._window.add(event)
+        if event.time >= self._due:
+            self._point(event.time, {})
+
+    def _point(self, now: float, more: Mapping[str, float]) -> None:
+        window, self._window = self._window, None
+        values = {} if window is None else window.values(now)
+        rate = self._handle.run.settings["learning_rate"]
+        if rate is not None:
+            values["training/learning_rate"] = rate
+        self._offer(partial(self._scalars, now, self._samples, values | dict(more)))
+
+    def _offer(self, call: Call) -> None:
+        self._reporter.offer(partial(self._write, call))
+
+    # -- on the thread ----------------------------------------------------------------
+
+    def _write(self, call: Call) -> None:
+        call()
+        self._flush()
+
+    def _start(self, when: float) -> None:
+        run = self._handle.run
+        stream = self._open()
+        self._pace = ROLLING if stream.rolls else PERIOD
+        self._writer = EventWriter(stream)
+        self._writer.settings(when, {name: _plain(value) for name, value in run.settings.items()})
+        drawing = run.program.drawing
+        if drawing is not None:
+            self._writer.graph(when, *drawing)
+
+    def _scalars(self, when: float, step: int, values: Mapping[str, float]) -> None:
+        if self._writer is not None and values:
+            self._writer.scalars(when, step, values)
+
+    def _histograms(self, event: WeightsMeasured) -> None:
+        if self._writer is not None:
+            found = {f"weights/{name}": h for name, h in event.weights.items()}
+            found |= {f"updates/{name}": h for name, h in event.updates.items()}
+            self._writer.histograms(event.time, event.samples, found)
+
+    def _flush(self) -> None:
+        now = time.perf_counter()
+        if self._writer is not None and now >= self._flush_at:
+            self._writer.flush()
+            self._flush_at = now + self._pace
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._reporter.attempt(self._writer.close)
+
+
+def _plain(value: Any) -> bool | float | str:
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def writing(sc: Any, uri: str) -> Maker:
+    """Return what makes a run's `Board` in a folder.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    uri : str
+        Any Hadoop URI, or a local path.
+
+    Raises
+    ------
+    ConfigError
+        The package `tensorboard` is not installed, or no file system answers to the URI.
+    """
+    require_tensorboard()
+    if not isinstance(uri, str | os.PathLike):
+        raise ConfigError(f"tensorboard: expected a folder's URI or path, got {uri!r}.")
+    folder = os.fspath(uri)
+    if not is_local(folder):
+        Storage(sc, folder)
+
+    def make(handle: Handle) -> Companion:
+        # TensorBoard reads the files of a folder in the order of their names.
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{handle.run.run_id}"
+        return Board(handle, folder, partial(Growing, sc, folder, name))
+
+    return make
+
+
+def event_files(sc: Any, uri: str) -> list[tuple[str, bytes]]:
+    """Return names and contents of the event files in a folder, in the order of their names.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    if is_local(uri):
+        paths = sorted(p for p in local_path(uri).glob("*") if is_event_file(p.name))
+        found = [(path.name, path.read_bytes()) for path in paths]
+    else:
+        storage = Storage(sc, uri)
+        found = [(name, storage.read(name)) for name in storage.list() if is_event_file(name)]
+    if not found:
+        raise ConfigError(
+            f"There are no event files in {uri}. Expected the folder that a run was started with, "
+            "tensorboard=URI; it writes the first one when it begins."
+        )
+    return found
+
+
+def mirror(sc: Any, uri: str, folder: Path) -> None:
+    """Append to local copies of event files what was written to them since."""
+    for name, content in event_files(sc, uri):
+        copy = folder / name
+        with copy.open("ab") as file:
+            file.write(content[file.tell() :])

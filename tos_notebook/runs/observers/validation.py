@@ -1,0 +1,370 @@
+"""Evaluate the center now and then, on the driver, while training goes on."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ...blocks.block import Columns, concatenate
+from ...blocks.feeds import Feed, check_columns, non_finite
+from ...cluster.jobs import in_pool, named, pool_of
+from ...common.checks import one_of
+from ...data.dealing import keep, release
+from ...data.source import DataSource, as_rows
+from ...errors import ConfigError, DataError, SessionClosed, WaitTimeout
+from ...events import (
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+    RunResumed,
+    RunStarted,
+    Validated,
+    ValidationFailed,
+)
+from ...program.export.base import Program
+from ...readable import LONGEST_NAME, readable, summary
+from ...steering.trigger import PLACES, Every
+from .base import Companion, Handle, Maker
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for an evaluation under way."""
+
+
+Rows = Callable[[], Columns | DataSource]
+"""Returns validation data as `Program.evaluate` takes them."""
+
+
+def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver") -> Rows:
+    """Check validation data, and return what returns them.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    data : RDD of tuple, tuple of ndarray, or columns of a DataFrame
+        As for training.
+    program : Program
+    place : {"driver", "executors"}
+        Where they are to be evaluated; to the driver they are brought once.
+
+    Raises
+    ------
+    DataError, ShapeMismatch
+        It does not fit the program.
+    ConfigError
+        The place is neither; or the data are arrays, which are on the driver already.
+    """
+    one_of("validation_on", place, PLACES)
+    source = as_rows(sc, data, 1, program.feeds, use="validation")
+    check_columns(source.columns, program.feeds)
+    pool = pool_of(sc)
+    if place == "executors":
+        if source.rows(0) is not None:
+            raise ConfigError(
+                'validation_on="executors": expected an RDD or columns of a DataFrame, got arrays, '
+                "which are on the driver. Leave it out, or make an RDD of them."
+            )
+        return functools.partial(in_pool, sc, pool, lambda: source)
+
+    @functools.cache
+    def rows() -> Columns:
+        held = source.rows(0)
+        if held is not None:
+            return held
+        return in_pool(sc, pool, lambda: concatenate(source.tasks(sc).collect()))
+
+    return rows
+
+
+class Evaluation:
+    """Evaluates the center on the validation data, and tells of it.
+
+    Parameters
+    ----------
+    rows : callable
+        Returns the validation data; called once.
+    evaluate : callable
+        Takes them, returns loss and metrics of the center as it is.
+    publish : callable
+        Takes an event.
+    samples : int
+        How many were trained before.
+    feeds : sequence of Feed
+        What the program takes rows as.
+
+    Attributes
+    ----------
+    failed : bool
+        Whether it raised; it is not tried again.
+    notes : tuple of str
+        What it raised, in one sentence.
+    samples : int
+        Trained so far.
+    evaluated : int
+        Trained when the center was evaluated last; -1 before.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        evaluate: Callable[[Any], Mapping[str, float]],
+        publish: Callable[[Event], None],
+        samples: int = 0,
+        feeds: Sequence[Feed] = (),
+    ) -> None:
+        self._feeds = feeds
+        self._rows = rows
+        self._evaluate = evaluate
+        self._publish = publish
+        self._columns: Columns | DataSource | None = None
+        self.samples = samples
+        self.evaluated = -1
+        self.failed = False
+        self.notes: tuple[str, ...] = ()
+
+    def count(self, event: MilestoneCommitted) -> None:
+        """Note how far the training is."""
+        self.samples += event.samples
+
+    def __call__(self, epoch: int) -> Mapping[str, float] | None:
+        """Return loss and metrics; None if they could not be computed, now or before."""
+        if self.failed:
+            return None
+        try:
+            if self._columns is None:
+                self._columns = self._rows()
+            # Training goes on: what counts is how far it is when the center is read.
+            samples = self.evaluated = self.samples
+            values = _named(self._evaluate(self._columns))
+            told = Validated(time.time(), epoch, samples, values)
+            self._check_finite(told)
+        except Exception as error:
+            self.failed = True
+            logger.warning("The validation data could not be evaluated.", exc_info=True)
+            known = named(error)
+            self.notes = (
+                "The validation data could not be evaluated, and are not evaluated again in this "
+                f"run: {summary(known)}",
+            )
+            self._publish(ValidationFailed(time.time(), epoch, summary(known)))
+            return None
+        # Nobody listens any more to what ends after `finish` has given up.
+        with suppress(SessionClosed):
+            self._publish(told)
+        return values
+
+    def _check_finite(self, told: Validated) -> None:
+        """Note what is not finite; raise if that is since the rows are not: they stay as they are.
+
+        Raises
+        ------
+        DataError
+            The driver has the rows, and one of them holds NaN or infinity.
+        """
+        if not told.warning:
+            self.notes = ()
+            return
+        if isinstance(self._columns, tuple):
+            self._refuse_non_finite(self._columns, told)
+        if not self.notes:
+            # The first of several in a row says since when.
+            self.notes = (told.warning,)
+            logger.warning("%s", told.warning)
+
+    def _refuse_non_finite(self, columns: Columns, told: Validated) -> None:
+        # Rows that are held as sparse ones are finite, or were refused.
+        held = [p for p in zip(columns, self._feeds, strict=False) if hasattr(p[0], "astype")]
+        rows = non_finite(tuple(c for c, _ in held), [feed for _, feed in held])
+        if rows is None:
+            return
+        feed, values = rows
+        row, value = next(iter(values.items()))
+        raise DataError(
+            f"Row {row} of the validation data, feed {feed!r}: expected finite numbers, got "
+            f"{value}. All of them together gave {told.wrong}. Leave such rows out, or replace "
+            "their values."
+        )
+
+
+def _named(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by the names that workers' metrics travel under."""
+    return {readable(name, LONGEST_NAME): value for name, value in values.items()}
+
+
+class Validator(Companion):
+    """Evaluates on a thread of its own; if that is asked for faster than it can, the latest counts.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    every : Every, optional
+        How often, and at the end of a run that was trained to its end; by default when an epoch
+        is done.
+    """
+
+    def __init__(self, evaluation: Evaluation, every: Every | None = None) -> None:
+        self._evaluation = evaluation
+        self._every = every
+        self._epoch = 0
+        self._milestones = 0
+        self._asked_at: float | None = None
+        # Samples trained when anybody evaluated last.
+        self._known = -1
+        self._wanted: int | None = None
+        self._ending = self._last = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
+        self._thread.start()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._evaluation.notes
+
+    def __call__(self, event: Event) -> None:
+        """Ask for an evaluation when one is due."""
+        if isinstance(event, MilestoneCommitted):
+            self._evaluation.count(event)
+            self._epoch = max(self._epoch, event.epoch)
+            if self._every is not None and self._is_due(self._every, event.time):
+                self._ask(self._epoch)
+        elif isinstance(event, EpochFinished) and self._every is None:
+            self._ask(event.epoch)
+        elif isinstance(event, Validated):
+            self._known = event.samples
+
+    def finish(self, last: bool) -> None:
+        """End the thread; `last` says whether it first evaluates what is still to be evaluated.
+
+        Raises
+        ------
+        WaitTimeout
+            It still evaluates.
+        """
+        with self._changed:
+            self._ending, self._last = True, last
+            if not last:
+                self._wanted = None
+            self._changed.notify_all()
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise WaitTimeout(
+                f"The evaluation of the validation data did not end within {PATIENCE:g} s. "
+                "Validate on fewer rows."
+            )
+
+    def _is_due(self, every: Every, now: float) -> bool:
+        """Count a milestone; return whether it is one after which the center is evaluated."""
+        if self._asked_at is None:
+            self._asked_at = now
+        self._milestones += 1
+        if every.seconds is not None:
+            due = now - self._asked_at >= every.seconds
+        else:
+            due = self._milestones >= (every.milestones or 1)
+        if due:
+            self._milestones, self._asked_at = 0, now
+        return due
+
+    def _ask(self, epoch: int) -> None:
+        with self._changed:
+            self._wanted = epoch
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (epoch := self._next()) is not None:
+            self._evaluation(epoch)
+        # The trained center is what everybody wants to know of; callbacks may have told of it.
+        evaluated = max(self._known, self._evaluation.evaluated)
+        if self._last and self._every is not None and self._evaluation.samples > evaluated:
+            self._evaluation(self._epoch)
+
+    def _next(self) -> int | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or self._wanted is not None)
+            wanted, self._wanted = self._wanted, None
+            return wanted
+
+
+def validator(rows: Rows, every: Every | None = None) -> Maker:
+    """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
+
+    def make(handle: Handle) -> Validator:
+        found = Evaluation(
+            rows, handle.model.evaluate, handle.publish, handle.samples, handle.model.feeds
+        )
+        return Validator(found, every)
+
+    return make
+
+
+class Kept(Companion):
+    """Has Spark keep the rows that executors measure, and drop them when nobody evaluates any more.
+
+    Parameters
+    ----------
+    handle : Handle
+    sc : SparkContext
+    rows : callable
+        Returns the rows, as a source.
+    """
+
+    def __init__(self, handle: Handle, sc: Any, rows: Callable[[], Any]) -> None:
+        self._sc = sc
+        self._source: DataSource = rows()
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._notes
+
+    def begin(self) -> None:
+        """Mark the rows; the first evaluation stores them."""
+        self._notes = keep(self._sc, self._source, "validation data", "in every evaluation")
+
+    def __call__(self, event: Event) -> None:
+        """Do nothing."""
+
+    def finish(self, last: bool) -> None:
+        """Let Spark drop the rows."""
+        self._notes += release(self._source, "validation data")
+
+
+class SlotWatch(Companion):
+    """Says so if training leaves the executors no slot for validation.
+
+    Parameters
+    ----------
+    handle : Handle
+    slots : int
+        Tasks that Spark runs at once.
+    """
+
+    def __init__(self, handle: Handle, slots: int) -> None:
+        self._slots = slots
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Companion.notes`."""
+        return self._notes
+
+    def __call__(self, event: Event) -> None:
+        """Look at how many partitions are trained."""
+        if isinstance(event, RunStarted | RunResumed) and event.partitions >= self._slots:
+            self._notes = (
+                f"Training takes all {self._slots} slots of the executors, so the validation data "
+                "wait until one is free. Train with fewer partitions, connect to more slots, or "
+                'give validation_on="driver".',
+            )
+            logger.warning("%s", self._notes[0])
+
+    def finish(self, last: bool) -> None:
+        """See `Companion.finish`: it has no thread."""

@@ -1,0 +1,1 @@
+"""What a run leaves to take away: files and the model card."""

@@ -1,0 +1,148 @@
+"""A run's model card: what somebody who gets the model should know, as Markdown."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..._version import __version__
+from ...chaos.rules import describe
+from ...cluster.environment import installed_version
+from ...common import temporary
+from ...data.source import DataSource
+from ...readable import as_markdown
+from .save import deliver
+
+if TYPE_CHECKING:
+    from ..run import Run
+
+EPOCHS = 20
+"""Rows of the table of epochs at most; of more epochs, evenly chosen ones."""
+
+PACKAGES = ("tensorflow", "keras", "pyspark", "numpy")
+"""Whose versions are named."""
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def write_card(sc: Any, run: Run, source: DataSource, target: str | os.PathLike[str]) -> str:
+    """Write the card of a run; see `tos_notebook.Run.model_card`."""
+    with temporary.directory("tos-card-") as folder:
+        made = Path(folder, "card.md")
+        made.write_text(card(run, source), encoding="utf-8")
+        return deliver(sc, made, os.fspath(target))
+
+
+def card(run: Run, source: DataSource) -> str:
+    """Return the card of a run as Markdown.
+
+    Parameters
+    ----------
+    run : Run
+    source : DataSource
+        What it is trained on.
+    """
+    sections = (
+        (f"Model of {as_markdown(run.run_id)}", _summary(run)),
+        ("Data", _data(run, source)),
+        ("Training", _training(run)),
+        ("Settings", _table(("setting", "value"), _settings(run))),
+        ("Parameters", _parameters(run)),
+        ("Versions", _table(("package", "version"), versions())),
+    )
+    parts = [
+        f"{'#' if number == 0 else '##'} {title}\n\n{text}"
+        for number, (title, text) in enumerate(sections)
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(run: Run) -> str:
+    now = run.status
+    date = datetime.now().astimezone().isoformat(timespec="minutes")
+    program, master = as_markdown(run.program.summary), as_markdown(run.master)
+    return (
+        f"{program}. Trained asynchronously on Spark ({master}) by tos_notebook {__version__}; "
+        f"written {date}, when the run was {now.state}: epoch {now.epoch} of {now.epochs}, "
+        f"{now.samples:,} samples in {now.elapsed:.1f} s."
+    )
+
+
+def _data(run: Run, source: DataSource) -> str:
+    feeds = (feed.name for feed in run.program.feeds)
+    rows = [
+        (name, column.dtype, str(tuple(column.shape)))
+        for name, column in zip(feeds, source.columns, strict=True)
+    ]
+    count = "unknown" if source.samples is None else f"{source.samples:,}"
+    table = _table(("feed", "dtype", "shape of a row"), rows)
+    return f"{count} rows in {source.partitions} partitions.\n\n{table}"
+
+
+def _training(run: Run) -> str:
+    history = run.history
+    if history.empty:
+        return "Nothing was trained."
+    weighted = history.assign(sums=history["loss"] * history["samples"])
+    groups = weighted.groupby("epoch")[["sums", "samples"]].sum()
+    losses = (groups["sums"] / groups["samples"]).to_dict()
+    validation = run.validation
+    names = [n for n in validation.columns if n not in ("time", "epoch", "samples")]
+    by_epoch = {int(row["epoch"]): row for row in validation.to_dict("records")}
+    rows = [
+        (str(epoch), _text(loss), *(_text(by_epoch.get(epoch, {}).get(n)) for n in names))
+        for epoch, loss in _some(list(losses.items()))
+    ]
+    table = _table(("epoch", "loss", *(f"validation {n}" for n in names)), rows)
+    return f"Loss by epoch: `{sparkline(list(losses.values()))}`\n\n{table}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a curve as a line of bars; what is not finite is a space."""
+    finite = [v for v in values if math.isfinite(v)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((v - low) * scale)] if math.isfinite(v) else " " for v in values)
+
+
+def _settings(run: Run) -> Iterator[tuple[str, str]]:
+    for name, value in run.settings.items():
+        if name == "chaos":
+            value = describe(run.chaos_log) if run.chaos_log else "none"
+        elif name == "learning_rate" and value is None:
+            value = "the program's own"
+        yield name, str(value)
+
+
+def _parameters(run: Run) -> str:
+    specs = run.program.layout.of_model.specs
+    rows = [(s.name, s.dtype, str(s.shape), f"{s.size:,}") for s in specs]
+    return _table(("name", "dtype", "shape", "elements"), rows)
+
+
+def versions() -> list[tuple[str, str]]:
+    """Return name and version of what a run depends on."""
+    packages = [(name, installed_version(name)) for name in PACKAGES]
+    return [("Python", platform.python_version()), ("tos_notebook", __version__), *packages]
+
+
+def _some(rows: Sequence[Any]) -> Sequence[Any]:
+    if len(rows) <= EPOCHS:
+        return rows
+    last = len(rows) - 1
+    return [rows[round(n * last / (EPOCHS - 1))] for n in range(EPOCHS)]
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [[as_markdown(cell) for cell in line] for line in (head, *rows)]
+    lines.insert(1, ["---"] * len(head))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

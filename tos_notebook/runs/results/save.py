@@ -1,0 +1,112 @@
+"""What a run leaves to take away: its model in a file of any usual format."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...cluster.storage import Storage, is_local, local_path
+from ...common import temporary
+from ...common.arrays import Array
+from ...common.checks import one_of
+from ...errors import ConfigError
+from ...program.export.base import SAVED, Program
+
+if TYPE_CHECKING:
+    from ..observers.base import HeldModel
+
+FORMATS = (*SAVED, "numpy")
+
+ENDINGS = {".keras": "keras", ".npz": "numpy"}
+"""Names that say the format."""
+
+
+def save(
+    sc: Any,
+    model: HeldModel,
+    parameters: Mapping[str, Array],
+    target: str | os.PathLike[str],
+    format: str | None,
+) -> str:
+    """Write parameters or model; see `tos_notebook.Run.save`."""
+    place = os.fspath(target)
+    chosen = _format(place, format)
+    with temporary.directory("tos-save-") as folder:
+        made = Path(folder, "numpy.npz" if chosen == "numpy" else _name(place))
+        if chosen == "numpy":
+            np.savez(made, **parameters)  # type: ignore[arg-type]
+        else:
+            _write(model, chosen, made)
+        return deliver(sc, made, place)
+
+
+def _format(place: str, format: str | None) -> str:
+    ending = Path(place).suffix
+    if format is None and ending not in ENDINGS:
+        raise ConfigError(
+            f"format: expected one of {', '.join(FORMATS)} with a name such as {place!r}; a name "
+            f"that ends in {' or '.join(ENDINGS)} says it by itself."
+        )
+    chosen = ENDINGS[ending] if format is None else one_of("format", format, FORMATS)
+    if chosen == "keras" and ending != ".keras":
+        raise ConfigError(f"Expected a name that ends in .keras, got {place!r}.")
+    return chosen
+
+
+def _write(model: HeldModel, chosen: str, made: Path) -> None:
+    with model.present() as program:
+        _refuse_unwritable(program, chosen)
+        program.save(chosen, made)
+
+
+def _refuse_unwritable(program: Program, chosen: str) -> None:
+    if chosen not in program.formats:
+        usable = ", ".join([*program.formats, "numpy"])
+        raise ConfigError(
+            f"format={chosen!r}: expected one that this program can be written in, {usable}. "
+            "keras and savedmodel need a Keras model; a run that was resumed has none unless it "
+            "was given, tos.resume(uri, program=model)."
+        )
+
+
+def _name(place: str) -> str:
+    name = place.rstrip("/").rsplit("/", 1)[-1]
+    if not name:
+        raise ConfigError(f"Expected the name of a file or folder, got {place!r}.")
+    return name
+
+
+def deliver(sc: Any, made: Path, place: str) -> str:
+    """Move a file or folder to where it was wanted, instead of what may be there.
+
+    Parameters
+    ----------
+    sc : SparkContext
+        Not used for a local path, which needs no Spark.
+    made : Path
+    place : str
+        A Hadoop URI or a local path.
+
+    Returns
+    -------
+    str
+        The URI, or the absolute path.
+    """
+    if not is_local(place):
+        parent, _, name = place.rstrip("/").rpartition("/")
+        return Storage(sc, parent).write(name, made)
+    target = local_path(place)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Next to the target first: only within one file system is a rename a single step.
+    with tempfile.TemporaryDirectory(prefix=".tos-save-", dir=target.parent) as folder:
+        near = shutil.move(made, Path(folder, "new"))
+        if target.is_dir():
+            target.rename(Path(folder, "old"))
+        Path(near).replace(target)
+    return str(target)

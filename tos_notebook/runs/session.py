@@ -1,0 +1,569 @@
+"""`TrainingSession`: a Spark context, a program and a parameter server."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from ..blocks.feeds import check_columns
+from ..blocks.partitioners import AnyPartitioner
+from ..cluster.calls import announced
+from ..cluster.connect import connect, warm_up
+from ..cluster.environment import is_probed
+from ..cluster.executors import contact_host, contact_port, encrypts_loopback, slots
+from ..cluster.interrupts import spare_jobs
+from ..cluster.jobs import pool_of, spoken
+from ..cluster.reach import listening_host
+from ..cluster.storage import Storage, temporary_directory
+from ..codecs import Codec
+from ..codecs.pair import CodecPair, as_codecs
+from ..combiners import Combiner, as_combiner
+from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
+from ..coordination.membership import LaidOut
+from ..coordination.server import ParameterServer
+from ..coordination.settings import Settings, default_combiner
+from ..coordination.snapshots import Reached
+from ..data.dealing import deal, undealt
+from ..data.source import DataSource, as_source
+from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
+from ..program.capture import capture
+from ..steering.sync import SyncMode, as_sync
+from ..steering.trigger import Every, as_every
+from ..strategies.ps.worker_state import POLICIES
+from ..telemetry.mlflow import MLflow
+from ..transport.auth import new_secret
+from .checkpoint.contents import require_known, require_saveable
+from .checkpoint.writer import Keeper
+from .epochs import RunPlan
+from .factory import Launcher, Wanted, asking, new_run_id, runs_on, without_looks
+from .observers.build import Beside, attached
+from .run import Resumed, Run, Sinks
+
+_run_numbers = itertools.count(1)
+
+
+class TrainingSession:
+    """Trains one program on one Spark context, run after run.
+
+    A context manager; closing it stops an active run, keeps the weights, and leaves nothing
+    behind but what `directory` holds.
+
+    Parameters
+    ----------
+    spark : SparkSession or SparkContext
+        As `tos_notebook.connect` returns it.
+    program : Program or keras.Model
+        As `tos_notebook.capture` returns it.
+    combiner : str, Combiner, class or function, optional
+        The rule by which the server merges a push; ``"dynsgd"`` by default, with
+        ``sync="bsp"`` ``"fedavg"``.
+    sync_interval : int
+        Batches between two exchanges.
+    sync : str or SyncMode
+        How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
+        ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
+        finished or has died holds nobody up.
+    codec : str, Codec or CodecPair
+        How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
+        and for replies. As they are by default.
+    batch_size : int
+        Rows of one batch of each worker. `keras.fit` makes as many steps in an epoch where its
+        batch size is this one times the number of workers.
+    server_host : str, optional
+        The address of this process that executors can reach: behind address translation the
+        outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for
+        the driver, ``spark.driver.host``. Unless it is a loopback address, workers and server
+        speak TLS 1.3 only; there, too, if the setting ``spark.tos.server.tls`` is true.
+    server_port : int, optional
+        0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
+    directory : str, optional
+        A Hadoop URI, or a path on Spark's default file system, as for ``spark.read``: for
+        programs, initial parameters and checkpoints. By default a temporary directory of the
+        driver, which lasts as long as this process.
+    non_finite : {"raise", "skip"}
+        What an update with NaN or infinity does: end the run, or be left out.
+    slots : {"keep", "reset", "merge"}
+        What becomes of a worker's optimizer slots (momentum, Adam's m and v), which belong to the
+        parameters that it has trained, when it adopts the server's.
+
+        ``"keep"``: they stay as they are, and cost nothing. Slots are means over many steps, and
+        soon hold gradients of the new parameters, too: in `benchmarks/slots.py` this is 0.3 to
+        0.6 points more accurate than to reset them, and at most 0.5 points less than to merge
+        them. They belong to the Python process: where there are more partitions than Spark runs
+        tasks at once, a process goes on with those of the partition that it trained before.
+
+        ``"reset"``: they go back to the values that they were captured with, and with them the
+        count of steps by which Adam corrects for slots that begin at 0; a schedule of the
+        learning rate goes on. Some 50 us for each tensor. For parameters that have little to do
+        with those that the worker left, such as after long sync intervals, and to let a worker
+        recover whose slots have become NaN (`non_finite`). With short intervals momentum never
+        builds up.
+
+        ``"merge"``: the server averages them over the workers, as one running mean. Each worker
+        sends its own after each exchange, and goes on with the mean (for momentum: Yu et al.
+        2019, arXiv:1905.03817). It costs their size each way with each exchange: two more models
+        with Adam, which no codec makes smaller. For many workers that do not wait for each other,
+        on a fast network. Counts of steps stay each worker's own.
+
+    Raises
+    ------
+    ConfigError
+        A setting is out of range.
+    CombinerError, CodecError
+        An unknown combiner or codec.
+    CaptureError
+        The program cannot be captured.
+    TransportError
+        The server's port cannot be bound.
+    WorkerEnvironment
+        Executors lack a package.
+    ClusterUnreachable
+        Executors cannot reach this process.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        program: Any,
+        *,
+        combiner: Any = None,
+        sync_interval: int = 10,
+        sync: str | SyncMode = "asp",
+        codec: str | Codec | CodecPair = "fp32",
+        batch_size: int = 100,
+        server_host: str | None = None,
+        server_port: int | None = None,
+        directory: str | None = None,
+        non_finite: str = "raise",
+        slots: str = "keep",
+    ) -> None:
+        self._sync = as_sync(sync)
+        self._combiner = as_combiner(default_combiner(self._sync) if combiner is None else combiner)
+        self._sync_interval = at_least_one("sync_interval", sync_interval)
+        self._codec = as_codecs(codec)
+        batch_size = at_least_one("batch_size", batch_size)
+        non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
+        slots = one_of("slots", slots, POLICIES)
+        self.program = capture(program)
+        self._sc = connect(spark, warm_up=False).sparkContext
+        self._ask = asking(self._sc)
+        self._host = server_host or contact_host(self._sc)
+        port = contact_port(self._sc) if server_port is None else server_port
+        self._probe(port)
+        self._directory = directory
+        storage = Storage(self._sc, directory or temporary_directory(self._sc))
+        secret = new_secret()
+        self._server = ParameterServer(
+            secret, listening_host(self._host), port, encrypts_loopback(self._sc)
+        )
+        self._launcher = Launcher(
+            self._sc,
+            self.program,
+            storage,
+            self._server,
+            self._host,
+            secret,
+            batch_size,
+            non_finite,
+            slots,
+            self._ask,
+        )
+        self._run: Run | None = None
+        self._closed = False
+        # Whether the session is over when its run is.
+        self._only = False
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    @property
+    def combiner(self) -> Combiner:
+        """The rule of the next run; may be set to whatever the constructor takes."""
+        return self._combiner
+
+    @combiner.setter
+    def combiner(self, value: Any) -> None:
+        self._combiner = as_combiner(value)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def address(self) -> str:
+        """Where executors reach the parameter server, as host:port."""
+        return f"{self._host}:{self._server.address.port}"
+
+    def start(
+        self,
+        data: Any,
+        epochs: int = 1,
+        *,
+        shuffle: bool | str = True,
+        repartition_every: int | None = None,
+        partitions: int | None = None,
+        partitioner: AnyPartitioner | None = None,
+        seed: int = 0,
+        validation: Any = None,
+        validation_every: str | int | Every | None = None,
+        validation_on: str = "driver",
+        callbacks: Any = (),
+        on_callback_error: str = "disable",
+        learning_rate: float | Callable[[int], Any] | None = None,
+        stop_when: Any = None,
+        tensorboard: str | None = None,
+        histograms: bool | None = None,
+        mlflow: bool | str | MLflow | None = None,
+        sinks: Sinks = (),
+        patience: float = PATIENCE,
+        stall_timeout: float | None = STALL_TIMEOUT,
+        checkpoint_every: str | int | Every | None = None,
+        keep: int = 3,
+    ) -> Run:
+        """Begin to train and return at once.
+
+        In a plain Python script, Ctrl-C cancels all of Spark's jobs by PySpark's handler. The first
+        start on the main thread puts Python's own back: Ctrl-C ends a wait, and no run.
+
+        Parameters
+        ----------
+        data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
+            Records (feature, label), or longer for several inputs; or one array for each feed; or
+            what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
+            `tos_notebook.data.stream.DatasetContext` that returns a `tf.data.Dataset` of records.
+        epochs : int
+            Passes over the data.
+        shuffle : bool or "partitions"
+            True deals the rows to the partitions at random before the first epoch, and each epoch
+            takes a partition's rows in a new random order. ``"partitions"`` does the latter only:
+            each partition keeps the rows that it comes with. False keeps their order, too. See
+            docs/data.md.
+        repartition_every : int, optional
+            Epochs between two random repartitions of all rows; never by default.
+        partitions : int, optional
+            Number of partitions. By default the partitioner's own; else those of the RDD or
+            DataFrame; for arrays and functions as many as Spark runs tasks at once. An RDD or
+            a DataFrame that is not dealt keeps its own number: another one is an error.
+        partitioner : Partitioner or LabelPartitioner, optional
+            Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`,
+            instead of dealing them.
+        seed : int
+            Order and repartitioning are pure functions of it.
+        validation : as data, but no callable, optional
+            Evaluated when an epoch is done, while training goes on.
+        validation_every : str or int, optional
+            Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
+            the evaluations at the ends of epochs, too.
+        validation_on : {"driver", "executors"}
+            Where. The driver gets the rows of an RDD or a DataFrame once; executors measure them
+            where they lie, and need a slot that training leaves free.
+        callbacks : sequence of keras.callbacks.Callback
+            Called on a thread of the driver, where a milestone counts as a batch; the exchange
+            never waits for them. See docs/callbacks.md.
+        on_callback_error : {"disable", "raise"}
+            What a callback that raises does: it is called no more, or ends the run.
+        learning_rate : float, keras.optimizers.schedules.LearningRateSchedule, callable, optional
+            To begin with, or by the global step, an int: the batches that all workers together
+            have trained. Instead of the program's own. See docs/training.md.
+        stop_when : callable, str, or sequence of them, optional
+            Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.stop`,
+            words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.
+        tensorboard : str, optional
+            A folder, as a Hadoop URI or a local path, for event files, written while the run
+            trains; they need the package ``tensorboard``. See docs/tensorboard.md.
+        histograms : bool, optional
+            Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
+            event files; by default where event files are written.
+        mlflow : bool, str or tos_notebook.MLflow, optional
+            Whether the run is logged in MLflow, or the name of the experiment, or more to choose;
+            in the active MLflow run if there is one. Needs the package ``mlflow``. See
+            docs/mlflow.md.
+        sinks : sequence of callable
+            Further consumers of the run's events. Each has a thread of its own. One that raises,
+            or is 50,000 events behind, gets no more; a note in `Run.status` says so. The end of
+            the run waits 10 s for those that are still busy.
+        patience : float
+            Seconds without news after which the run says what it waits for: in `Run.status`, in
+            the live view, and as event `Stalled`. A milestone that takes longer is news, too.
+        stall_timeout : float or None
+            Seconds without news after which a worker that is alive but stands still loses its
+            place: the server refuses it from then on, the others wait for it no longer, and Spark
+            kills its task and starts another attempt behind the last committed batch. None for
+            never. To load the data and for its first milestone a worker has five times as long,
+            and always three times as long as the longest milestone so far. A worker that waits
+            for others, or for a paused run, does not stand still.
+        checkpoint_every : str or int, optional
+            How often all that the run needs to go on is saved in `directory`, which must be given:
+            ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
+            it ends. `tos_notebook.resume` goes on from there. Never by default.
+        keep : int
+            Checkpoints to keep; with more than one, a damaged one does no harm. Those of the last
+            minute are kept, too.
+
+        Raises
+        ------
+        ConfigError, DataError, ShapeMismatch, UnsupportedProgram
+            Settings, data or program do not fit; nothing was started.
+        CheckpointError
+            The directory cannot be written to, or the combiner's state cannot be saved.
+        WaitTimeout
+            Spark does not answer, or other runs hold all slots and the data have to be looked at
+            first. Nothing was started; see docs/troubleshooting/errors.md.
+        InvalidTransition
+            Another run is active.
+        SessionClosed
+            The session was closed.
+        """
+        at_least_one("epochs", epochs)
+        if repartition_every is not None:
+            at_least_one("repartition_every", repartition_every)
+        if isinstance(shuffle, str):
+            one_of("shuffle", shuffle, ("partitions",))
+        not_negative("seed", seed)
+        positive("patience", patience)
+        if stall_timeout is not None:
+            positive("stall_timeout", stall_timeout)
+        at_least_one("keep", keep)
+        every = None if checkpoint_every is None else self._every(checkpoint_every)
+        if every is not None:
+            # So that what cannot be saved is said before anything is trained.
+            require_saveable(self._combiner)
+            if partitioner is not None:
+                require_known(partitioner)
+        storage = self._launcher.storage.uri
+        with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
+            self._refuse_if_busy()
+            self._refuse_without_slots()
+            count, mixed = self._slots(), shuffle != "partitions" and bool(shuffle)
+            came, first, layout = self._ask(
+                "the first rows of the data",
+                lambda: self._laid_out(data, partitions, partitioner, count, mixed, int(seed)),
+            )
+            beside = self.beside(
+                validation=validation,
+                validation_every=validation_every,
+                validation_on=validation_on,
+                callbacks=callbacks,
+                on_callback_error=on_callback_error,
+                learning_rate=learning_rate,
+                stop_when=stop_when,
+                tensorboard=tensorboard,
+                histograms=histograms,
+                mlflow=mlflow,
+            )
+            number = next(_run_numbers)
+            wanted = Wanted(
+                number,
+                new_run_id(),
+                RunPlan(
+                    epochs,
+                    repartition_every,
+                    int(seed),
+                    count,
+                    patience,
+                    stall_timeout,
+                    pool_of(self._sc),
+                ),
+                Settings(
+                    self._combiner,
+                    self._sync_interval,
+                    self._sync,
+                    beside.learning_rate,
+                    self._codec,
+                ),
+                bool(shuffle),
+                first,
+                Reached(0, False, layout),
+                tuple(sinks),
+                came_in=None if first is came else came.partitions,
+            )
+            if every is not None:
+                make = partial(self._launcher.keeper, wanted, every, keep)
+                wanted = replace(wanted, keeper=self._ask(f"the files in {storage}", make))
+            return self._launch(wanted, beside)
+
+    def resume(
+        self,
+        source: DataSource,
+        settings: Settings,
+        resumed: Resumed,
+        keeper: Keeper,
+        beside: Beside,
+        sinks: Sinks,
+    ) -> Run:
+        """Go on with a run, as the only one of this session; see `tos_notebook.resume`."""
+        saved = resumed.checkpoint
+        origin = saved.origin
+        check_columns(source.columns, self.program.feeds)
+        self._only = True
+        count = self._slots()
+        number = next(_run_numbers)
+        wanted = Wanted(
+            number,
+            f"{origin.run_id}-resumed-{number}",
+            RunPlan(
+                origin.epochs,
+                origin.repartition_every,
+                origin.seed,
+                count,
+                origin.patience,
+                origin.stall_timeout,
+                pool_of(self._sc),
+            ),
+            settings,
+            origin.shuffle,
+            source,
+            saved.progress.reached,
+            tuple(sinks),
+            origin.stripe_bytes,
+            keeper,
+            resumed,
+            origin.came_in,
+        )
+        with self._lock, announced(f"Spark, or the files in {self._launcher.storage.uri}"):
+            return self._launch(wanted, beside)
+
+    def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
+        """Train and wait for the end; an interrupt stops the run and keeps the weights.
+
+        Parameters and errors are those of `start` and `Run.wait`.
+        """
+        with self._ask.patiently():
+            run = self.start(data, epochs, **options)
+        try:
+            return run.wait()
+        except KeyboardInterrupt:
+            if run.active:
+                run.stop()
+            raise
+
+    def _probe(self, port: int) -> None:
+        """Look at the executors, unless that was done, or runs of this process keep them busy."""
+        server = self._host, port
+        if not is_probed(self._sc, server) and not runs_on(self._sc):
+            warm_up(self._sc, server=server)
+
+    def _every(self, value: str | int | Every) -> Every:
+        if self._directory is None:
+            raise ConfigError(
+                "checkpoint_every: expected a directory for the checkpoints. Give the session one "
+                'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
+            )
+        return as_every("checkpoint_every", value)
+
+    def _slots(self) -> int:
+        return self._ask("Spark's list of executors", partial(slots, self._sc))
+
+    def _laid_out(
+        self,
+        data: Any,
+        partitions: int | None,
+        partitioner: AnyPartitioner | None,
+        slots: int,
+        mixed: bool,
+        seed: int,
+    ) -> tuple[DataSource, DataSource, LaidOut | None]:
+        """Return the data as they come, and dealt, and how they are to be laid out first."""
+        came, layout = self._as_they_come(data, partitions, partitioner, slots)
+        check_columns(came.columns, self.program.feeds)
+        if layout is not None:
+            return came, came, layout
+        if mixed:
+            return came, deal(self._sc, came, partitions, seed), None
+        return came, undealt(came, partitions), None
+
+    def _as_they_come(
+        self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
+    ) -> tuple[DataSource, LaidOut | None]:
+        """Return the data as they come, and how they are to be laid out first."""
+        data = without_looks(self._sc, data)
+        wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
+        count = slots if wanted is None else at_least_one("partitions", wanted)
+        source = as_source(self._sc, data, count, self.program.feeds)
+        if partitioner is None:
+            return source, None
+        return source, LaidOut(wanted or source.partitions, partitioner, 0)
+
+    def _refuse_if_busy(self) -> None:
+        if self._closed:
+            raise SessionClosed("This session was closed; create another TrainingSession.")
+        if self._run is not None and self._run.active:
+            raise InvalidTransition(
+                self._run.state,
+                "start another run",
+                f"this session trains {self._run.run_id}; wait() for it or stop() it first.",
+            )
+
+    def _refuse_without_slots(self) -> None:
+        policy = self._launcher.slots
+        if policy != "keep" and self.program.slots is None:
+            raise ConfigError(
+                f'slots="{policy}": there is nothing to {policy}, since the program\'s '
+                "optimizer has no slots. Expected one that has, such as Adam or SGD with "
+                'momentum; use slots="keep" with this one.'
+            )
+
+    def beside(self, **wanted: Any) -> Beside:
+        """Return what is to work beside the run; see `runs.observers.build.attached`."""
+        wanted["validation"] = without_looks(self._sc, wanted.get("validation"))
+        with spoken():
+            return attached(self._sc, self.program, self._ask, **wanted)
+
+    def _launch(self, wanted: Wanted, beside: Beside) -> Run:
+        spare_jobs()
+        self._run = run = self._launcher.make(wanted, self._on_end)
+        return run._begin(beside.makers)
+
+    def _on_end(self) -> None:
+        if self._only:
+            self._closed = True
+            atexit.unregister(self.close)
+            self._server.close()
+
+    def close(self) -> None:
+        """Stop an active run, keep the weights, close the server; idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        try:
+            if self._run is not None and self._run.active:
+                self._stop(self._run)
+        finally:
+            self._server.close()
+
+    @staticmethod
+    def _stop(run: Run) -> None:
+        try:
+            run.stop()
+        except InvalidTransition:
+            run.wait(timeout=CLOSE_TIMEOUT)
+        except TosError:
+            if run.active:
+                raise
+
+    def __enter__(self) -> TrainingSession:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"serving at {self.address}"
+        return f"<TrainingSession {state}: {self.program!r}, {self._combiner!r}>"
+
+
+CLOSE_TIMEOUT = 30.0
+"""Seconds that `close` waits for a run that is ending by itself."""

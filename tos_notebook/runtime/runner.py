@@ -1,0 +1,196 @@
+"""Load an exported program and train it: TensorFlow's side of a worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..archive.spec import Trained, read_spec
+from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
+from ..common.arrays import ALIGNMENT, Array, Buffer
+from ..errors import InvalidTransition, WorkerEnvironment
+from ..readable import summary
+from .import_guard import without_keras
+from .muted import quiet
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+with without_keras():
+    import tensorflow as tf
+
+from .eager import eagerly
+
+CPU = "CPU:0"
+
+
+def configure_threads(cores: int) -> None:
+    """Give TensorFlow this task's cores, before its first operation.
+
+    Two workers on one machine that each take all cores fight over them.
+
+    Parameters
+    ----------
+    cores : int
+        Cores of one Spark task (``spark.task.cpus``).
+    """
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(cores)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError:
+        # The process has run TensorFlow before; a reused worker was configured then.
+        return
+
+
+def device_for(gpus: Sequence[str]) -> str | None:
+    """Return where to put a program's variables, once it is sure that TensorFlow has the GPUs.
+
+    Parameters
+    ----------
+    gpus : sequence of str
+        Addresses of those that Spark gave this task; see `tos_notebook.cluster.gpus`.
+
+    Returns
+    -------
+    str or None
+        A device; None for where TensorFlow puts them itself: on the first GPU.
+
+    Raises
+    ------
+    WorkerEnvironment
+        TensorFlow sees more GPUs, or fewer.
+    """
+    if not gpus:
+        return CPU
+    found = tf.config.list_physical_devices("GPU")
+    if len(found) != len(gpus):
+        raise WorkerEnvironment(
+            f"Spark gave this task GPU {', '.join(gpus)} of {socket.gethostname()}, but TensorFlow "
+            f"sees {len(found)} GPUs there. With none, it lacks CUDA: install tensorflow[and-cuda] "
+            "and NVIDIA's driver, or ask for no GPU (spark.task.resource.gpu.amount=0). With too "
+            "many, it was used in this process before: set spark.python.worker.reuse=false."
+        )
+    return None
+
+
+def as_tensor(array: Array) -> tf.Tensor:
+    """Wrap an array, without copying it where that is safe.
+
+    It costs about 1 µs, against 100 µs for a copy of 800 kB; but TensorFlow aborts the
+    process when it meets a wrapped buffer at another alignment than its own allocator's,
+    and numpy wraps neither an array that is read-only nor one in another byte order.
+    """
+    flags, dtype = array.flags, array.dtype
+    if not dtype.isnative:
+        return tf.constant(array.astype(dtype.newbyteorder("=")))
+    if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
+        return tf.constant(array)
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+class TensorFlowRunner:
+    """Trains an exported program; see `tos_notebook.archive.spec.Runner`.
+
+    Parameters
+    ----------
+    archive : Path
+        What `tos_notebook.program.export.step.export` packed.
+    device : str or None
+        Where its variables are to be; None for where TensorFlow puts them.
+    """
+
+    def __init__(self, archive: Path, device: str | None = CPU) -> None:
+        self.spec = read_spec(archive)
+        with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
+            with zipfile.ZipFile(archive) as packed:
+                self._frames = packed.read(FRAMES_FILE)
+                packed.extractall(folder)
+            with eagerly(), tf.device(device), quiet("absl"):
+                self._module: Any = tf.saved_model.load(folder)
+                self._initial = [v.numpy() for v in self._module.local]
+                self._initial_slots = [tf.constant(v.numpy()) for v in self._module.slots]
+        self._function = self._module.train.concrete_functions[0]
+        self._captured = list(self._function.captured_inputs)
+        self._sizes: dict[int, tf.Tensor] = {}
+
+    def load(self) -> None:
+        """See `Runner.load`: a program that is there is loaded."""
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
+        """See `Runner.train`."""
+        with eagerly():
+            if batch_size not in self._sizes:
+                self._sizes[batch_size] = tf.constant(batch_size, tf.int32)
+            # Calling the function itself, TensorFlow looks at the type of each argument, and at
+            # what might record gradients: for a small model longer than it trains a batch.
+            *new, means = self._function.inference_fn.call_flat(
+                *map(as_tensor, vectors),
+                *map(as_tensor, columns),
+                self._sizes[batch_size],
+                *self._captured,
+            )
+            values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
+            # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
+            return Trained([np.asarray(v) for v in new], values)
+
+    def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """See `Runner.explain`."""
+        if not isinstance(error, tf.errors.OpError):
+            return None
+        frames = Frames(self._frames)
+        nodes = [self._operation(name) for name in nodes_in(error.message)]
+        found = next(filter(None, (frames.of(name) for name, _ in nodes)), [])
+        return summary(error), found or [frames.place(*node) for node in nodes[:1]]
+
+    def _operation(self, node: str) -> tuple[str, str]:
+        """Return name and type of the operation that ran as this node."""
+        kinds = {name: kind for kind, name in operations(self._function.graph)}
+        known = next((end for end in ends_of(node) if end in kinds), None)
+        return (node, "?") if known is None else (known, kinds[known])
+
+    def set_learning_rate(self, value: float) -> None:
+        """See `Runner.set_learning_rate`."""
+        if not self.spec.learning_rate:
+            raise InvalidTransition("running", "set learning_rate", "the program has no variable")
+        with eagerly():
+            self._module.learning_rate.assign(value)
+
+    def reset(self) -> None:
+        """See `Runner.reset`."""
+        with eagerly():
+            _assign(self._module.local, self._initial)
+            _assign(self._module.slots, self._initial_slots)
+
+    def read_slots(self, out: Buffer) -> None:
+        """See `Runner.read_slots`."""
+        with eagerly():
+            for view, slot in zip(self._views(out), self._module.slots, strict=True):
+                # Not numpy(), which copies once more.
+                np.copyto(view, np.asarray(slot.read_value()))
+
+    def write_slots(self, vector: Buffer) -> None:
+        """See `Runner.write_slots`."""
+        with eagerly():
+            _assign(self._module.slots, self._views(vector))
+
+    def _views(self, vector: Buffer) -> list[Array]:
+        slots = self.spec.slots
+        return [] if slots is None else list(slots.tensors(vector).values())
+
+    def reset_slots(self) -> None:
+        """See `Runner.reset_slots`."""
+        with eagerly():
+            _assign(self._module.slots, self._initial_slots)
+            self._module.restart()
+
+
+def _assign(variables: Iterable[tf.Variable], values: Iterable[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        # A variable takes over the memory it is assigned: that of a copy, or of a tensor, which
+        # TensorFlow copies at the first update.
+        variable.assign(tf.constant(value), read_value=False)

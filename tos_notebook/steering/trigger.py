@@ -1,0 +1,64 @@
+"""How often, and where, something is done while a run trains: a checkpoint, a validation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from ..errors import ConfigError
+
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+TIMES = ("30s", "5min", "500")
+"""What may be written, for whoever has no example."""
+
+PLACES = ("driver", "executors")
+"""Where validation data can be evaluated."""
+
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """One of the two: seconds between two times, or milestones."""
+
+    seconds: float | None = None
+    milestones: int | None = None
+
+    def __str__(self) -> str:
+        if self.seconds is not None:
+            return f"{self.seconds:g}s"
+        return f"{self.milestones} milestones"
+
+
+def as_every(name: str, value: Any) -> Every:
+    """Return what a user gives: ``"30s"``, ``"5min"``, ``"2h"``, ``"500 milestones"``, or 500.
+
+    Parameters
+    ----------
+    name : str
+        Of the setting.
+    value : str, int or Every
+
+    Raises
+    ------
+    ConfigError
+        It is none of these.
+    """
+    if isinstance(value, Every):
+        return value
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
+        return Every(milestones=int(value))
+    match = _TEXT.fullmatch(value) if isinstance(value, str) else None
+    number = float(match[1]) if match else 0.0
+    unit = match[2] if match else ""
+    if number > 0 and unit in _SECONDS:
+        return Every(seconds=number * _SECONDS[unit])
+    if number >= 1 and number.is_integer() and unit.startswith("milestone"):
+        return Every(milestones=int(number))
+    raise ConfigError(
+        f'{name}: expected a time such as "30s", "5min" or "2h", or milestones such as '
+        f'"500 milestones" or 500; got {value!r}.'
+    )

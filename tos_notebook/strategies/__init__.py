@@ -1,0 +1,1 @@
+"""How what workers learn is combined; each strategy has a folder of its own."""

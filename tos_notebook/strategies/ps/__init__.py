@@ -1,0 +1,1 @@
+"""The parameter server in the driver, with which workers exchange parameters asynchronously."""

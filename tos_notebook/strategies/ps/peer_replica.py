@@ -1,0 +1,129 @@
+"""The server's side of one worker's replica: what travels, and what the worker holds by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...codecs.coding import Coding, add
+from ...codecs.pair import CodecPair
+from ...common.arrays import Buffer
+from ...errors import RemoteProtocolError
+from ...layout import Layout
+from .center import STRIPE_BYTES
+
+BRIEF_BYTES = 60_000
+"""What a socket takes at once, and what comes with one look at it."""
+
+
+class Mirror:
+    """Receives one worker's updates, and sends it replies.
+
+    Parameters
+    ----------
+    layout : Layout
+    segment : ndarray, shape (layout.nbytes,), uint8, optional
+        Memory that the worker shares: what is not encoded lies there.
+    """
+
+    def __init__(self, layout: Layout, segment: Buffer | None) -> None:
+        self.shared = segment is not None
+        self._plain: Buffer = layout.allocate() if segment is None else segment
+        self.buffer = self._plain
+        """Holds the update and then the reply: one copy of the model for a worker."""
+        self.received = self.sent = 0
+        """Bytes of parameters, and of optimizer slots, since they were set to 0 last."""
+        self._layout = layout
+        self._coding: Coding | None = None
+        self._known: Buffer | None = None
+        """What the worker has adopted; held only where something is encoded."""
+        self._encoded: Buffer | None = None
+
+    def use(self, codecs: CodecPair) -> None:
+        """Code what follows as the worker does, who says by which settings it does so."""
+        if codecs.lossless:
+            self._coding = self._known = None
+            self.buffer = self._plain
+        elif self._coding is None or self._coding.codecs != codecs:
+            if self.shared and self._coding is None:
+                # From now on its segment is the worker's own: there it keeps what it adopted.
+                self.buffer = self._layout.allocate()
+                self.buffer[:] = self._plain
+            self._coding = Coding(self._layout, codecs)
+
+    def receive_into(self, nbytes: int) -> memoryview | None:
+        """Return where an update of `nbytes` bytes goes; None for one that is shared.
+
+        Raises
+        ------
+        RemoteProtocolError
+            An update cannot be of that length.
+        """
+        coding, self._encoded = self._coding, None
+        whole = 0 if self.shared and coding is None else self._layout.nbytes
+        up = None if coding is None else coding.up
+        if up is not None and nbytes == up.nbytes:
+            self._encoded = np.empty(nbytes, np.uint8)
+        elif nbytes != whole:
+            also = "" if up is None else f" or {up.nbytes}"
+            raise RemoteProtocolError(
+                f"Push: expected a payload of {whole}{also} bytes, got {nbytes}."
+            )
+        self.received += nbytes or self._layout.nbytes
+        if not nbytes:
+            return None
+        return (self.buffer if self._encoded is None else self._encoded).data
+
+    @property
+    def brief(self) -> bool:
+        """Whether a push and its reply are short, and merged by one thread at a time anyway."""
+        moved = self._coding is None and self.shared
+        return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
+
+    def read(self, pushes: str) -> bool:
+        """Let `buffer` hold the update that has come.
+
+        Returns
+        -------
+        bool
+            Whether the worker has seen it: not if it was added up here.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It is encoded, but not as its codec does it.
+        """
+        if self._encoded is None or self._coding is None or self._coding.up is None:
+            return True
+        self._coding.up.decode(self._encoded, self.buffer)
+        if pushes == "weights":
+            if self._known is None:
+                raise RemoteProtocolError(
+                    "Push: expected parameters as they are, got the difference to some that were "
+                    "never sent."
+                )
+            add(self._layout, self.buffer, self._known)
+        # What is decoded is finite, or refused.
+        return pushes == "delta"
+
+    def reply(self, key: int) -> Buffer | None:
+        """Return what to send of the parameters in `buffer`; None if they are shared."""
+        payload = None
+        if self._coding is not None:
+            if self._known is None:
+                self._known = self.buffer.copy()
+            else:
+                payload = self._coding.encode_reply(self.buffer, self._known, key)
+                if payload is None:
+                    self._known[:] = self.buffer
+        elif self.shared:
+            self.sent += self._layout.nbytes
+            return None
+        sent = self.buffer if payload is None else payload
+        self.sent += len(sent)
+        return sent
+
+    def count(self) -> tuple[int, int]:
+        """Return the bytes received and sent since this was asked last."""
+        counted = self.received, self.sent
+        self.received = self.sent = 0
+        return counted
