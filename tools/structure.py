@@ -1,7 +1,7 @@
 """The package's structure, from its sources: one order of packages, cycles, heavy packages.
 
-``python -m tools.structure`` prints the packages in their order, what each imports, and what is against
-the order.
+``python -m tools.structure`` prints the packages in their order, what each imports, and what is
+against the order.
 """
 
 from __future__ import annotations

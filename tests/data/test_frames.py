@@ -11,11 +11,12 @@ from pyspark.ml.linalg import Vectors
 
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.blocks.source import DataSource
 from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.data.dataframe import FrameColumns, columns
 from tos_notebook.data.described import Described
 from tos_notebook.data.rdd import RddSource
-from tos_notebook.data.source import DataSource, as_source
+from tos_notebook.data.source import as_source
 from tos_notebook.errors import ConfigError, ConnectError, DataError, ShapeMismatch
 
 

@@ -12,9 +12,10 @@ import pytest
 from tests.worker.support import until
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.blocks.partitioners import Dirichlet, LabelPartitioner, RandomPartitioner, Shards
+from tos_notebook.blocks.source import DataSource
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.rdd import RddSource
-from tos_notebook.data.source import DataSource, as_source
+from tos_notebook.data.source import as_source
 from tos_notebook.errors import DataError, ShapeMismatch
 
 

@@ -48,7 +48,7 @@ def kernel() -> Iterator[Client]:
         yield made
 
 
-class Page:
+class PageSession:
     """What a page says on its comms, over a subshell of its own."""
 
     def __init__(self, kernel: Client, name: str) -> None:
@@ -85,7 +85,7 @@ def test_a_page_is_served_while_a_cell_runs(kernel: Client) -> None:
     kernel.run(START)
     busy = kernel.start("assert run.paused.wait(30)")
     kernel.until(lambda m: m["parent_header"].get("msg_id") == busy)
-    page = Page(kernel, "busy")
+    page = PageSession(kernel, "busy")
     overview = page.hears(page.stream, "overview", whole=True)
     assert [row["id"] for row in overview["runs"]] == ["r"]
     page.says(type="watch", view="v", run="run-1")
@@ -101,7 +101,7 @@ def test_a_page_is_served_while_a_cell_runs(kernel: Client) -> None:
 
 
 def test_a_page_that_closes_its_comms_leaves_nothing(kernel: Client) -> None:
-    page = Page(kernel, "closing")
+    page = PageSession(kernel, "closing")
     page.hears(page.stream, "overview", whole=True)
     kernel.close_comm(page.control, page._shell)
     kernel.until(lambda m: m["msg_type"] == "comm_close" and m["content"]["comm_id"] == page.stream)
@@ -121,7 +121,7 @@ def test_a_front_end_that_refuses_the_announcement_hides_it_from_nobody(kernel: 
 
 
 def test_unloading_the_extension_sends_pages_away(kernel: Client) -> None:
-    page = Page(kernel, "last")
+    page = PageSession(kernel, "last")
     page.hears(page.stream, "overview", whole=True)
     kernel.run("%unload_ext tos_notebook")
     for comm in (page.control, page.stream):

@@ -9,8 +9,8 @@ import pytest
 from tests.telemetry.samples import joined, lost, milestone, started
 from tests.widgets.support import FakeRun, Front
 from tos_notebook.events import RunFinished, StateChanged
-from tos_notebook.lab.hub import KEPT, Desk
-from tos_notebook.lab.session import CLUSTER, PACE, SILENCE, Page
+from tos_notebook.lab.hub import KEPT, RunHub
+from tos_notebook.lab.session import CLUSTER, PACE, SILENCE, PageSession
 from tos_notebook.widgets.model import RunModel
 
 CLUSTER_FACTS = {"master": "local[2]", "executors": 1}
@@ -36,7 +36,7 @@ class Comm:
 
 
 class Office:
-    """A desk, its clock and its pages."""
+    """A hub, its clock and its pages."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -47,7 +47,7 @@ class Office:
         self.fed: list[Any] = []
         # Its thread holds a run that trains.
         self.runs: list[FakeRun] = []
-        self.desk = Desk(lambda: self.cell, self._look, self)  # type: ignore[arg-type]
+        self.hub = RunHub(lambda: self.cell, self._look, self)  # type: ignore[arg-type]
 
     def _look(self) -> dict[str, Any] | None:
         self.looks += 1
@@ -61,10 +61,10 @@ class Office:
         self.now += seconds
         self.fed = [one for one in self.fed if one.tick(self.now)]
 
-    def page(self, name: str = "page") -> tuple[Page, Comm, Comm]:
+    def page(self, name: str = "page") -> tuple[PageSession, Comm, Comm]:
         control, stream = Comm(), Comm()
-        page = Page(name, control, self.desk)
-        self.desk.enter(page)
+        page = PageSession(name, control, self.hub)
+        self.hub.enter(page)
         page.attach(stream)
         return page, control, stream
 
@@ -72,7 +72,7 @@ class Office:
         run = FakeRun()
         run.run_id, run.number = f"run-{number}", number
         self.runs.append(run)
-        self.desk.watch(run)  # type: ignore[arg-type]
+        self.hub.watch(run)  # type: ignore[arg-type]
         model = run.sinks[-1]
         assert isinstance(model, RunModel)
         event = started(self.now)
@@ -247,7 +247,7 @@ def test_a_page_that_connects_anew_takes_its_own_place(office: Office) -> None:
     assert control.closed
     assert stream.closed
     assert not other.closed
-    assert office.desk.find("page") is again
+    assert office.hub.find("page") is again
 
 
 def test_a_page_that_went_without_a_word_is_given_up(office: Office) -> None:
@@ -258,7 +258,7 @@ def test_a_page_that_went_without_a_word_is_given_up(office: Office) -> None:
         office.tick()
     assert control.closed
     assert stream.closed
-    assert office.desk.find("page") is None
+    assert office.hub.find("page") is None
     assert page.tick(office.now) is False
 
 
@@ -303,7 +303,7 @@ def test_runs_that_have_ended_are_kept_to_a_limit_and_active_ones_always(office:
     for number in range(1, KEPT + 6):
         office.end(*office.start(number))
     office.start(99)
-    names = list(office.desk.runs)
+    names = list(office.hub.runs)
     assert names[0] == "run-0"
     assert names[-1] == "run-99"
     assert len(names) == KEPT + 2

@@ -10,9 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.errors import ShapeMismatch
-
 from ..common.arrays import Array
+from ..errors import ShapeMismatch
 from .sparse import SparseRows, join
 
 Columns = tuple[Array, ...]

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.errors import DataError, ShapeMismatch
-
 from ..common.arrays import Array, is_finite
+from ..errors import DataError, ShapeMismatch
 from .block import Columns, ColumnSpec, is_castable
 
 

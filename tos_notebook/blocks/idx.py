@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.errors import DataError
-
 from ..common.arrays import Array
+from ..errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
 

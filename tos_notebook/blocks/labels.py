@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.errors import ConfigError, DataError
-
 from ..common.arrays import Array
+from ..errors import ConfigError, DataError
 from .block import Columns, ColumnSpec
 from .partitioners import AnyPartitioner, LabelPartitioner
 

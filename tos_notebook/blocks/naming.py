@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from tos_notebook.errors import ShapeMismatch
+from ..errors import ShapeMismatch
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.common.checks import at_least_one, not_negative, positive
-from tos_notebook.errors import ConfigError
+from ..common.checks import at_least_one, not_negative, positive
+from ..errors import ConfigError
 
 Integers = npt.NDArray[np.int64]
 

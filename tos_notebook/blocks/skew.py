@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tos_notebook.errors import DataError
-
+from ..errors import DataError
 from .block import Columns
 from .feeds import Feed
 from .labels import Counts, count_labels

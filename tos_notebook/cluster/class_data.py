@@ -14,8 +14,7 @@ import argparse
 import os
 from pathlib import Path
 
-from tos_notebook.errors import ConnectError
-
+from ..errors import ConnectError
 from . import jvm
 from .connect import connect
 

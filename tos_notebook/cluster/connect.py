@@ -19,9 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.common.checks import positive
-from tos_notebook.errors import ClusterUnreachable, ConfigError, ConnectError
-
+from ..common.checks import positive
+from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm
 from .calls import announced, within
 from .environment import ship_package, warm_up

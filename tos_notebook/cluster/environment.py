@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tos_notebook._version import __version__
-from tos_notebook.errors import ClusterUnreachable, ConnectError, WorkerEnvironment
-
+from .._version import __version__
+from ..errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 from .executors import contact_host, contact_port, is_local, memory_limit, slots, task_cores
 from .failures import java_errors, java_text, reason
 from .patience import check_cores, patiently

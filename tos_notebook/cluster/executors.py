@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tos_notebook.errors import ConfigError, RemoteProtocolError, WaitTimeout
-
+from ..errors import ConfigError, RemoteProtocolError, WaitTimeout
 from .calls import within
 from .reach import listening_host
 

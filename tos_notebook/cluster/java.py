@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tos_notebook.errors import JavaMissing
+from ..errors import JavaMissing
 
 MINIMUM = 17
 """Spark 4 runs on Java 17 and later."""

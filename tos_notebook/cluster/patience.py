@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tos_notebook.errors import ConfigError
-
+from ..errors import ConfigError
 from .executors import executor_cores, is_local, task_cores
 from .failures import java_errors
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from tos_notebook.common import temporary
-from tos_notebook.errors import CheckpointError, ConfigError
-
+from ..common import temporary
+from ..errors import CheckpointError, ConfigError
 from .failures import java_errors, reason
 
 if TYPE_CHECKING:

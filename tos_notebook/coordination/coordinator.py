@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..blocks.source import DataSource
 from ..chaos.rules import Rule
-from ..data.source import DataSource
 from ..events import CommandAccepted
 from ..steering.machine import ONWARD, Command
 from .membership import LaidOut, Leg, Member

@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ..blocks.partitioners import AnyPartitioner
+from ..blocks.source import DataSource
 from ..chaos.mishap import NOTHING
 from ..chaos.rules import Rule
 from ..chaos.state import Chaos
-from ..data.source import DataSource
 from ..errors import RemoteProtocolError
 from ..events import CommandApplied, Event, MilestoneCommitted
 from ..steering.machine import Command

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
-
 from ..blocks.block import NUMERIC, Columns, describe
 from ..blocks.labels import Deal, check_partitioner, count_labels, labels_of
 from ..blocks.partitioners import (
@@ -21,6 +19,7 @@ from ..blocks.partitioners import (
 )
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
+from ..errors import ConfigError, DataError, ShapeMismatch
 
 
 class ArraySource:

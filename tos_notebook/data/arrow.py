@@ -11,14 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tos_notebook.errors import DataError
-
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import beyond, integers, outside
 from ..blocks.order import in_content_order
 from ..blocks.skips import ADVICE, Advice, Skipped, Skips
 from ..blocks.sparse import SparseRows
 from ..common.arrays import Array, is_finite
+from ..errors import DataError
 
 Bad = dict[int, tuple[str, str]]
 """By row: the column that is bad, and what is wrong with it."""

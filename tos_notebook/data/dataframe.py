@@ -17,15 +17,14 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
-from tos_notebook.cluster.remote import refuse_remote
-from tos_notebook.common.checks import at_least_one, one_of
-from tos_notebook.errors import DataError, ShapeMismatch
-
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed, narrowed
 from ..blocks.naming import Field, Names, in_order
 from ..blocks.skips import ADVICE, ON_BAD, Advice, Skips
 from ..blocks.sparse import WIDTH
+from ..cluster.remote import refuse_remote
+from ..common.checks import at_least_one, one_of
+from ..errors import DataError, ShapeMismatch
 from .arrow import ArrowColumn, ArrowDecoder
 from .described import Described
 from .rdd import RddSource, counted, is_ordered

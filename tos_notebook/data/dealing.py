@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from tos_notebook.cluster.calls import within
-from tos_notebook.cluster.executors import stored_limit
-from tos_notebook.errors import ConfigError
-
+from ..blocks.source import DataSource
+from ..cluster.calls import within
+from ..cluster.executors import stored_limit
+from ..errors import ConfigError
 from .rdd import RddSource
-from .source import DataSource
 
 logger = logging.getLogger(__name__)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..blocks.feeds import Feed
-
-if TYPE_CHECKING:
-    from .source import DataSource
+from ..blocks.source import DataSource
 
 
 class Described(ABC):

@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from pyspark import RDD, AccumulatorParam, StorageLevel
 
-from tos_notebook.errors import DataError
-
 from ..blocks.block import BLOCK_ROWS, Columns, ColumnSpec, check_blocks, describe, stack_records
 from ..blocks.feeds import Feed, checked
 from ..blocks.labels import Counts, Deal, check_partitioner, count_labels, labels_of
@@ -25,6 +23,7 @@ from ..blocks.partitioners import (
     checked_assignment,
 )
 from ..blocks.skips import Found, Skipped, Skips
+from ..errors import DataError
 from .room import gathered
 
 DETERMINATE = "DETERMINATE"

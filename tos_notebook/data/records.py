@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tos_notebook.cluster.executors import task_cores
-from tos_notebook.cluster.gpus import claim_gpus
-from tos_notebook.cluster.listing import list_files
-from tos_notebook.common.checks import at_least_one, one_of
-
 from ..blocks.block import Columns
 from ..blocks.feeds import Feed
 from ..blocks.skips import ON_BAD, Skips
+from ..cluster.executors import task_cores
+from ..cluster.gpus import claim_gpus
+from ..cluster.listing import list_files
+from ..common.checks import at_least_one, one_of
 from .described import Described
 from .rdd import RddSource, counted
 from .sieve import RECORD, Label, Sieve, labels_of
@@ -44,7 +43,7 @@ class TFRecords(Described):
         DataError
             There are no files, or `parse` does not return numbers of a known shape.
         """
-        from tos_notebook.data.tf_records import columns_of_records
+        from .tf_records import columns_of_records
 
         columns, parse = columns_of_records(self.parse, feeds)
         files = list_files(sc, self.uri)
@@ -75,7 +74,7 @@ class _Reader:
         sieve.close()
 
     def _read(self, uri: str, content: bytes, sieve: Sieve) -> Iterator[Columns]:
-        from tos_notebook.data.tf_records import read_records
+        from .tf_records import read_records
 
         def unparsed(number: int, reason: str) -> None:
             sieve.refuse(uri, number, RECORD, reason)

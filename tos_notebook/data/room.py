@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tos_notebook.cluster.jvm import available
-from tos_notebook.errors import DataError
-
 from ..blocks.block import Columns, concatenate
+from ..cluster.jvm import available
+from ..errors import DataError
 
 MEMORY = Path("/proc/meminfo")
 """Where Linux says how much memory is free."""

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.errors import DataError
-
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
 from ..blocks.skips import Skipped, Skips
 from ..common.arrays import Array
+from ..errors import DataError
 
 
 class Label(NamedTuple):

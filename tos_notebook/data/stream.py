@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-
-from tos_notebook.cluster.executors import task_cores
-from tos_notebook.cluster.gpus import claim_gpus
-from tos_notebook.common.content import Beginning, Hash
-from tos_notebook.errors import ConfigError
 
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.naming import Field
 from ..blocks.partitioners import AnyPartitioner, LabelPartitioner
 from ..blocks.skips import Skipped
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetContext:
-    """Which part of the data a dataset is to have.
-
-    Parameters
-    ----------
-    partition : int
-        From 0.
-    partitions : int
-        How many there are.
-    epoch : int
-        From 0.
-    seed : int
-        The run's.
-    """
-
-    partition: int
-    partitions: int
-    epoch: int
-    seed: int
-
-
-Make = Callable[[DatasetContext], Any]
-"""Returns a `tf.data.Dataset` of records."""
+from ..cluster.executors import task_cores
+from ..cluster.gpus import claim_gpus
+from ..common.content import Beginning, Hash
+from ..errors import ConfigError
+from .context import DatasetContext, Make
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +40,7 @@ class Stream:
 
     def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
         """Yield the batches of an epoch; the last one may be smaller."""
-        from tos_notebook.data.tf_datasets import batches
+        from .tf_datasets import batches
 
         context = DatasetContext(self.partition, self.partitions, epoch, seed)
         return batches(self.make, context, self.columns, self.order, batch_size)
@@ -99,7 +73,7 @@ class StreamSource:
     )
 
     def __init__(self, make: Make, partitions: int, feeds: Sequence[Field] = ()) -> None:
-        from tos_notebook.data.tf_datasets import columns_of
+        from .tf_datasets import columns_of
 
         self._make = make
         self._feeds = feeds
@@ -189,7 +163,7 @@ class _Again:
     def __call__(self, number: int) -> str:
         # This process may train later.
         claim_gpus()
-        from tos_notebook.runtime.runner import configure_threads
+        from ..runtime.runner import configure_threads
 
         configure_threads(self.cores)
         place, found = self.places[number], Hash()

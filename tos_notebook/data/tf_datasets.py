@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,7 @@ from ..blocks.block import NUMERIC, Columns, ColumnSpec
 from ..blocks.naming import Field, flattened
 from ..errors import DataError
 from ..runtime.eager import eagerly
-from .stream import DatasetContext
-
-Make = Callable[[DatasetContext], Any]
-
+from .context import DatasetContext, Make
 
 Order = tuple[int, ...]
 """The place of each column among a record's tensors, as TensorFlow flattens them."""

@@ -20,10 +20,10 @@ from ..cluster.jobs import spoken
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
 from ..errors import ConfigError, DataError, WorkerEnvironment
-from .dispatch import checked
+from .checked import checked
 from .output_columns import Kind, as_arrow, kind_of
-from .predictor import Predicts
 from .publish import publish
+from .servable import Servable
 from .task import Served
 
 NAME = "prediction"
@@ -33,13 +33,13 @@ BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def predict_frame(
-    model: Predicts,
+    model: Servable,
     data: FrameColumns,
     output: str | Names | None,
     batch_size: int,
     target: Path,
 ) -> Any:
-    """Return a DataFrame with a column for each output; see `Predicts.predict`."""
+    """Return a DataFrame with a column for each output; see `Predictor.predict`."""
     frame = data.frame
     wanted = frame.select(*data.expressions(model.inputs))
     with spoken():
@@ -133,7 +133,7 @@ def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Arra
 
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """Predicts the Arrow batches of a partition.
+    """Servable the Arrow batches of a partition.
 
     Parameters
     ----------

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..blocks.block import ColumnSpec, describe
-from ..blocks.feeds import check_columns, check_values
+from ..blocks.block import describe
+from ..blocks.feeds import check_values
 from ..blocks.naming import Names
 from ..cluster.executors import active_context, task_cores
 from ..cluster.jobs import spoken
 from ..data.described import is_frame
 from ..data.source import as_rows, named_arrays
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
-from .predictor import Predicts
+from .checked import checked
 from .publish import publish
+from .servable import Servable
 from .task import Rows, Served
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Predicts,
+    model: Servable,
     data: Any,
     features: str | Names,
     output: str | Names | None,
     batch_size: int,
     target: Path,
 ) -> Any:
-    """Predict; see `Predicts.predict`. `target` is where the archive may lie meanwhile."""
+    """Predict; see `Predictor.predict`. `target` is where the archive may lie meanwhile."""
     from ..data import dataframe
 
     if is_frame(data):
@@ -63,12 +63,12 @@ def predict(
     return _predict_rdd(model, data, batch_size, target)
 
 
-def _arranged(data: FrameColumns, model: Predicts) -> FrameColumns:
+def _arranged(data: FrameColumns, model: Servable) -> FrameColumns:
     first = model.fields == tuple(range(len(data.features)))
     return data.of_inputs(model.inputs) if first else data
 
 
-def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: Path) -> Any:
+def _predict_here(model: Servable, arrays: list[Any], batch_size: int, target: Path) -> Any:
     from ..runtime.forward import Forward
 
     if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
@@ -83,7 +83,7 @@ def _predict_here(model: Predicts, arrays: list[Any], batch_size: int, target: P
     return found[0] if len(found) == 1 else found
 
 
-def _predict_rdd(model: Predicts, data: Any, batch_size: int, target: Path) -> Any:
+def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> Any:
     from ..data.rdd import is_rdd
 
     sc = data.context if is_rdd(data) else active_context()
@@ -101,19 +101,3 @@ def _predict_rdd(model: Predicts, data: Any, batch_size: int, target: Path) -> A
 
 def _as_record(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
-
-
-def checked(model: Predicts, columns: Sequence[ColumnSpec]) -> list[tuple[int, ColumnSpec]]:
-    """Return which of the data's columns are fed, in the order of the inputs, and what they are.
-
-    Raises
-    ------
-    ShapeMismatch
-        They do not fit the inputs.
-    """
-    inputs, fields = model.inputs, model.fields
-    if len(columns) <= max(fields, default=-1) or len(columns) == len(inputs):
-        fields = tuple(range(len(columns)))
-    chosen = [columns[field] for field in fields]
-    check_columns(chosen, inputs)
-    return list(zip(fields, chosen, strict=True))

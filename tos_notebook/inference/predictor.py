@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..blocks.block import ColumnSpec
-from ..blocks.feeds import Feed
 from ..blocks.naming import Names
 from ..common import temporary
 from ..common.checks import at_least_one
+from .servable import Servable
 
 BATCH_SIZE = 1000
 
 
-class Predicts(ABC):
+class Predictor(Servable):
     """A model that predicts rows of whatever kind of data."""
-
-    @property
-    @abstractmethod
-    def inputs(self) -> tuple[Feed, ...]:
-        """What it takes, in order.
-
-        Raises
-        ------
-        UnsupportedProgram
-            It predicts nothing.
-        """
-
-    @property
-    def fields(self) -> tuple[int, ...]:
-        """Where the inputs are among the fields of a record that is made for training."""
-        return tuple(range(len(self.inputs)))
-
-    @abstractmethod
-    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """Pack the model, with its present parameters, for data of these columns.
-
-        Parameters
-        ----------
-        columns : sequence of ColumnSpec
-            One for each input.
-        target : Path
-            Becomes an archive; see `tos_notebook.program.export.serving`.
-        """
 
     def predict(
         self,

@@ -57,7 +57,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Predicts blocks, and yields what each row came to.
+    """Predictor blocks, and yields what each row came to.
 
     Parameters
     ----------

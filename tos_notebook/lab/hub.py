@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..runs.run import Run
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
-from ..widgets.model import RunModel, watch
+from ..widgets.model import watch
 from ..widgets.pump import PUMP, Pump
-from .session import Page
+from .session import PageSession
+from .watched import Watched
 
 KEPT = 20
 """Runs that have ended and are still shown, each with its curves, though nobody may hold them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Watched:
-    """A run, as pages look at it.
-
-    Parameters
-    ----------
-    model : RunModel
-    facts : RunFacts
-    steering : Steering
-    cell : str or None
-        The cell whose execution started it.
-    """
-
-    model: RunModel
-    facts: RunFacts
-    steering: Steering
-    cell: str | None
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.model.ended or not self.facts.active
-
-    def row(self, now: float) -> dict[str, Any]:
-        """Return it in short."""
-        return self.model.row(now, self.facts()) | {"cell": self.cell}
-
-
-class Desk:
+class RunHub:
     """Keeps the runs that were started while it watched, and tells pages of them.
 
     Parameters
@@ -70,7 +42,7 @@ class Desk:
         self._pump = pump
         self._lock = threading.Lock()
         self._runs: dict[str, Watched] = {}
-        self._pages: dict[str, Page] = {}
+        self._pages: dict[str, PageSession] = {}
 
     @property
     def runs(self) -> dict[str, Watched]:
@@ -97,11 +69,11 @@ class Desk:
         for page in pages:
             self._pump.add(page)
 
-    def feed(self, page: Page) -> None:
+    def feed(self, page: PageSession) -> None:
         """Tell one page what it asked for."""
         self._pump.add(page)
 
-    def enter(self, page: Page) -> None:
+    def enter(self, page: PageSession) -> None:
         """Serve a page; one of the same name, which it was before it connected anew, is closed."""
         with self._lock:
             before = self._pages.get(page.name)
@@ -109,12 +81,12 @@ class Desk:
         if before is not None:
             before.close()
 
-    def find(self, name: str) -> Page | None:
+    def find(self, name: str) -> PageSession | None:
         """Return the page of a name, if it is served."""
         with self._lock:
             return self._pages.get(name)
 
-    def leave(self, page: Page) -> None:
+    def leave(self, page: PageSession) -> None:
         """Serve a page no longer."""
         with self._lock:
             if self._pages.get(page.name) is page:

@@ -6,14 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..readable import all_readable
 from ..widgets.feed import Feed
 from ..widgets.picture import bundle
-
-if TYPE_CHECKING:
-    from .hub import Desk, Watched
+from .watched import Watched
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +38,28 @@ class Comm(Protocol):
         ...
 
 
-class Page:
+class Hub(Protocol):
+    """What a page session needs of the hub that has made it."""
+
+    @property
+    def runs(self) -> Mapping[str, Watched]:
+        """The runs that pages see, by their ids."""
+        ...
+
+    def cluster(self) -> dict[str, Any] | None:
+        """Return what the panel says of Spark."""
+        ...
+
+    def feed(self, page: Any) -> None:
+        """Have a session told what is new."""
+        ...
+
+    def leave(self, page: Any) -> None:
+        """Forget a session."""
+        ...
+
+
+class PageSession:
     """Serves one page over two comms.
 
     Requests come over `control`, which carries their answers back and nothing else: a kernel may
@@ -51,17 +70,17 @@ class Page:
     name : str
         Chosen by the page; the same after it has connected anew.
     control : Comm
-    desk : Desk
+    hub : Hub
     """
 
-    def __init__(self, name: str, control: Comm, desk: Desk) -> None:
+    def __init__(self, name: str, control: Comm, hub: Hub) -> None:
         self.name = name
         self._control = control
         self._stream: Comm | None = None
-        self._desk = desk
+        self._hub = hub
         self._lock = threading.Lock()
         self._views: dict[str, _View] = {}
-        self._overview = _Overview(desk, self._tell)
+        self._overview = _Overview(hub, self._tell)
         self._unanswered: float | None = None
         self._closed = False
 
@@ -69,7 +88,7 @@ class Page:
         """Begin to tell the page what it should know."""
         self._stream = stream
         self._overview.hello()
-        self._desk.feed(self)
+        self._hub.feed(self)
 
     def receive(self, content: Any) -> None:
         """Act on a message of the page, and answer it if it asks for that."""
@@ -101,7 +120,7 @@ class Page:
         if self._closed:
             return
         self._closed = True
-        self._desk.leave(self)
+        self._hub.leave(self)
         for comm in (self._control, self._stream):
             if comm is not None:
                 comm.close()
@@ -113,7 +132,7 @@ class Page:
 
     def _hello(self, content: Mapping[str, Any]) -> None:
         self._overview.hello()
-        self._desk.feed(self)
+        self._hub.feed(self)
 
     def _pace(self, content: Mapping[str, Any]) -> None:
         seconds = _seconds(content, PACE)
@@ -123,11 +142,11 @@ class Page:
             view.pace = seconds
         elif "view" not in content:
             self._overview.pace = seconds
-        self._desk.feed(self)
+        self._hub.feed(self)
 
     def _watch(self, content: Mapping[str, Any]) -> None:
         name = str(content.get("view"))
-        watched = self._desk.runs.get(str(content.get("run")))
+        watched = self._hub.runs.get(str(content.get("run")))
         if watched is None:
             self._control.send({"type": "gone", "view": name})
             return
@@ -136,27 +155,27 @@ class Page:
             if view is None:
                 view = self._views[name] = _View(watched, self._sender(name))
         view.hello(_seconds(content, 0.0))
-        self._desk.feed(self)
+        self._hub.feed(self)
 
     def _unwatch(self, content: Mapping[str, Any]) -> None:
         with self._lock:
             self._views.pop(str(content.get("view")), None)
 
     def _command(self, content: Mapping[str, Any]) -> None:
-        watched = self._desk.runs.get(str(content.get("run")))
+        watched = self._hub.runs.get(str(content.get("run")))
         if watched is None:
             self._answer(content, ok=False, text="This kernel has no such run any more.")
             return
         self._control.send(all_readable(watched.steering(content)))
 
     def _picture(self, content: Mapping[str, Any]) -> None:
-        watched = self._desk.runs.get(str(content.get("run")))
+        watched = self._hub.runs.get(str(content.get("run")))
         if watched is None:
             self._answer(content, ok=False, text="This kernel has no such run any more.")
         else:
             self._answer(content, ok=True, bundle=bundle(watched.model, watched.facts))
 
-    _ACTIONS: Mapping[str, Callable[[Page, Mapping[str, Any]], None]] = {
+    _ACTIONS: Mapping[str, Callable[[PageSession, Mapping[str, Any]], None]] = {
         "here": _here,
         "hello": _hello,
         "pace": _pace,
@@ -205,9 +224,9 @@ class _View:
 class _Overview:
     """The list of runs, and Spark's state, as the page has them."""
 
-    def __init__(self, desk: Desk, tell: Callable[[dict[str, Any], list[bytes]], None]) -> None:
+    def __init__(self, hub: Hub, tell: Callable[[dict[str, Any], list[bytes]], None]) -> None:
         self.pace = PACE
-        self._desk = desk
+        self._hub = hub
         self._tell = tell
         self._whole = False
         self._seq = 0
@@ -221,7 +240,7 @@ class _Overview:
 
     def tick(self, now: float) -> bool:
         """Tell what is new if it is time; return whether more may follow."""
-        runs = self._desk.runs
+        runs = self._hub.runs
         active = not all(watched.over for watched in runs.values())
         # A new run's view waits for the news of it.
         awaited = self._whole or not runs.keys() <= self._known.keys()
@@ -243,7 +262,7 @@ class _Overview:
         if not anew and now - self._looked < CLUSTER:
             return self._cluster
         self._looked = now
-        return self._desk.cluster()
+        return self._hub.cluster()
 
 
 def _due(now: float, told: float, pace: float) -> bool:

@@ -13,8 +13,8 @@ from ..cluster.executors import active_context, is_running
 from ..cluster.summary import summary
 from ..runs import factory
 from .cell import cell_id
-from .hub import Desk
-from .session import Page
+from .hub import RunHub
+from .session import PageSession
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Targets:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self.desk = Desk(lambda: cell_id(shell), cluster)
+        self.hub = RunHub(lambda: cell_id(shell), cluster)
         self._spark: object = None
         self._here: Any = None
 
@@ -41,7 +41,7 @@ class Targets:
         manager = get_comm_manager()
         manager.register_target(CONTROL, self._control)
         manager.register_target(STREAM, self._stream)
-        factory.watchers.append(self.desk.watch)
+        factory.watchers.append(self.hub.watch)
         self._shell.events.register("post_run_cell", self._after_cell)
         if getattr(self._shell, "kernel", None) is None:
             return
@@ -56,9 +56,9 @@ class Targets:
         manager = get_comm_manager()
         manager.unregister_target(CONTROL, self._control)
         manager.unregister_target(STREAM, self._stream)
-        factory.watchers.remove(self.desk.watch)
+        factory.watchers.remove(self.hub.watch)
         self._shell.events.unregister("post_run_cell", self._after_cell)
-        self.desk.close()
+        self.hub.close()
         if self._here is not None:
             self._here.on_close(None)
             self._here.close()
@@ -70,13 +70,13 @@ class Targets:
         get_comm_manager().register_comm(self._here)
 
     def _control(self, comm: Any, message: Any) -> None:
-        page = Page(_page_name(message), comm, self.desk)
+        page = PageSession(_page_name(message), comm, self.hub)
         comm.on_msg(lambda m: page.receive(m["content"]["data"]))
         comm.on_close(lambda m: page.close())
-        self.desk.enter(page)
+        self.hub.enter(page)
 
     def _stream(self, comm: Any, message: Any) -> None:
-        page = self.desk.find(_page_name(message))
+        page = self.hub.find(_page_name(message))
         if page is None:
             raise ValueError(f"Expected {CONTROL} of the page to be open before {STREAM}.")
         page.attach(comm)
@@ -86,7 +86,7 @@ class Targets:
         sc = active_context()
         if sc is not self._spark:
             self._spark = sc
-            self.desk.wake()
+            self.hub.wake()
 
 
 _served: dict[int, Targets] = {}

@@ -77,7 +77,7 @@ class Scorer(KerasModel):
         self._finish = finish
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `tos_notebook.inference.predictor.Predicts.serve`."""
+        """See `tos_notebook.inference.predictor.Predictor.serve`."""
         from ..program.keras.serving import serve_keras
 
         serve_keras(self.model, self._struct, columns, target, finish=self._finish)

@@ -102,11 +102,11 @@ class SavedProgram(Program):
 
     @property
     def fields(self) -> tuple[int, ...]:
-        """See `Predicts.fields`."""
+        """See `Predictor.fields`."""
         return super().fields if self._model is None else self._model.fields
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
         if self._model is not None:
             self._model.serve(columns, target)
 

@@ -15,12 +15,12 @@ from ..cluster.executors import active_context
 from ..cluster.storage import Storage, is_local, local_path
 from ..common import temporary
 from ..errors import CaptureError, ConnectError
-from ..inference.predictor import Predicts
+from ..inference.predictor import Predictor
 
 ENDING = ".keras"
 
 
-class SavedModel(Predicts):
+class SavedModel(Predictor):
     """A SavedModel; `load_model` makes it.
 
     Parameters
@@ -36,7 +36,7 @@ class SavedModel(Predicts):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """See `Predicts.inputs`."""
+        """See `Predictor.inputs`."""
         return self._signature.inputs
 
     @property
@@ -45,14 +45,14 @@ class SavedModel(Predicts):
         return self._signature.outputs
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`: what was saved says what it takes."""
+        """See `Predictor.serve`: what was saved says what it takes."""
         shutil.copyfile(_archive(self._folder.name), target)
 
     def __repr__(self) -> str:
         return f"<SavedModel: {_text(self.inputs)} -> {_text(self.outputs)}>"
 
 
-class KerasModel(Predicts):
+class KerasModel(Predictor):
     """A Keras model, which need not be compiled; `load_model` makes it.
 
     Parameters
@@ -69,11 +69,11 @@ class KerasModel(Predicts):
 
     @property
     def inputs(self) -> tuple[Feed, ...]:
-        """See `Predicts.inputs`."""
+        """See `Predictor.inputs`."""
         return self._inputs
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
         from .keras.serving import serve_keras
 
         serve_keras(self.model, self._struct, columns, target)

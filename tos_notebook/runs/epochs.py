@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..blocks.labels import check_partitioner
 from ..blocks.partitioners import AnyPartitioner, RandomPartitioner
 from ..blocks.skips import Skipped
+from ..blocks.source import DataSource
 from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
@@ -21,7 +22,6 @@ from ..coordination.membership import LaidOut, Leg
 from ..coordination.snapshots import BEGINNING, Reached
 from ..coordination.watchdog import JOB, Phase
 from ..data.dealing import keep, release
-from ..data.source import DataSource
 from ..errors import (
     ClusterUnreachable,
     InvalidTransition,

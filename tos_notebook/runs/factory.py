@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.executors import executor_of_started, task_cores
 from ..cluster.jobs import cancel
@@ -25,7 +26,6 @@ from ..coordination.snapshots import Reached
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import Described
-from ..data.source import DataSource
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..layout import Layout

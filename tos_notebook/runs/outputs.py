@@ -16,10 +16,11 @@ from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
 from ..inference.predictor import BATCH_SIZE
 from ..telemetry.history import History
-from .observers.base import Companion, HeldModel
+from .observers.base import Companion
 from .observers.histograms import Distributions
 from .observers.mlflow import Tracker
 from .observers.tensorboard import Board
+from .results.held_model import HeldModel
 from .results.save import save
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Outputs:
         """Return what the model makes of each row, with the present parameters.
 
         They are written into the user's model or session first. Parameters and result are those
-        of `tos_notebook.inference.predictor.Predicts.predict`.
+        of `tos_notebook.inference.predictor.Predictor.predict`.
         """
         return self._model.predict(data, features, **options)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..blocks.partitioners import AnyPartitioner
 from ..blocks.skips import Skipped
+from ..blocks.source import DataSource
 from ..chaos.fit import Place
 from ..chaos.rules import Rule, describe
 from ..cluster.executors import task_attempts, where_to_look
@@ -28,7 +29,6 @@ from ..coordination.snapshots import BEGINNING, Reached
 from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
-from ..data.source import DataSource
 from ..errors import InvalidTransition, TosError, WaitTimeout
 from ..events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from ..steering.machine import Command, RunEvent
@@ -39,8 +39,9 @@ from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.writer import Keeper, Subject
 from .epochs import Legs, RunPlan
-from .observers.base import Companion, Handle, HeldModel, Maker
+from .observers.base import Companion, Handle, Maker
 from .outputs import Outputs
+from .results.held_model import HeldModel
 
 if TYPE_CHECKING:
     import pandas as pd

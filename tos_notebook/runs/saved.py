@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..blocks.feeds import Feed
+from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.calls import announced
 from ..cluster.connect import connect
@@ -24,7 +25,7 @@ from ..common import temporary
 from ..common.checks import at_least_one, positive
 from ..coordination.coordinator import Training
 from ..coordination.settings import Settings
-from ..data.source import DataSource, as_source
+from ..data.source import as_source
 from ..errors import CheckpointError, ConfigError, InvalidTransition, TosError
 from ..events import Event
 from ..persist.sealed import HEAD, read_summary

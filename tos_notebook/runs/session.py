@@ -13,6 +13,7 @@ from typing import Any
 
 from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
+from ..blocks.source import DataSource
 from ..cluster.calls import announced
 from ..cluster.connect import connect, warm_up
 from ..cluster.environment import is_probed
@@ -30,7 +31,7 @@ from ..coordination.server import ParameterServer
 from ..coordination.settings import Settings, default_combiner
 from ..coordination.snapshots import Reached
 from ..data.dealing import deal, undealt
-from ..data.source import DataSource, as_source
+from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode, as_sync

@@ -24,7 +24,7 @@ from .eager import eagerly
 
 
 class Forward:
-    """Predicts rows.
+    """Predictor rows.
 
     Parameters
     ----------

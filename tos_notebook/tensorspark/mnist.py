@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.blocks.idx import parse_idx
-from tos_notebook.cluster.storage import find_files
-from tos_notebook.errors import DataError
-
+from ..blocks.idx import parse_idx
+from ..cluster.storage import find_files
 from ..common.arrays import Array, Buffer
+from ..errors import DataError
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext

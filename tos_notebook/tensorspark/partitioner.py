@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.blocks.partitioners import mix_key
-from tos_notebook.errors import ConfigError
+from ..blocks.partitioners import mix_key
+from ..errors import ConfigError
 
 
 class Partitioner:

@@ -15,7 +15,7 @@ from ...common.arrays import Array, Buffer
 from ...common.checks import at_least_one
 from ...data.source import named_arrays
 from ...errors import UnsupportedProgram
-from ...inference.predictor import BATCH_SIZE, Predicts
+from ...inference.predictor import BATCH_SIZE, Predictor
 from ...layout import Layout
 
 ColumnType = tuple[str, tuple[int, ...]]
@@ -26,7 +26,7 @@ SAVED = ("keras", "savedmodel", "checkpoint")
 """The formats of TensorFlow that some programs can be saved in."""
 
 
-class Program(Predicts):
+class Program(Predictor):
     """A captured model: it knows its parameters, and exports itself for given data.
 
     Attributes
@@ -150,14 +150,14 @@ class Program(Predicts):
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
-        """What it predicts from; see `Predicts.inputs`."""
+        """What it predicts from; see `Predictor.inputs`."""
         raise UnsupportedProgram(
             f"A {self.kind} program without its model predicts nothing. Give it: "
             "tos.resume(uri, program=model)."
         )
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
         raise NotImplementedError
 
     @property

@@ -165,7 +165,7 @@ class GraphProgram(Program):
 
     @property
     def fields(self) -> tuple[int, ...]:
-        """See `Predicts.fields`: the feeds that the predictions need."""
+        """See `Predictor.fields`: the feeds that the predictions need."""
         if not self._predictions:
             raise UnsupportedProgram(
                 "This graph was captured without what it predicts. Name the tensor: "
@@ -176,7 +176,7 @@ class GraphProgram(Program):
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
-        """See `Predicts.inputs`."""
+        """See `Predictor.inputs`."""
         return tuple(self.feeds[field] for field in self.fields)
 
     def _scalars(self, loss: Any, metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class GraphProgram(Program):
         )
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
         inputs = [self._feeds[field] for field in self.fields]
         with eagerly():
             function, variables = self._function(self._predictions, inputs)

@@ -183,7 +183,7 @@ class KerasProgram(Program):
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
-        """See `Predicts.inputs`."""
+        """See `Predictor.inputs`."""
         return self.feeds[: self._features]
 
     @property
@@ -198,7 +198,7 @@ class KerasProgram(Program):
         return {name: feeds for name, feeds in parts.items() if feeds}
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
         serve_keras(self._model, self._inputs, columns, target, self._preprocess)
 
     def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any, Any]:

@@ -230,7 +230,7 @@ class ModuleProgram(Program):
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
-        """See `Predicts.inputs`."""
+        """See `Predictor.inputs`."""
         if self._predict is None:
             raise UnsupportedProgram(
                 "The program does not say how it predicts. Capture it with a function of the "
@@ -239,7 +239,7 @@ class ModuleProgram(Program):
         return self.feeds[: self._features]
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """See `Predicts.serve`."""
+        """See `Predictor.serve`."""
 
         def predict(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
             found = self._predict(*self._cast(batch))

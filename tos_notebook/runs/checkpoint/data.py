@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...blocks.block import Columns, concatenate
+from ...blocks.source import DataSource
 from ...cluster.jobs import job_error
 from ...common.arrays import Array
 from ...common.content import Beginning, Content, content_of
 from ...coordination.contents import Contents
 from ...data.arrays import ArraySource
-from ...data.source import DataSource
 from ...data.stream import StreamSource
 from ...errors import CheckpointError, DataError, TosError
 from .contents import Checkpoint, Origin

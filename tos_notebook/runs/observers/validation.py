@@ -12,10 +12,11 @@ from typing import Any
 
 from ...blocks.block import Columns, concatenate
 from ...blocks.feeds import Feed, check_columns, non_finite
+from ...blocks.source import DataSource
 from ...cluster.jobs import in_pool, named, pool_of
 from ...common.checks import one_of
 from ...data.dealing import keep, release
-from ...data.source import DataSource, as_rows
+from ...data.source import as_rows
 from ...errors import ConfigError, DataError, SessionClosed, WaitTimeout
 from ...events import (
     EpochFinished,

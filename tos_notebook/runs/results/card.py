@@ -8,18 +8,16 @@ import platform
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._version import __version__
+from ...blocks.source import DataSource
 from ...chaos.rules import describe
 from ...cluster.environment import installed_version
 from ...common import temporary
-from ...data.source import DataSource
 from ...readable import as_markdown
 from .save import deliver
-
-if TYPE_CHECKING:
-    from ..run import Run
+from .view import RunView
 
 EPOCHS = 20
 """Rows of the table of epochs at most; of more epochs, evenly chosen ones."""
@@ -30,7 +28,7 @@ PACKAGES = ("tensorflow", "keras", "pyspark", "numpy")
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def write_card(sc: Any, run: Run, source: DataSource, target: str | os.PathLike[str]) -> str:
+def write_card(sc: Any, run: RunView, source: DataSource, target: str | os.PathLike[str]) -> str:
     """Write the card of a run; see `tos_notebook.Run.model_card`."""
     with temporary.directory("tos-card-") as folder:
         made = Path(folder, "card.md")
@@ -38,12 +36,12 @@ def write_card(sc: Any, run: Run, source: DataSource, target: str | os.PathLike[
         return deliver(sc, made, os.fspath(target))
 
 
-def card(run: Run, source: DataSource) -> str:
+def card(run: RunView, source: DataSource) -> str:
     """Return the card of a run as Markdown.
 
     Parameters
     ----------
-    run : Run
+    run : RunView
     source : DataSource
         What it is trained on.
     """
@@ -62,7 +60,7 @@ def card(run: Run, source: DataSource) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(run: Run) -> str:
+def _summary(run: RunView) -> str:
     now = run.status
     date = datetime.now().astimezone().isoformat(timespec="minutes")
     program, master = as_markdown(run.program.summary), as_markdown(run.master)
@@ -73,7 +71,7 @@ def _summary(run: Run) -> str:
     )
 
 
-def _data(run: Run, source: DataSource) -> str:
+def _data(run: RunView, source: DataSource) -> str:
     feeds = (feed.name for feed in run.program.feeds)
     rows = [
         (name, column.dtype, str(tuple(column.shape)))
@@ -84,7 +82,7 @@ def _data(run: Run, source: DataSource) -> str:
     return f"{count} rows in {source.partitions} partitions.\n\n{table}"
 
 
-def _training(run: Run) -> str:
+def _training(run: RunView) -> str:
     history = run.history
     if history.empty:
         return "Nothing was trained."
@@ -110,7 +108,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[round((v - low) * scale)] if math.isfinite(v) else " " for v in values)
 
 
-def _settings(run: Run) -> Iterator[tuple[str, str]]:
+def _settings(run: RunView) -> Iterator[tuple[str, str]]:
     for name, value in run.settings.items():
         if name == "chaos":
             value = describe(run.chaos_log) if run.chaos_log else "none"
@@ -119,7 +117,7 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _parameters(run: Run) -> str:
+def _parameters(run: RunView) -> str:
     specs = run.program.layout.of_model.specs
     rows = [(s.name, s.dtype, str(s.shape), f"{s.size:,}") for s in specs]
     return _table(("name", "dtype", "shape", "elements"), rows)

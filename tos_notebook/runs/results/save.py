@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from ...common.arrays import Array
 from ...common.checks import one_of
 from ...errors import ConfigError
 from ...program.export.base import SAVED, Program
-
-if TYPE_CHECKING:
-    from ..observers.base import HeldModel
+from .held_model import HeldModel
 
 FORMATS = (*SAVED, "numpy")
 

@@ -1,0 +1,100 @@
+"""What training needs of its data, whatever kind it is."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from .block import Columns, ColumnSpec
+from .partitioners import AnyPartitioner
+from .skips import Skipped
+
+
+@runtime_checkable
+class DataSource(Protocol):
+    """One layout of the training data: which rows each partition holds.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnSpec
+        One for each feed, known from the arrays or the first record.
+    partitions : int
+        Number of partitions.
+    samples : int or None
+        Number of rows; None where only a pass over the data would tell.
+    remedy : str
+        What to do if a partition comes with other rows than before.
+    """
+
+    columns: tuple[ColumnSpec, ...]
+    partitions: int
+    samples: int | None
+    remedy: str
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> DataSource:
+        """Return a new layout of the same data.
+
+        A pure function of the data's first layout and the arguments, so that lineage does not
+        grow with the number of repartitions. Within a partition the rows keep the order of
+        their source.
+
+        Parameters
+        ----------
+        partitions : int
+            Number of new partitions.
+        partitioner : Partitioner or LabelPartitioner
+            Assigns the rows of each of the *first* layout's partitions; or deals out all rows of
+            the first layout, sorted by label. The label is the last column.
+        epoch : int
+            The epoch the layout is for.
+
+        Raises
+        ------
+        ConfigError
+            The partitioner is for another number of partitions, or names one out of range, or
+            there are too few rows for it (for an RDD the latter two within the job).
+        DataError
+            It goes by labels and there are none (for an RDD: their values, within the job).
+        """
+
+    def dealt(self, partitions: int, seed: int) -> DataSource:
+        """Return the same rows, dealt out at random, as another first layout.
+
+        A pure function of this layout and the arguments. Data that deal themselves return
+        themselves.
+
+        Parameters
+        ----------
+        partitions : int
+            Number of partitions of the new layout.
+        seed : int
+            Another seed gives another layout.
+        """
+
+    def persist(self) -> None:
+        """Let Spark compute the rows once for all jobs, until every layout is closed.
+
+        Rows that nobody computes are left as they are.
+        """
+
+    def tasks(self, sc: Any) -> Any:
+        """Return an RDD of exactly `partitions` partitions.
+
+        Partition p's iterator yields its blocks, or nothing where `rows` has them.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        """
+
+    def rows(self, partition: int) -> Columns | None:
+        """Return a partition's rows if the driver holds them, else None."""
+
+    def number(self, partition: int, row: int) -> int | None:
+        """Return which row of the arrays a partition's row is; None if there is none."""
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """What was left out so far because it cannot be trained on."""
+
+    def close(self) -> None:
+        """Release what this layout persisted; harmless when repeated."""

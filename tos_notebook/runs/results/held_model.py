@@ -1,0 +1,142 @@
+"""A run's model, which observers evaluate and results are made of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...common.arrays import Array
+from ...errors import WaitTimeout
+from ...inference.predictor import BATCH_SIZE, Predictor
+
+if TYPE_CHECKING:
+    from ...blocks.block import ColumnSpec
+    from ...blocks.feeds import Feed
+    from ...program.export.base import Program
+    from ...strategies.ps.center import Store
+
+MERGE = 30.0
+"""Seconds that the end of a run waits for a push that is still being merged."""
+
+
+class HeldModel(Predictor):
+    """The user's model or session, which holds one set of parameters at a time.
+
+    It predicts, and is evaluated, with the center; it is held while it is packed, and not while
+    Spark's jobs wait for a slot.
+
+    Parameters
+    ----------
+    program : Program
+    store : Store
+        Has the center.
+    """
+
+    def __init__(self, program: Program, store: Store) -> None:
+        self.program = program
+        self._store = store
+        # Reentrant: a callback may evaluate.
+        self._lock = threading.RLock()
+
+    @property
+    def inputs(self) -> tuple[Feed, ...]:
+        """See `Predictor.inputs`."""
+        return self.program.inputs
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """See `Predictor.fields`."""
+        return self.program.fields
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """See `Program.feeds`."""
+        return self.program.feeds
+
+    def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack the center; see `Predictor.serve`."""
+        with self.present() as program:
+            program.serve(columns, target)
+
+    def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
+        """Pack the center; see `Program.pack_measure`."""
+        with self.present() as program:
+            program.pack_measure(columns, target)
+
+    def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
+        """See `Program.measured`."""
+        with self.held() as program:
+            return program.measured(sums)
+
+    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+        """Evaluate the center; see `Program.evaluate`."""
+        if not isinstance(data, list | tuple):
+            from ...inference.evaluate import evaluate
+
+            return evaluate(self, data, batch_size)
+        with self.present() as program:
+            return program.evaluate(data, batch_size)
+
+    @contextmanager
+    def held(self) -> Iterator[Program]:
+        """Let nobody else write to the model inside."""
+        with self._lock:
+            yield self.program
+
+    @contextmanager
+    def present(self) -> Iterator[Program]:
+        """Hold the model, with a copy of the center in it."""
+        with self._lock:
+            self.program.write(self._store.read()[0])
+            yield self.program
+
+    def keep(self, timeout: float) -> None:
+        """Write the final center.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for whoever holds the model.
+
+        Raises
+        ------
+        WaitTimeout
+            It is still held, or a merge has still not ended; the model is left as it was.
+        """
+        if not self._lock.acquire(timeout=timeout):
+            raise WaitTimeout(
+                f"The model was still being evaluated, or used by a callback, {timeout:g} s after "
+                "the run's end, so it does not hold the trained weights. run.parameters() returns "
+                "them."
+            )
+        try:
+            self.program.write(self._final())
+            if self.program.finish():
+                self._store.load(self.program.read())
+        finally:
+            self._lock.release()
+
+    def _final(self) -> Array:
+        """Return a copy: a merge that did not end in time may write to the center yet."""
+        try:
+            return self._store.read(patience=MERGE)[0]
+        except WaitTimeout as error:
+            raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Hold the model; what is changed in it inside becomes the center.
+
+        For when nobody pushes any more: a callback may put the best parameters back.
+        """
+        with self._lock:
+            before = self.program.read()
+            yield
+            after = self.program.read()
+            if not np.array_equal(before, after):
+                self._store.load(after)

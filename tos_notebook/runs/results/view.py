@@ -1,0 +1,61 @@
+"""What observers and results need of a run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...chaos.rules import Rule
+from ...steering.status import RunStatus
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...program.export.base import Program
+
+
+class RunView(Protocol):
+    """A run as those see it who follow it; `tos_notebook.Run` says what each part is."""
+
+    run_id: str
+    chaos_log: tuple[Rule, ...]
+
+    @property
+    def state(self) -> str:
+        """See `Run.state`."""
+
+    @property
+    def status(self) -> RunStatus:
+        """See `Run.status`."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `Run.settings`."""
+
+    @property
+    def program(self) -> Program:
+        """See `Run.program`."""
+
+    @property
+    def master(self) -> str:
+        """See `Run.master`."""
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """See `Run.history`."""
+
+    @property
+    def validation(self) -> pd.DataFrame:
+        """See `Run.validation`."""
+
+    def stop(self, timeout: float = ..., *, reason: str | None = ...) -> RunView:
+        """See `Run.stop`."""
+
+    def set(self, *, learning_rate: float | None = ...) -> None:
+        """See `Run.set`."""
+
+    def save(self, target: str | os.PathLike[str], format: str | None = ...) -> str:
+        """See `Run.save`."""
+
+    def model_card(self, path: str | os.PathLike[str]) -> str:
+        """See `Run.model_card`."""
