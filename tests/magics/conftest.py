@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from tos_notebook.program.export.step.base import Program
 from traitlets.config import Config
 
 import tos_notebook
@@ -20,6 +19,7 @@ from tos_notebook import magics
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.program.export.base import Program
 from tos_notebook.widgets import RunModel
 
 

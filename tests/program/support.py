@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tos_notebook.program.export.step.base import Program
 
 from tos_notebook.archive.spec import Trained
 from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.common.arrays import Array
+from tos_notebook.program.export.base import Program
 from tos_notebook.runtime.runner import TensorFlowRunner, configure_threads
 
 configure_threads(1)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tos_notebook.program.export.step.names import named_plainly
 
 from tests.program.support import Lone
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from tos_notebook.program.capture import capture
+from tos_notebook.program.export.names import named_plainly
 from tos_notebook.wire.limits import MOST_METRICS
 
 v1 = tf.compat.v1

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tos_notebook.program.export.step.frozen import assigned, digest
 
 from tests.program.support import Lone, assert_same
 from tos_notebook.errors import CaptureError, UnsupportedProgram
 from tos_notebook.program.archived import SavedProgram
 from tos_notebook.program.capture import capture
+from tos_notebook.program.export.frozen import assigned, digest
 
 X = np.random.default_rng(0).normal(3.0, 1.0, (11, 5)).astype(np.float32)
 Y = np.random.default_rng(1).integers(0, 3, 11)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tos_notebook.program.graph.program.program import GraphProgram
 
 from tests.program.support import Lone, as_sparse, assert_same, batches
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.program.capture import capture
+from tos_notebook.program.graph.program import GraphProgram
 
 v1 = tf.compat.v1
 

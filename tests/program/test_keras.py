@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tos_notebook.program.keras.program.program import KerasProgram
 
 from tests.program.support import Lone, assert_same
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout
 from tos_notebook.program.capture import capture
+from tos_notebook.program.keras.program import KerasProgram
 
 ROWS, BATCH = 11, 4
 

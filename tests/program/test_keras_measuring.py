@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from tos_notebook.program.export.step.base import Program
 
 from tests.program.support import as_sparse
 from tos_notebook.blocks.block import describe
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CaptureError
 from tos_notebook.program.capture import capture
+from tos_notebook.program.export.base import Program
 from tos_notebook.runtime.measure import Measure
 
 BATCH = 4

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tos_notebook.program.keras.program.program import KerasProgram
 
 from tests.program.support import Lone
 from tos_notebook.common.arrays import Array, aligned_empty
 from tos_notebook.program.capture import capture
+from tos_notebook.program.keras.program import KerasProgram
 
 ROWS = 64
 """With a column of 16 float32, each batch of rows begins at an aligned address."""

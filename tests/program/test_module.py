@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, optimizers
-from tos_notebook.program.export.step.base import Program
 
 from tests.program.support import Lone, as_sparse, assert_same, batches
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from tos_notebook.program.capture import capture
+from tos_notebook.program.export.base import Program
 
 ROWS, BATCH = 11, 4
 X = np.random.default_rng(0).normal(2.0, 1.0, (ROWS, 5)).astype(np.float32)

@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tos_notebook.program.keras.program.class_weights import ClassWeights
 
 from tests.program.support import Lone, assert_same
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CaptureError
 from tos_notebook.program.capture import capture
+from tos_notebook.program.keras.class_weights import ClassWeights
 
 BATCH = 4
 X = np.random.default_rng(0).normal(size=(10, 5)).astype(np.float32)

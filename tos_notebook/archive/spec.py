@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..common.arrays import Array, Buffer
+from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout
 
@@ -181,25 +181,6 @@ class Runner(Protocol):
 
     def reset(self) -> None:
         """Put everything local (optimizer slots, counters) back to its captured value."""
-        ...
-
-    def read_slots(self, out: Buffer) -> None:
-        """Copy the optimizer slots to where `spec.slots` has them.
-
-        Parameters
-        ----------
-        out : ndarray, shape (spec.slots.nbytes,), uint8
-        """
-        ...
-
-    def write_slots(self, vector: Buffer) -> None:
-        """Set the optimizer slots.
-
-        Parameters
-        ----------
-        vector : ndarray, shape (spec.slots.nbytes,), uint8
-            Only read; the caller's again once the call returns.
-        """
         ...
 
     def reset_slots(self) -> None:

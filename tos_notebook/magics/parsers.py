@@ -6,7 +6,7 @@ from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
 from ..steering.trigger import PLACES
-from ..strategies.ps.worker_state import POLICIES
+from ..worker.optimizer_state import POLICIES
 from .options import Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
@@ -89,7 +89,7 @@ def _add_training(parser: Parser) -> None:
     parser.add("--non-finite", choices=NON_FINITE, help=text)
     text = (
         "what becomes of a worker's optimizer slots (Adam's m and v) when it adopts the server's "
-        "parameters: keep them, reset them, or merge them with the other workers'"
+        "parameters: keep them, or reset them"
     )
     parser.add("--slots", choices=POLICIES, help=text)
     text = (

@@ -15,7 +15,7 @@ from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch_archive
-from ..common.arrays import Array, Buffer
+from ..common.arrays import Array
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..transport.auth import Secret
 from ..transport.base import Connection
@@ -155,14 +155,6 @@ class LateRunner:
     def reset(self) -> None:
         """See `Runner.reset`."""
         self._runner().reset()
-
-    def read_slots(self, out: Buffer) -> None:
-        """See `Runner.read_slots`."""
-        self._runner().read_slots(out)
-
-    def write_slots(self, vector: Buffer) -> None:
-        """See `Runner.write_slots`."""
-        self._runner().write_slots(vector)
 
     def reset_slots(self) -> None:
         """See `Runner.reset_slots`."""

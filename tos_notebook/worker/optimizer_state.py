@@ -1,0 +1,27 @@
+"""What becomes of a worker's optimizer slots when it adopts the server's parameters."""
+
+from __future__ import annotations
+
+from ..archive.spec import Runner
+
+POLICIES = ("keep", "reset")
+"""See `tos_notebook.TrainingSession`."""
+
+
+class Slots:
+    """The optimizer slots of one worker's program.
+
+    Parameters
+    ----------
+    runner : Runner
+    policy : {"keep", "reset"}
+    """
+
+    def __init__(self, runner: Runner, policy: str) -> None:
+        self._runner = runner
+        self._policy = policy
+
+    def follow(self) -> None:
+        """Make them ready for parameters that the worker has just adopted."""
+        if self._policy == "reset":
+            self._runner.reset_slots()
