@@ -30,9 +30,9 @@ from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode, read_summary
-from tos_notebook.runs.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
-from tos_notebook.runs.checkpoint.event_log import columns, events
 from tos_notebook.strategies.ps.center import Push, Store
+from tos_notebook.training.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
+from tos_notebook.training.checkpoint.event_log import columns, events
 
 HEADER = struct.Struct("<8sIIQQ")
 SEAL = 32

@@ -11,10 +11,10 @@ import pytest
 
 from tests.telemetry.samples import milestone, started
 from tos_notebook.events import EpochFinished, Validated
-from tos_notebook.runs.observers import tensorboard as module
-from tos_notebook.runs.observers.base import Handle
-from tos_notebook.runs.observers.tensorboard import Board
 from tos_notebook.telemetry.tensorboard import read_scalars
+from tos_notebook.training.observers import tensorboard as module
+from tos_notebook.training.observers.base import Handle
+from tos_notebook.training.observers.tensorboard import Board
 
 LIMIT = 10.0
 

@@ -14,10 +14,10 @@ import pytest
 from tests.telemetry.samples import milestone
 from tos_notebook.errors import CallbackError, ConfigError, InvalidTransition, TosError, WaitTimeout
 from tos_notebook.events import CallbackFailed, EpochFinished, Event
-from tos_notebook.runs.observers import callbacks as module
-from tos_notebook.runs.observers.base import Handle
-from tos_notebook.runs.observers.callbacks import Callbacks
-from tos_notebook.runs.observers.validation import Evaluation
+from tos_notebook.training.observers import callbacks as module
+from tos_notebook.training.observers.base import Handle
+from tos_notebook.training.observers.callbacks import Callbacks
+from tos_notebook.training.observers.validation import Evaluation
 
 LIMIT = 10.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.runs.outputs import Outputs
+from tos_notebook.training.outputs import Outputs
 
 X, Y = np.zeros((4, 3)), np.arange(4)
 

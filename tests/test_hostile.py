@@ -31,11 +31,11 @@ from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.magics.text import say
 from tos_notebook.persist.sealed import encode
 from tos_notebook.readable import LONGEST_NAME, is_readable, one_line, readable, shortened, summary
-from tos_notebook.runs.results.card import card
-from tos_notebook.runs.saved import SavedRuns, _saved
 from tos_notebook.telemetry.figure import LABEL, figure
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report
+from tos_notebook.training.results.card import card
+from tos_notebook.training.saved import SavedRuns, _saved
 from tos_notebook.widgets import Result, RunModel
 
 hostile = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

@@ -16,10 +16,10 @@ from tos_notebook.data import dealing as deal_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
 from tos_notebook.events import JobRestarted
-from tos_notebook.runs import epochs as legs_module
-from tos_notebook.runs.epochs import Legs, RunPlan
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.restarts import LIMIT
+from tos_notebook.training import epochs as legs_module
+from tos_notebook.training.epochs import Legs, RunPlan
 from tos_notebook.wire.messages import Directive, Failed
 
 LAYOUT = Counting().spec.layout

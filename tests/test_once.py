@@ -32,9 +32,9 @@ from tos_notebook.errors import CheckpointError, DataError, SessionClosed
 from tos_notebook.events import EpochFinished, Event
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode
-from tos_notebook.runs.checkpoint.contents import from_sealed, to_parts
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies.ps.center import Copied, Store
+from tos_notebook.training.checkpoint.contents import from_sealed, to_parts
 from tos_notebook.wire.messages import Directive, Loaded
 
 EPOCHS, MOST, BATCHES = 3, 3, 4

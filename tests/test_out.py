@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tos_notebook.errors import ConfigError
-from tos_notebook.runs.results.card import BARS, sparkline
-from tos_notebook.runs.results.save import _format, deliver
+from tos_notebook.training.results.card import BARS, sparkline
+from tos_notebook.training.results.save import _format, deliver
 
 
 @pytest.mark.parametrize(

@@ -44,18 +44,18 @@ from tos_notebook.events import (
     Validated,
     WorkerLost,
 )
-from tos_notebook.runs import epochs as legs_module
-from tos_notebook.runs import run as run_module
-from tos_notebook.runs.checkpoint.folder import Folder
-from tos_notebook.runs.checkpoint.writer import Keeper
-from tos_notebook.runs.epochs import RunPlan
-from tos_notebook.runs.observers.validation import Validator, validator
-from tos_notebook.runs.run import Run
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Every
 from tos_notebook.strategies.ps.center import Store
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
+from tos_notebook.training import epochs as legs_module
+from tos_notebook.training import run as run_module
+from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.checkpoint.writer import Keeper
+from tos_notebook.training.epochs import RunPlan
+from tos_notebook.training.observers.validation import Validator, validator
+from tos_notebook.training.run import Run
 
 ROWS = 24
 
@@ -425,7 +425,7 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
 def test_a_validation_that_does_not_end_does_not_fail_the_run(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.runs.observers.validation.PATIENCE", 0.01)
+    monkeypatch.setattr("tos_notebook.training.observers.validation.PATIENCE", 0.01)
     gate = threading.Event()
 
     def rows() -> Any:
@@ -444,7 +444,7 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tos_notebook.runs.run.SINKS", 0.01)
+    monkeypatch.setattr("tos_notebook.training.run.SINKS", 0.01)
     gate = threading.Event()
     run = setting.make(epochs=1)
     run.add_sink(lambda event: gate.wait(LIMIT) and None)
@@ -904,7 +904,7 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.runs.checkpoint.writer.END", 0.01)
+    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.END", 0.01)
     run, answers = setting.make(), threading.Event()
     disk = keep(run, tmp_path)
     disk.before_write = lambda: answers.wait(LIMIT)

@@ -12,8 +12,8 @@ import pytest
 from tests.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError, InvalidTransition
 from tos_notebook.events import CallbackFailed, Event
-from tos_notebook.runs.observers import schedule as module
-from tos_notebook.runs.observers.schedule import Scheduler, checked_rate
+from tos_notebook.training.observers import schedule as module
+from tos_notebook.training.observers.schedule import Scheduler, checked_rate
 
 LIMIT = 10.0
 PROGRAM: Any = SimpleNamespace(has_learning_rate=True)

@@ -14,10 +14,10 @@ from tests.test_stop import status
 from tests.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, InvalidTransition, WaitTimeout
 from tos_notebook.events import CallbackFailed, Event, Validated, ValidationFailed
-from tos_notebook.runs.observers import stop_when as module
-from tos_notebook.runs.observers.stop_when import Stopper, stopping
 from tos_notebook.steering import conditions as stop
 from tos_notebook.steering.status import RunStatus
+from tos_notebook.training.observers import stop_when as module
+from tos_notebook.training.observers.stop_when import Stopper, stopping
 
 LIMIT = 10.0
 

@@ -17,10 +17,10 @@ from tests.tracked import curve, only_run, store
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.readable import LONGEST_NAME, readable
-from tos_notebook.runs.observers import mlflow as module
-from tos_notebook.runs.observers import reporter
-from tos_notebook.runs.observers.mlflow import Tracker, tracking
 from tos_notebook.telemetry.mlflow import MLflow, MLflowLog
+from tos_notebook.training.observers import mlflow as module
+from tos_notebook.training.observers import reporter
+from tos_notebook.training.observers.mlflow import Tracker, tracking
 
 PROGRAM: Any = SimpleNamespace(summary="a program", formats=("keras",))
 

@@ -54,8 +54,8 @@ from tos_notebook.events import (
     WorkerJoined,
     WorkerLost,
 )
-from tos_notebook.runs.observers import base as companions
 from tos_notebook.steering.machine import Command, RunEvent
+from tos_notebook.training.results import held_model
 from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
 
 LAYOUT = Counting().spec.layout
@@ -988,10 +988,10 @@ class StopsBetween(Downpour):
 @pytest.mark.parametrize("kind", [Slow, StopsBetween])
 def test_the_model_never_gets_half_a_push(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge that outlasts the end of the run is not in it, or the end says so."""
-    monkeypatch.setattr(companions, "MERGE", 0.01)
+    monkeypatch.setattr(held_model, "MERGE", 0.01)
     combiner, program = kind(), Written()
     training, _ = counting_training(combiner=combiner)
-    model = companions.HeldModel(program, training.store)  # type: ignore[arg-type]
+    model = held_model.HeldModel(program, training.store)  # type: ignore[arg-type]
     member = enter(training)
     merging = Aside(lambda: training.push(member, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)

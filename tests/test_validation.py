@@ -16,9 +16,9 @@ from tos_notebook.data.source import as_rows
 from tos_notebook.errors import DataError, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
 from tos_notebook.readable import LONGEST_NAME, readable
-from tos_notebook.runs.observers import validation
-from tos_notebook.runs.observers.validation import Validator
 from tos_notebook.steering.trigger import as_every
+from tos_notebook.training.observers import validation
+from tos_notebook.training.observers.validation import Validator
 
 LIMIT = 10.0
 

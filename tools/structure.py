@@ -27,7 +27,7 @@ GROUPS = {
     "Who trains what, and how it is combined": (
         *("coordination", "worker", "strategies", "strategies.ps", "testing"),
     ),
-    "A run": ("runs.checkpoint", "runs.results", "runs.observers", "runs"),
+    "A run": ("training.checkpoint", "training.results", "training.observers", "training"),
     "What people touch": (*("widgets", "lab", "magics", "ml", "tensorspark", "workshop", "demo"),),
 }
 
@@ -64,7 +64,7 @@ EDGES = (
     ),
     Edge(
         frozenset({"pandas", "plotly"}),
-        lazily=("telemetry", "magics", "widgets", "demo", "runs.saved"),
+        lazily=("telemetry", "magics", "widgets", "demo", "training.saved"),
     ),
     Edge(frozenset({"tensorboard"}), lazily=("telemetry", "magics")),
     Edge(frozenset({"mlflow"}), lazily=("telemetry",)),

@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from .data.records import tfrecords
     from .program.capture import capture
     from .program.saved_models import load_model
-    from .runs.observers.eventfiles import read_events
-    from .runs.run import Run
-    from .runs.saved import resume, runs
-    from .runs.session import TrainingSession
     from .steering import conditions as stop
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
+    from .training.observers.eventfiles import read_events
+    from .training.run import Run
+    from .training.saved import resume, runs
+    from .training.session import TrainingSession
     from .widgets import view
 
 _HOMES = {
     "MLflow": ".telemetry.mlflow",
-    "Run": ".runs.run",
-    "TrainingSession": ".runs.session",
+    "Run": ".training.run",
+    "TrainingSession": ".training.session",
     "capture": ".program.capture",
     "columns": ".data.dataframe",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
     "load_model": ".program.saved_models",
-    "read_events": ".runs.observers.eventfiles",
-    "resume": ".runs.saved",
-    "runs": ".runs.saved",
+    "read_events": ".training.observers.eventfiles",
+    "resume": ".training.saved",
+    "runs": ".training.saved",
     "view": ".widgets",
     "tfrecords": ".data.records",
     "unload_ipython_extension": ".magics",

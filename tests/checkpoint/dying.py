@@ -17,10 +17,10 @@ from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, Served, counting_training
 from tos_notebook.coordination.coordinator import Training
-from tos_notebook.runs.checkpoint.folder import Folder
-from tos_notebook.runs.checkpoint.writer import Keeper, Subject
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.steering.trigger import as_every
+from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.checkpoint.writer import Keeper, Subject
 
 PARTITIONS, ROWS, ENDLESS = 2, 40, 100_000
 

@@ -24,18 +24,18 @@ from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.stream import StreamSource
 from tos_notebook.errors import CheckpointError, DataError, TransportError
 from tos_notebook.persist.sealed import decode, encode
-from tos_notebook.runs.checkpoint.contents import Checkpoint, from_sealed, to_parts
-from tos_notebook.runs.checkpoint.data import (
+from tos_notebook.steering.trigger import Every
+from tos_notebook.training.checkpoint.contents import Checkpoint, from_sealed, to_parts
+from tos_notebook.training.checkpoint.data import (
     check_content,
     check_earlier,
     check_same,
     read_data,
     write_data,
 )
-from tos_notebook.runs.checkpoint.folder import Folder
-from tos_notebook.runs.epochs import RunPlan
-from tos_notebook.runs.factory import Launcher, Wanted
-from tos_notebook.steering.trigger import Every
+from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.epochs import RunPlan
+from tos_notebook.training.factory import Launcher, Wanted
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:

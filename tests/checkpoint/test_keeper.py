@@ -48,25 +48,25 @@ from tos_notebook.events import (
 )
 from tos_notebook.persist.described import describe
 from tos_notebook.persist.sealed import decode, encode
-from tos_notebook.runs.checkpoint.contents import (
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.status import CheckpointStatus
+from tos_notebook.steering.trigger import Every, as_every
+from tos_notebook.strategies.ps.center import Copied
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.training.checkpoint.contents import (
     Origin,
     from_sealed,
     require_known,
     require_saveable,
     to_parts,
 )
-from tos_notebook.runs.checkpoint.data import check_same, read_data, write_data
-from tos_notebook.runs.checkpoint.event_log import Record, columns, events
-from tos_notebook.runs.checkpoint.folder import Folder
-from tos_notebook.runs.checkpoint.writer import Keeper, Subject
-from tos_notebook.runs.factory import new_run_id
-from tos_notebook.runs.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
-from tos_notebook.runs.session import TrainingSession
-from tos_notebook.steering.machine import Command
-from tos_notebook.steering.status import CheckpointStatus
-from tos_notebook.steering.trigger import Every, as_every
-from tos_notebook.strategies.ps.center import Copied
-from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
+from tos_notebook.training.checkpoint.event_log import Record, columns, events
+from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.checkpoint.writer import Keeper, Subject
+from tos_notebook.training.factory import new_run_id
+from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
+from tos_notebook.training.session import TrainingSession
 
 
 class Disk:
@@ -771,7 +771,7 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
 def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.runs.checkpoint.writer.END", 0.01)
+    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.END", 0.01)
     free = threading.Event()
     subject = Subject(
         kept.training.snapshot, lambda: None, dict, kept.events.append,

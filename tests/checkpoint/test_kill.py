@@ -19,9 +19,9 @@ from tests.checkpoint.test_keeper import Disk
 from tests.checkpoint.victim import DATA, ROWS
 from tests.worker.support import center, counting_training, numbers
 from tos_notebook.errors import CheckpointError
-from tos_notebook.runs.checkpoint.folder import Folder
-from tos_notebook.runs.saved import _last
 from tos_notebook.steering.sync import as_sync
+from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.saved import _last
 
 LIMIT = 300.0
 """Seconds, on a machine that is busy."""

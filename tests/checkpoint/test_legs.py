@@ -12,9 +12,9 @@ from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.coordination.snapshots import BEGINNING, Reached
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import RunResumed
-from tos_notebook.runs import epochs as legs_module
-from tos_notebook.runs.epochs import Asked, Legs, RunPlan
 from tos_notebook.telemetry.tally import Tally
+from tos_notebook.training import epochs as legs_module
+from tos_notebook.training.epochs import Asked, Legs, RunPlan
 
 # First epoch, last epoch, partitions and the epoch that the layout was made for.
 Job = tuple[int, int, int, int | None]

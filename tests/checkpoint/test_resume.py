@@ -23,8 +23,8 @@ from tos_notebook.errors import (
     UnsupportedProgram,
 )
 from tos_notebook.events import Event, MilestoneCommitted, RunResumed
-from tos_notebook.runs.checkpoint.folder import Folder, checkpoint
-from tos_notebook.runs.saved import SavedRun, SavedRuns
+from tos_notebook.training.checkpoint.folder import Folder, checkpoint
+from tos_notebook.training.saved import SavedRun, SavedRuns
 
 X = np.arange(1.0, 1001)
 

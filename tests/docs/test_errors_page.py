@@ -17,20 +17,26 @@ OTHERS = {
     ("__init__", "AttributeError()"): "what Python expects of a module's __getattr__",
     ("tensorspark.mnist", "AttributeError()"): "the same",
     ("combiners.base", "AttributeError()"): "what Python expects of __getattr__",
-    ("checkpoint.contents", "TypeError()"): "caught there: a checkpoint that is no checkpoint",
-    ("checkpoint.contents", "ValueError()"): "the same",
-    ("checkpoint.format", "ValueError()"): "the same",
-    ("checkpoint.record", "TypeError()"): "the same",
-    ("checkpoint.values", "TypeError()"): "the same",
-    ("ps.store", "ValueError()"): "caught there: a checkpoint of other parameters",
+    (
+        "training.checkpoint.contents",
+        "TypeError()",
+    ): "caught there: a checkpoint that is no checkpoint",
+    ("training.checkpoint.contents", "ValueError()"): "the same",
+    ("persist.sealed", "ValueError()"): "the same",
+    ("training.checkpoint.event_log", "TypeError()"): "the same",
+    ("persist.values", "TypeError()"): "the same",
+    ("strategies.ps.center", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("worker.loop", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
     ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",
     ("magics.options", "argparse.ArgumentError()"): "caught there, becomes a UsageError",
     ("magics.options", "argparse.ArgumentTypeError()"): "the same",
-    ("program.lean", "ImportError()"): "what an import raises; the caller tries another way",
-    ("program.base", "NotImplementedError"): "of an abstract method",
+    (
+        "runtime.import_guard",
+        "ImportError()",
+    ): "what an import raises; the caller tries another way",
+    ("program.export.base", "NotImplementedError"): "of an abstract method",
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
     ("testing", "Skipped()"): "caught there: a check that does not apply",
     ("workshop.exercise", "NotYet()"): "caught by workshop.check, which prints the hint",
@@ -76,11 +82,11 @@ def test_whatever_is_raised_is_one_of_the_errors_or_has_a_reason() -> None:
 def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
     silent = {(message.module, message.error) for message in messages() if not message.is_known}
     assert silent == {
-        ("answers", "WorkerError"),
+        ("coordination.requests", "WorkerError"),
         ("cluster.jobs", "WorkerError"),
         ("codecs.powersgd", "CodecError"),
         ("ml.columns", "DataError"),
-        ("run", "TosError"),
+        ("training.run", "TosError"),
         ("testing", "CombinerCheckFailed"),
         ("widgets.control", "TosError"),
         ("wire.refusals", "RemoteProtocolError"),
@@ -93,7 +99,7 @@ def found(error: str, module: str) -> list[str]:
 
 def test_messages_are_read_however_they_are_put_together() -> None:
     positive = "⟨name⟩: expected a finite number above 0, got ⟨value⟩."
-    assert positive in found("ConfigError", "config")
+    assert positive in found("ConfigError", "common.checks")
     [lost] = [text for text in found("JavaMissing", "cluster.java") if text.startswith("No Java")]
     assert "no java is on the PATH (⟨path⟩). Install Java 17 or later" in lost
     for error in ("ConnectError", "ClusterUnreachable"):
@@ -101,14 +107,14 @@ def test_messages_are_read_however_they_are_put_together() -> None:
     hosts = found("WorkerEnvironment", "cluster.environment")
     assert any(text.startswith(f"Host ⟨host⟩: {GAP}. Install the driver's") for text in hosts)
     refused = f"Cannot ⟨command⟩ while the run is ⟨state⟩: {GAP}"
-    assert refused in found("InvalidTransition", "control")
+    assert refused in found("InvalidTransition", "steering.machine")
 
 
 @pytest.mark.parametrize(
     ("text", "known"), [("⟨error⟩", False), ("⟨name⟩: ⟨error⟩", False), ("⟨name⟩ is gone.", True)]
 )
 def test_a_message_of_gaps_alone_is_not_quoted(text: str, known: bool) -> None:
-    assert Message("TosError", text, "run", 1).is_known is known
+    assert Message("TosError", text, "training.run", 1).is_known is known
 
 
 def test_the_page_quotes_each_message_of_its_class() -> None:

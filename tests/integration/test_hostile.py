@@ -11,8 +11,8 @@ import numpy as np
 import tos_notebook as tos
 from tests.hostile import TEXTS
 from tos_notebook.readable import LONGEST_NAME, is_readable, readable
-from tos_notebook.runs.observers.tensorboard import event_files
 from tos_notebook.telemetry.tensorboard import read_scalars
+from tos_notebook.training.observers.tensorboard import event_files
 
 
 def test_a_run_takes_metrics_of_any_name(

@@ -73,7 +73,7 @@ def test_event_files_hold_curves_histograms_settings_and_the_graph(
 def test_curves_can_be_read_while_the_run_trains(
     train: Train, digits: Digits, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.runs.observers.tensorboard.PERIOD", 0.0)
+    monkeypatch.setattr("tos_notebook.training.observers.tensorboard.PERIOD", 0.0)
     x, y, *_ = digits
     session = train(classifier(), batch_size=50)
     run = session.start((x, y), epochs=10_000, tensorboard=str(tmp_path), sinks=[watch])

@@ -11,7 +11,7 @@ import pytest
 import tos_notebook as tos
 from tests.integration.conftest import counter
 from tos_notebook.coordination import server
-from tos_notebook.runs import session as session_module
+from tos_notebook.training import session as session_module
 from tos_notebook.transport import shared
 
 ANY = "0.0.0.0"

@@ -16,7 +16,7 @@ from tests.watching import Watch
 from tos_notebook.cluster import asking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled
-from tos_notebook.runs.observers import schedule
+from tos_notebook.training.observers import schedule
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.picture import Result
 

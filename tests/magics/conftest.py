@@ -69,7 +69,7 @@ def cells(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cells]:
     """Run cells in a namespace of the test's own, in a process that has not trained before."""
-    monkeypatch.setattr("tos_notebook.runs.factory._runs", [])
+    monkeypatch.setattr("tos_notebook.training.factory._runs", [])
     before = dict(shell.user_ns)
     yield Cells(shell, capsys)
     shell.user_ns.clear()
@@ -223,13 +223,13 @@ def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Put the fake engine behind the magics."""
     made = Engine()
     # Whoever imports the session's class by name has to have done so before it is replaced.
-    importlib.import_module("tos_notebook.runs.saved")
+    importlib.import_module("tos_notebook.training.saved")
     widgets = made.widgets()
     monkeypatch.delenv("TOS_NONINTERACTIVE", raising=False)
     monkeypatch.setitem(sys.modules, "tos_notebook.widgets", widgets)
     monkeypatch.setattr(tos_notebook, "widgets", widgets, raising=False)
-    monkeypatch.setattr("tos_notebook.runs.session.TrainingSession", made.session)
-    monkeypatch.setattr("tos_notebook.runs.factory.runs", lambda: made.runs)
+    monkeypatch.setattr("tos_notebook.training.session.TrainingSession", made.session)
+    monkeypatch.setattr("tos_notebook.training.factory.runs", lambda: made.runs)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: fake_spark())
     x, y = np.zeros((8, 4)), np.zeros(8)
     cells.space.update(program=FakeProgram(), train=(x, y), x=x, y=y)

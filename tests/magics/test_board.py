@@ -46,7 +46,7 @@ def test_what_is_not_local_is_copied_until_the_run_has_ended(
     content = [b"one", b"onetwo"]
     monkeypatch.setattr(board, "PERIOD", 0.01)
     monkeypatch.setattr(
-        "tos_notebook.runs.observers.tensorboard.event_files",
+        "tos_notebook.training.observers.tensorboard.event_files",
         lambda sc, uri: [("a.tfevents", content[0])],
     )
     cells(LINE)

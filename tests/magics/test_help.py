@@ -14,7 +14,7 @@ from tos_notebook import magics
 from tos_notebook.combiners.registry import COMBINERS, describe
 from tos_notebook.magics.cell import keep_empty
 from tos_notebook.magics.parsers import PARSERS
-from tos_notebook.runs import factory
+from tos_notebook.training import factory
 
 LINE = "%tos_train --model program --data train"
 

@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 SETUP = """
 import sys
-import tos_notebook, tos_notebook.runs.factory, tos_notebook.runs.session
+import tos_notebook, tos_notebook.training.factory, tos_notebook.training.session
 from tests.magics import conftest
 engine = conftest.Engine()
 sys.modules["tos_notebook.widgets"] = tos_notebook.widgets = engine.widgets()
-tos_notebook.runs.session.TrainingSession = engine.session
-tos_notebook.runs.factory.runs = lambda: engine.runs
+tos_notebook.training.session.TrainingSession = engine.session
+tos_notebook.training.factory.runs = lambda: engine.runs
 program, train, spark = conftest.FakeProgram(), 1, conftest.fake_spark()
 %load_ext tos_notebook
 from tos_notebook.magics.connect import Connection

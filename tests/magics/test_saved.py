@@ -36,8 +36,8 @@ class Saved:
         self.engine = engine
         self.asked: list[Any] = []
         self.found: list[Any] = ["run-1"]
-        monkeypatch.setattr("tos_notebook.runs.saved.resume", self.resume)
-        monkeypatch.setattr("tos_notebook.runs.saved.runs", lambda uri, spark: self.found)
+        monkeypatch.setattr("tos_notebook.training.saved.resume", self.resume)
+        monkeypatch.setattr("tos_notebook.training.saved.runs", lambda uri, spark: self.found)
 
     def resume(self, uri: str, spark: Any, **options: Any) -> Any:
         self.asked.append((uri, options))

@@ -7,8 +7,8 @@ import pytest
 
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import Histogram, WeightsMeasured
-from tos_notebook.runs.observers.histograms import BINS, SAMPLE, histograms
 from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
+from tos_notebook.training.observers.histograms import BINS, SAMPLE, histograms
 
 
 def test_a_histogram_counts_every_finite_value_of_a_small_tensor() -> None:

@@ -12,10 +12,10 @@ import sys
 import tensorflow.compat.v1 as tf
 
 import tos_notebook
-from tos_notebook.runs.factory import watchers
 from tos_notebook.tensorspark import mnist
 from tos_notebook.tensorspark import partitioner as par
 from tos_notebook.tensorspark import spark_session as sps
+from tos_notebook.training.factory import watchers
 
 sc = tos_notebook.connect(warm_up=False).sparkContext
 mnist.set_data_dir(sys.argv[1])

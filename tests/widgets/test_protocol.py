@@ -14,9 +14,9 @@ from tos_notebook.chaos.rules import describe
 from tos_notebook.combiners.registry import get
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandAccepted, CommandApplied, Event
-from tos_notebook.runs.epochs import Legs, RunPlan
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
+from tos_notebook.training.epochs import Legs, RunPlan
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel

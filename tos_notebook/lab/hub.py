@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..runs.run import Run
+from ..training.run import Run
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
 from ..widgets.model import watch

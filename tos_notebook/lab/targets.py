@@ -11,7 +11,7 @@ from comm import create_comm, get_comm_manager
 from .._version import __version__
 from ..cluster.executors import active_context, is_running
 from ..cluster.summary import summary
-from ..runs import factory
+from ..training import factory
 from .cell import cell_id
 from .hub import RunHub
 from .session import PageSession

@@ -17,8 +17,8 @@ from typing import Any
 
 from ..cluster.storage import is_local, local_path
 from ..errors import ConfigError, TosError
-from ..runs.observers.tensorboard import mirror
 from ..telemetry.tensorboard import require_tensorboard
+from ..training.observers.tensorboard import mirror
 from .steer import all_runs, find_run
 from .text import say
 

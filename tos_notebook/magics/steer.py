@@ -31,7 +31,7 @@ COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "
 
 def all_runs() -> list[Any]:
     """Return the runs of this process, oldest first."""
-    from ..runs import factory
+    from ..training import factory
 
     return list(factory.runs())
 
@@ -190,7 +190,7 @@ def runs_table() -> pd.DataFrame | None:
 
 def saved_runs(uri: str, spark: Any) -> Any:
     """Return the runs that are saved in a directory; None, and say so, if there is none."""
-    from ..runs import saved
+    from ..training import saved
 
     found = saved.runs(uri, spark=spark)
     if not found:

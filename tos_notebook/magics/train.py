@@ -117,8 +117,8 @@ class Trainer:
         return Names(space, run_cell(self._shell, cell, f"%%tos_train {line}".rstrip()))
 
     def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Launched:
-        from ..runs.session import TrainingSession
         from ..telemetry.progress import ProgressLine
+        from ..training.session import TrainingSession
 
         wanted = {name: getattr(options, name) for name in START} | beside.given(names, options)
         if rate is not None:
@@ -154,7 +154,7 @@ class Trainer:
             A run of this notebook is named, too.
         """
         from .. import widgets
-        from ..runs import saved
+        from ..training import saved
 
         if options.run is not None:
             raise UsageError(

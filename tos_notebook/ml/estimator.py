@@ -12,7 +12,7 @@ from pyspark.sql import functions, types
 
 from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
-from ..runs.session import TrainingSession
+from ..training.session import TrainingSession
 from .columns import fed
 from .model import TensorModel
 from .params import TrainingParams

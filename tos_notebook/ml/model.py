@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..program.keras.outputs import Head
-    from ..runs.run import Run
+    from ..training.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any
 from ..errors import ConfigError
 from ..program.capture import capture
 from ..program.export.base import Program
-from ..runs.session import TrainingSession
 from ..runtime.eager import enter_graph_mode
+from ..training.session import TrainingSession
 
 enter_graph_mode()
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..chaos.words import as_rules
 from ..errors import ConfigError, TosError
-from ..runs.run import Run
 from ..steering.machine import WHEN, Command, When
+from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel
 

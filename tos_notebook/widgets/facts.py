@@ -7,8 +7,8 @@ from typing import Any
 
 from ..codecs.registry import names
 from ..combiners.registry import COMBINERS
-from ..runs.run import Run
 from ..steering.sync import EXAMPLES
+from ..training.run import Run
 from .news import Facts
 from .numbers import short
 

@@ -44,7 +44,7 @@ from .numbers import seconds, short
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from ..runs.run import Run
+    from ..training.run import Run
 
 WINDOW = 10.0
 """Seconds over which the rate is taken while the run is active."""

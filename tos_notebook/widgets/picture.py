@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..readable import all_readable, shortened
-from ..runs.run import Run
+from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
 from .news import News

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..readable import all_readable
-from ..runs.run import Run
+from ..training.run import Run
 from .control import Steering
 from .facts import RunFacts
 from .feed import Feed

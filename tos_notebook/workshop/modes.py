@@ -11,7 +11,7 @@ from ..steering.sync import as_sync
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..runs.run import Run
+    from ..training.run import Run
 
 
 @exercise("modes.waits")

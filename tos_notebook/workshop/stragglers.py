@@ -10,7 +10,7 @@ from ..chaos import Kill
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..runs.run import Run
+    from ..training.run import Run
 
 KILLS = 3
 """How many a run has to survive in the last exercise."""

@@ -505,7 +505,7 @@ class TrainingSession:
             )
 
     def beside(self, **wanted: Any) -> Beside:
-        """Return what is to work beside the run; see `runs.observers.build.attached`."""
+        """Return what is to work beside the run; see `training.observers.build.attached`."""
         wanted["validation"] = without_looks(self._sc, wanted.get("validation"))
         with spoken():
             return attached(self._sc, self.program, self._ask, **wanted)
