@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from .base import Combiner, Pushes
+from .base import Combiner
 
 
 class Preset:
@@ -25,11 +25,9 @@ class Preset:
     def __init__(
         self, called: str, kind: type[Combiner], when: str, source: str, **defaults: Any
     ) -> None:
-        self.called = called
-        self.name = called.lower()
-        self.kind = kind
-        self.when = when
-        self.source = source
+        self.called, self.name, self.kind = called, called.lower(), kind
+        self.rule, self.pushes, self.state = kind.rule, kind.pushes, kind.state
+        self.when, self.source = when, source
         given = inspect.signature(kind)
         self.__signature__ = given.replace(
             parameters=[
@@ -39,21 +37,6 @@ class Preset:
             return_annotation=kind.__name__,
         )
         self.__doc__ = f"{when}\n\n{source}. Its parameters are those of `{kind.__name__}`."
-
-    @property
-    def rule(self) -> str:
-        """The class's formula."""
-        return self.kind.rule
-
-    @property
-    def pushes(self) -> Pushes:
-        """What workers push for the class."""
-        return self.kind.pushes
-
-    @property
-    def state(self) -> str:
-        """What the class keeps between pushes."""
-        return self.kind.state
 
     def __call__(self, *args: Any, **params: Any) -> Combiner:
         """Return a combiner of the class."""
