@@ -52,12 +52,9 @@ def test_a_block_without_rules_is_a_mistake() -> None:
     ("what", "amount", "options", "rules"),
     [
         ("slow", 5, {"worker": 1}, (Slow(5, worker=1),)),
-        ("slow", 2, {"any": 2, "seed": 7, "for_seconds": 60.0, "at": None},
-         (Slow(2, any=2, seed=7, for_seconds=60),)),
-        ("pause", 3, {"executor": "0"}, (Pause(3, executor="0"),)),
-        ("pause", 3, {"times": 4, "every": 2}, (Pause(3, times=4, every=2),)),
+        ("slow", 2, {"executor": "0", "for_seconds": 60.0, "at": None},
+         (Slow(2, executor="0", for_seconds=60),)),
         ("kill", None, {"worker": 1, "at": 3}, (Kill(worker=1, at=3),)),
-        ("kill", None, {"times": None, "probability": 0.1}, (Kill(probability=0.1),)),
         ("off", None, {"worker": None}, ()),
     ],
 )  # fmt: skip
@@ -69,9 +66,8 @@ def test_rules_from_words(what: str, amount: Any, options: Any, rules: Any) -> N
     ("what", "amount", "options", "text"),
     [
         ("slwo", 5, {}, "got 'slwo'. Did you mean slow?"),
-        (None, None, {}, "expected one of slow, pause, kill, off; got None"),
+        (None, None, {}, "expected one of slow, kill, off; got None"),
         ("slow", None, {}, "chaos slow: expected a factor, got None"),
-        ("pause", None, {}, "chaos pause: expected seconds, got None"),
         ("kill", 3, {}, "chaos kill: expected no amount, got 3"),
         ("off", None, {"worker": 1}, "chaos off: expected nothing else, got worker"),
         ("slow", 0.5, {}, "factor: expected 1 to 1000"),
@@ -102,7 +98,7 @@ def test_rules_that_do_not_fit_the_run_are_refused(place: Place, rule: Any, text
 
 
 def test_rules_that_fit() -> None:
-    PLACE.check([Slow(2, worker=1), Pause(3, executor="0"), Kill(times=3)])
+    PLACE.check([Slow(2, worker=1), Pause(3, executor="0"), Kill()])
     # Before the first worker has joined nobody knows which executors there will be.
     Place(2, (), "local[2]", 1).check([Slow(2, executor="7")])
 

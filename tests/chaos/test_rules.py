@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tos_notebook.chaos.rules import describe
 from tos_notebook.chaos.state import Chaos
 from tos_notebook.errors import ConfigError
 
-SEEDS = st.integers(0, 2**64)
 PARTITIONS = st.integers(1, 40)
 
 
@@ -26,25 +24,18 @@ def struck(rule: Rule, partitions: int, executor: str = "0") -> list[int]:
     return [p for p in range(partitions) if rule.means(p, executor, partitions)]
 
 
-@given(seed=SEEDS, partitions=PARTITIONS, count=st.integers(1, 50))
-def test_as_many_are_drawn_as_asked_for_and_the_same_each_time(
-    seed: int, partitions: int, count: int
-) -> None:
-    drawn = struck(Slow(2, any=count, seed=seed), partitions)
+@given(partitions=PARTITIONS, count=st.integers(1, 50))
+def test_as_many_are_drawn_as_asked_for_and_the_same_each_time(partitions: int, count: int) -> None:
+    drawn = struck(Slow(2, any=count), partitions)
     assert len(drawn) == min(count, partitions)
-    assert drawn == struck(Kill(any=count, seed=seed), partitions)
-    assert set(drawn) <= set(struck(Slow(2, any=count + 1, seed=seed), partitions))
+    assert drawn == struck(Kill(any=count), partitions)
+    assert set(drawn) <= set(struck(Slow(2, any=count + 1), partitions))
 
 
-@given(seed=SEEDS, partitions=PARTITIONS)
-def test_without_a_choice_it_is_one_worker(seed: int, partitions: int) -> None:
-    assert struck(Slow(2, seed=seed), partitions) == struck(Slow(2, any=1, seed=seed), partitions)
-    assert len(struck(Slow(2, seed=seed), partitions)) == 1
-
-
-def test_seeds_draw_every_worker_about_as_often() -> None:
-    drawn = [struck(Slow(2, seed=seed), 4)[0] for seed in range(4000)]
-    assert all(800 < drawn.count(partition) < 1200 for partition in range(4))
+@given(partitions=PARTITIONS)
+def test_without_a_choice_it_is_one_worker(partitions: int) -> None:
+    assert struck(Slow(2), partitions) == struck(Slow(2, any=1), partitions)
+    assert len(struck(Slow(2), partitions)) == 1
 
 
 def test_a_worker_is_named_by_its_partition_or_its_executor() -> None:
@@ -53,25 +44,24 @@ def test_a_worker_is_named_by_its_partition_or_its_executor() -> None:
     assert struck(Slow(2, executor="7"), 3, "8") == []
 
 
-@given(at=st.integers(1, 100), every=st.integers(1, 100), milestone=st.integers(1, 1000))
-def test_at_and_every(at: int, every: int, milestone: int) -> None:
+@given(at=st.integers(1, 100), milestone=st.integers(1, 1000))
+def test_at_one_milestone_or_at_all(at: int, milestone: int) -> None:
     assert Slow(2, at=at).falls_on(0, milestone) == (milestone == at)
-    assert Slow(2, every=every).falls_on(0, milestone) == (milestone % every == 0)
     assert Slow(2).falls_on(0, milestone)
 
 
-@given(seed=SEEDS, low=st.floats(0.01, 1), high=st.floats(0.01, 1), milestone=st.integers(1, 1000))
+@given(low=st.floats(0.01, 1), high=st.floats(0.01, 1), milestone=st.integers(1, 1000))
 def test_a_higher_probability_strikes_whenever_a_lower_one_does(
-    seed: int, low: float, high: float, milestone: int
+    low: float, high: float, milestone: int
 ) -> None:
     low, high = sorted((low, high))
-    if Slow(2, probability=low, seed=seed).falls_on(3, milestone):
-        assert Slow(2, probability=high, seed=seed).falls_on(3, milestone)
-    assert Slow(2, probability=1, seed=seed).falls_on(3, milestone)
+    if Slow(2, probability=low).falls_on(3, milestone):
+        assert Slow(2, probability=high).falls_on(3, milestone)
+    assert Slow(2, probability=1).falls_on(3, milestone)
 
 
 def test_a_probability_is_met() -> None:
-    rule = Slow(2, probability=0.2, seed=5)
+    rule = Slow(2, probability=0.2)
     hits = sum(rule.falls_on(partition, n) for partition in range(10) for n in range(1, 1001))
     assert 1800 < hits < 2200
 
@@ -79,7 +69,7 @@ def test_a_probability_is_met() -> None:
 def test_every_process_draws_the_same() -> None:
     code = (
         "from tos_notebook.chaos import Slow\n"
-        "rule = Slow(2, probability=0.5, seed=3, any=3)\n"
+        "rule = Slow(2, probability=0.5, any=3)\n"
         "print([rule.falls_on(1, n) for n in range(50)], [rule.means(p, '', 9) for p in range(9)])"
     )
     done = [
@@ -103,15 +93,10 @@ def train(chaos: Chaos, partition: int = 0, task: int = 0, executor: str = "0") 
     return mishap
 
 
-@given(
-    times=st.integers(1, 5),
-    asked=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60),
-)
-def test_a_kill_strikes_as_often_as_asked_and_no_milestone_twice(
-    times: int, asked: list[tuple[int, int]]
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60))
+def test_a_kill_strikes_each_worker_once(asked: list[tuple[int, int]]) -> None:
     """Whatever the order of workers and however often they ask before each milestone."""
-    chaos = Chaos([Kill(any=4, times=times)])
+    chaos = Chaos([Kill(any=4)])
     tasks, dead = dict.fromkeys(range(4), 0), dict.fromkeys(range(4), 0)
     for partition, again in asked:
         answers = {chaos.strike(partition, "0", tasks[partition], 4) for _ in range(again + 1)}
@@ -122,19 +107,17 @@ def test_a_kill_strikes_as_often_as_asked_and_no_milestone_twice(
             dead[partition] += 1
             tasks[partition] += 1
             assert chaos.strike(partition, "0", tasks[partition], 4) == NOTHING
-    asked_of = Counter(partition for partition, _ in asked)
-    # Every other question is its heir's, who is spared for the milestone that killed.
-    assert all(dead[p] == min(times, -(-asked_of[p] // 2)) for p in range(4))
-    assert (chaos.in_force(4) == ()) == all(count == times for count in dead.values())
+    asked_of = {partition for partition, _ in asked}
+    assert all(dead[partition] == (partition in asked_of) for partition in range(4))
+    assert (chaos.in_force(4) == ()) == all(dead.values())
 
 
 def test_each_worker_of_an_executor_is_struck_and_those_to_come_as_well() -> None:
-    chaos = Chaos([Pause(3, executor="7")])
-    assert [train(chaos, p, executor=e).pause for p, e in [(0, "7"), (1, "8"), (0, "7")]] == [
-        *(3, 0, 0)
-    ]
-    assert train(chaos, 1, executor="7").pause == 3
-    assert chaos.in_force(2) == (Pause(3, executor="7"),)
+    chaos = Chaos([Kill(executor="7")])
+    killed = [train(chaos, p, executor=e).kill for p, e in [(0, "7"), (1, "8"), (0, "7")]]
+    assert killed == [True, False, False]
+    assert train(chaos, 1, executor="7").kill
+    assert chaos.in_force(2) == (Kill(executor="7"),)
 
 
 def test_milestones_count_for_each_partition_and_from_the_rules_on() -> None:
@@ -157,10 +140,10 @@ def test_rules_end_with_their_time() -> None:
     assert chaos.in_force(4) == (Slow(2, worker=0),)
 
 
-def test_rules_end_with_their_number() -> None:
-    chaos = Chaos([Pause(3, worker=0, times=2)])
-    assert [train(chaos).pause for _ in range(4)] == [3, 3, 0, 0]
-    assert chaos.in_force(4) == ()
+def test_rules_end_with_their_only_milestone() -> None:
+    chaos = Chaos([Pause(3, worker=0, at=2), Pause(1, worker=0)])
+    assert [train(chaos).pause for _ in range(4)] == [1, 4, 1, 1]
+    assert chaos.in_force(4) == (Pause(1, worker=0),)
 
 
 @given(slow=st.floats(1, 1000), pause=st.floats(0, 60), busy=st.floats(0, 1e6))
@@ -192,19 +175,16 @@ def test_a_mishap_survives_the_way_to_the_worker(slow: float, pause: float, kill
         (lambda: Slow("5"), "factor"),
         (lambda: Pause(-1), "seconds: expected a finite number above 0, got -1"),
         (lambda: Pause(61), "seconds: expected at most 60, got 61"),
-        (lambda: Kill(times=None), "times: expected a whole number of at least 1, got None"),
-        (lambda: Kill(times=0), "times: expected a whole number of at least 1"),
         (lambda: Kill(worker=-1), "worker: expected a whole number of at least 0"),
         (lambda: Kill(worker=1, executor="0"), "worker, executor, any to say whom; got worker and"),
         (lambda: Kill(executor=0), "executor: expected Spark's id as text, such as '0'; got 0"),
         (lambda: Kill(any=0), "any: expected a whole number of at least 1"),
         (lambda: Kill(at=0), "at: expected a whole number of at least 1"),
-        (lambda: Kill(every=True), "every: expected a whole number"),
-        (lambda: Kill(at=1, every=2), "Kill: expected one of at, every, probability"),
+        (lambda: Kill(at=True), "at: expected a whole number"),
+        (lambda: Kill(at=1, probability=0.5), "Kill: expected one of at, probability to say when"),
         (lambda: Kill(probability=1.1), "probability: expected at most 1, got 1.1"),
         (lambda: Kill(probability=0), "probability: expected a finite number above 0"),
         (lambda: Slow(2, for_seconds=0), "for_seconds: expected a finite number above 0"),
-        (lambda: Slow(2, seed=-1), "seed: expected a whole number of at least 0"),
     ],
 )
 def test_mistakes_are_named(make: Any, text: str) -> None:
@@ -218,11 +198,10 @@ def test_mistakes_are_named(make: Any, text: str) -> None:
     [
         (Slow(5, worker=1), "partition 1: 5 times slower"),
         (Slow(1.5, any=2, for_seconds=60), "2 drawn workers: 1.5 times slower, for at most 60 s"),
-        (Pause(3, executor="2"), "executor 2: stands still for 3 s, once each"),
-        (Pause(3, every=10, times=5, worker=0),
-         "partition 0: stands still for 3 s, every 10 milestones, 5 times"),
+        (Pause(3, executor="2"), "executor 2: stands still for 3 s"),
         (Kill(worker=1, at=3), "partition 1: killed, at milestone 3, once"),
-        (Kill(any=2, times=3), "2 drawn workers: killed, 3 times each"),
+        (Kill(any=2), "2 drawn workers: killed, once each"),
+        (Kill(executor="0"), "executor 0: killed, once each"),
         (Kill(probability=0.1), "1 drawn worker: killed, with probability 0.1, once"),
     ],
 )  # fmt: skip

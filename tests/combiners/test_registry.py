@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import json
 from typing import Any
 
@@ -10,14 +12,18 @@ import pytest
 
 from tests.combiners.support import Array, push
 from tos_notebook.combiners import (
+    BMUF,
     COMBINERS,
     EASGD,
     Combiner,
     DeltaWeightCombiner,
+    DiLoCo,
     Downpour,
     FedAsync,
     MeanWeightCombiner,
+    OuterMomentum,
     PushInfo,
+    SlowMo,
     TensorCombiner,
     as_combiner,
     describe,
@@ -41,9 +47,8 @@ def merged(value: Any, center: float, update: float) -> tuple[float, float]:
 def test_every_built_in_is_known_by_its_name() -> None:
     assert set(COMBINERS) == NAMES
     for name, rule in COMBINERS.items():
-        assert type(get(name)) is rule
-        assert type(as_combiner(name.upper())) is rule
-        assert rule.striped
+        for made in (get(name), as_combiner(name.upper()), as_combiner(rule)):
+            assert (made.name, made.called, made.striped) == (name, rule.called, True)
 
 
 def fair(center: Array, update: Array, push: PushInfo) -> Array:
@@ -56,6 +61,27 @@ def test_a_function_is_shown_by_its_name() -> None:
 
 def test_parameters_reach_the_combiner_by_name() -> None:
     assert repr(get("fedasync", alpha=0.1)) == "FedAsync(alpha=0.1, a=0.5)"
+
+
+def test_a_preset_is_a_class_under_a_name_and_with_defaults_of_its_own() -> None:
+    assert {preset.name for preset in (DiLoCo, SlowMo, BMUF)} <= set(COMBINERS)
+    rule = DiLoCo(4, momentum=0.5)
+    assert isinstance(rule, OuterMomentum)
+    assert rule.name == "diloco"
+    assert repr(rule) == "DiLoCo(k=4, lr=0.7, momentum=0.5, nesterov=True)"
+    assert repr(rule.begin(np.zeros(1))) == repr(copy.deepcopy(rule)) == repr(rule)
+    assert repr(OuterMomentum()).startswith("OuterMomentum(")
+    with pytest.raises(TypeError, match="beta"):
+        DiLoCo(beta=1)
+
+
+def test_a_preset_has_help() -> None:
+    assert list(inspect.signature(SlowMo).parameters) == ["k", "lr", "momentum", "nesterov"]
+    assert inspect.signature(SlowMo).parameters["momentum"].default == 0.5
+    assert "arXiv:1910.00643" in str(inspect.getdoc(SlowMo))
+    assert repr(SlowMo).startswith("SlowMo(k: ")
+    with pytest.raises(ConfigError, match=r"is called as BMUF\(k: "):
+        get("bmuf", beta=1)
 
 
 def test_an_unknown_name_offers_the_nearest() -> None:
@@ -79,6 +105,8 @@ def test_the_description_is_complete_and_plain() -> None:
     assert fedasync["pushes"] == "weights"
     assert fedasync["defaults"] == {"alpha": 0.6, "a": 0.5}
     assert fedasync["state"] == "none"
+    (diloco,) = [row for row in rows if row["name"] == "diloco"]
+    assert diloco["defaults"] == {"k": None, "lr": 0.7, "momentum": 0.9, "nesterov": True}
 
 
 def test_a_combiner_and_its_class_are_taken_as_they_are() -> None:

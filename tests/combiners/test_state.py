@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_a_rule_without_state_is_not_copied() -> None:
 
 
 def test_a_fork_has_state_of_its_own() -> None:
-    rule = SlowMo(1).begin(np.zeros(2))
+    rule: Any = SlowMo(1).begin(np.zeros(2))
     fork = rule.fork()
     rule.merge(np.zeros(2), np.ones(2), push())
     assert rule.m.max() == 1
@@ -97,7 +98,7 @@ def test_a_users_rule_needs_reset_and_merge() -> None:
 def test_a_rule_that_was_not_begun_says_what_to_do() -> None:
     with pytest.raises(AttributeError, match=r"SlowMo has no attribute .* what begin"):
         SlowMo(1).merge(np.zeros(2), np.ones(2), push())
-    assert repr(SlowMo(1)) == "SlowMo(k=1, lr=1.0, momentum=0.5)"
+    assert repr(SlowMo(1)) == "SlowMo(k=1, lr=1.0, momentum=0.5, nesterov=False)"
 
 
 def test_staging_leaves_state_and_returns_the_new_one() -> None:

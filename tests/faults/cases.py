@@ -121,7 +121,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
             # All begin together, slow enough for the fault to come in time; then at full speed.
             run.pause()
             watch.until(WorkerJoined, count=cluster.slots)
-            run.chaos(tos.chaos.Pause(PACE, any=len(fault.sizes), times=None))
+            run.chaos(tos.chaos.Pause(PACE, any=len(fault.sizes)))
             run.resume()
             fault.inject(Scene(cluster, run, watch, Path(folder)))
             if run.active:

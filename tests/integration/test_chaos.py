@@ -62,7 +62,7 @@ def test_a_stop_does_not_wait_for_a_worker_that_stands_still(train: Train, watch
     session = train(counter(), batch_size=2, sync_interval=1)
     run = session.start((ROWS,), epochs=100_000, sinks=[watch])
     watch.wait_for(MilestoneCommitted, 10)
-    run.chaos(tos.chaos.Pause(2 * PATIENCE, any=2))
+    run.chaos(tos.chaos.Pause(2 * PATIENCE, any=2, at=1))
     watch.wait_for(CommandApplied)  # both have been told
     # Raises if it takes longer.
     assert run.stop(PATIENCE).state == "stopped"

@@ -48,7 +48,7 @@ def wide_counter() -> Any:
 
 def stop_midway(session: tos.TrainingSession, run: tos.Run, watch: Watch, milestones: int) -> str:
     """Stop a run that is slow enough for it; return where it is saved."""
-    run.chaos(tos.chaos.Pause(0.02, any=2, times=None))
+    run.chaos(tos.chaos.Pause(0.02, any=2))
     watch.wait_for(MilestoneCommitted, milestones)
     run.stop()
     session.close()
@@ -99,7 +99,7 @@ def test_codec_sync_mode_and_layout_come_back_and_no_batch_counts_twice(
 
     later = Watch()
     resumed = tos.resume(uri, spark=spark_context, sinks=[later])
-    resumed.chaos(tos.chaos.Pause(0.01, worker=1, times=None))
+    resumed.chaos(tos.chaos.Pause(0.01, worker=1))
     resumed.wait(LIMIT)
     settings = {name: str(resumed.settings[name]) for name in ("codec", "sync", "sync_interval")}
     assert settings == {"codec": "topk:0.05+ef/fp32", "sync": "ssp:3", "sync_interval": "2"}

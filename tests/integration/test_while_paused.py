@@ -31,7 +31,7 @@ def test_a_paused_run_takes_another_combiner_and_layout_and_counts_every_row_onc
     session = train(counter(), combiner="downpour", batch_size=10, sync_interval=1, sync=sync)
     run = session.start(rdd, epochs=EPOCHS, sinks=[watch])
     # Slow enough to be paused before the last epoch.
-    run.chaos(tos.chaos.Pause(0.05, any=2, times=None))
+    run.chaos(tos.chaos.Pause(0.05, any=2))
     mark = watch.until(MilestoneCommitted, count=6)
     run.pause()
     watch.until(CommandApplied, mark, lambda event: event.command == Command.PAUSE)

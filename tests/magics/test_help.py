@@ -113,7 +113,7 @@ def test_words_of_an_option_are_completed(cells: Cells) -> None:
     assert complete(cells, "%%tos_train --codec s") == {"sign+ef"}
     assert complete(cells, "%tos_config ba") == {"batch_size="}
     assert complete(cells, "%%tos_train --validation-every 5") == {"500", "5min"}
-    assert complete(cells, "%tos_chaos ") == {"slow", "pause", "kill", "off"}
+    assert complete(cells, "%tos_chaos ") == {"slow", "kill", "off"}
 
 
 def test_variables_are_completed_by_kind(cells: Cells, engine: Engine) -> None:

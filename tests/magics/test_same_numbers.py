@@ -125,7 +125,7 @@ def test_all_who_tell_of_a_run_agree_while_it_is_paused_and_at_its_end(
     data, options = (x, np.arange(ROWS) % 10), {"partitions": 1, "checkpoint_every": "1000s"}
     run = session.start(data, epochs=EPOCHS, sinks=[told], **options)
     # Slow enough to be paused before the last epoch.
-    run.chaos(tos.chaos.Pause(0.05, any=1, times=None))
+    run.chaos(tos.chaos.Pause(0.05, any=1))
     mark = told.watch.until(EpochFinished)
     mark = told.watch.until(MilestoneCommitted, mark, count=2)
     run.pause()

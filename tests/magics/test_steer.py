@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.magics.conftest import Cells, Engine
-from tos_notebook.chaos import Kill, Pause, Slow
+from tos_notebook.chaos import Kill, Slow
 from tos_notebook.errors import WorkerError
 
 LINE = "%tos_train --model program --data train"
@@ -40,13 +40,8 @@ def runs(cells: Cells, engine: Engine) -> list[Any]:
             "CHAOS in run 2, from each worker's next milestone on: partition 1: 5 times slower.",
         ),
         (
-            "%tos_chaos pause 3 --executor 0 --every 10 --times 5",
-            (Pause(3, executor="0", every=10, times=5),),
-            "executor 0: stands still for 3 s",
-        ),
-        (
-            "%tos_chaos slow 1.5 --any 2 --seed 7 --for-seconds 120 --probability 0.5",
-            (Slow(1.5, any=2, seed=7, for_seconds=120.0, probability=0.5),),
+            "%tos_chaos slow 1.5 --executor 0 --for-seconds 120",
+            (Slow(1.5, executor="0", for_seconds=120.0),),
             "%tos_chaos off ends it",
         ),
         ("%tos_chaos kill --worker 1 --at 3", (Kill(worker=1, at=3),), "killed, at milestone 3"),
@@ -142,7 +137,7 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
         ("%tos_chaos slow 0.5", "factor: expected 1 to 1000, got 0.5"),
         ("%tos_chaos slow 5 --partition 1", "there is no option --partition"),
         ("%tos_chaos kill --wroker 1", "Did you mean --worker?"),
-        ("%tos_chaos kill --worker 1 --any 2", "got worker and any"),
+        ("%tos_chaos kill --worker 1 --executor 0", "got worker and executor"),
         ("%tos_chaos off --worker 1", "expected nothing else, got worker"),
     ],
 )

@@ -106,15 +106,15 @@ def test_chaos_comes_and_goes_while_it_trains_from_the_next_milestone_on(serve: 
 
 
 def test_milestones_are_counted_from_the_worker_s_next_one_on(serve: Any) -> None:
-    """Across epochs, too: between two of them a worker is told twice and strikes count once."""
+    """Across epochs, too: between two of them a worker is told twice, and milestones count once."""
     training, events = counting_training(rows=3, epochs=3)
-    disturb(training, Pause(7, every=4, times=2))
+    disturb(training, Pause(7, at=4), Pause(7, at=8))
     machine = Machine(serve, training)
     machine.work()
     assert compute(events) == [1, 1, 1, 8, 1, 1, 1, 8, 1]
 
 
-def test_a_pause_is_for_one_milestone_only_by_default(serve: Any) -> None:
+def test_an_only_milestone_is_the_only_one(serve: Any) -> None:
     training, events = counting_training(rows=4, epochs=2)
     disturb(training, Pause(30, at=2))
     Machine(serve, training).work()
@@ -149,17 +149,17 @@ def test_a_killed_worker_has_not_sent_its_milestone_and_its_heir_is_spared(
     assert training.chaos == ()
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_kills_are_as_many_as_asked_for(serve: Any, times: int) -> None:
+@pytest.mark.parametrize("rules", [1, 2, 3])
+def test_each_rule_kills_once(serve: Any, rules: int) -> None:
     training, _ = counting_training(rows=5)
-    disturb(training, Kill(times=times))
+    disturb(training, *(Kill(at=milestone) for milestone in range(1, rules + 1)))
     machine, deaths = Machine(serve, training), 0
-    for attempt in range(times + 1):
+    for attempt in range(rules + 1):
         try:
             machine.work(task=100 * attempt)
         except Died:
             deaths += 1
-    assert deaths == times
+    assert deaths == rules
     assert center(training) == {"total": numbers(5).sum(), "rows": 5}
 
 

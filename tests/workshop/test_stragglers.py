@@ -121,7 +121,7 @@ def ended(**changes: Any) -> Any:
     facts = {
         "active": False,
         "state": "finished",
-        "chaos_log": (Slow(2), Kill(times=3)),
+        "chaos_log": (Slow(2), Kill(any=2), Kill(at=9)),
         "workers": pd.DataFrame({"lost": [1, 2]}),
         "history": pd.DataFrame({"epoch": [0, 0, 1], "samples": [3, 4, 7]}),
         "status": SimpleNamespace(epochs=2),

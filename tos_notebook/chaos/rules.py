@@ -1,13 +1,13 @@
 """Rules: whom chaos strikes, when, and what happens to it.
 
-Pure: who is struck and when is a function of a rule, its seed and a count of milestones.
+Pure: a rule and a count of milestones decide who is struck and when.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
@@ -18,15 +18,17 @@ from .mishap import LONGEST, Mishap
 MOST = 1000.0
 """How many times slower a worker can be made."""
 
+_SEED = 0
+"""Runs that are compared with each other meet the same chaos."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(ABC):
     """Whom it strikes, and when: the base of `Slow`, `Pause` and `Kill`.
 
-    One of `worker`, `executor` and `any` says whom; without them it is one worker, drawn by
-    `seed`. At most one of `at`, `every` and `probability` says when; without them it is every
-    milestone, until `times` are used up. Milestones are counted for each partition from 1, from
-    when the rule came into force.
+    At most one of `worker`, `executor` and `any` says whom; without them it is one worker, drawn.
+    `at` or `probability` says when; without them it is every milestone. Milestones are counted for
+    each partition from 1, from when the rule came into force. What is drawn is the same each time.
 
     Parameters
     ----------
@@ -35,17 +37,11 @@ class Rule(ABC):
     executor : str, optional
         Spark's id of an executor: all of its workers.
     any : int, optional
-        So many workers, drawn by `seed`.
-    seed : int
-        Whom and when to draw.
+        So many workers, drawn.
     at : int, optional
         The only milestone.
-    every : int, optional
-        Milestones from one to the next.
     probability : float, optional
         Above 0, at most 1: drawn for each milestone.
-    times : int, optional
-        How often each of them; None for any number.
     for_seconds : float, optional
         How long the rule is in force at most.
 
@@ -58,22 +54,18 @@ class Rule(ABC):
     worker: int | None = None
     executor: str | None = None
     any: int | None = None
-    seed: int = 0
     at: int | None = None
-    every: int | None = None
     probability: float | None = None
-    times: int | None = None
     for_seconds: float | None = None
 
     def __post_init__(self) -> None:
         self._check_one("whom", "worker", "executor", "any")
-        self._check_one("when", "at", "every", "probability")
-        for name in ("any", "at", "every", "times"):
+        self._check_one("when", "at", "probability")
+        for name in ("any", "at"):
             if getattr(self, name) is not None:
                 at_least_one(name, getattr(self, name))
-        for name in ("worker", "seed"):
-            if getattr(self, name) is not None:
-                not_negative(name, getattr(self, name))
+        if self.worker is not None:
+            not_negative("worker", self.worker)
         for name in ("probability", "for_seconds"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -85,9 +77,13 @@ class Rule(ABC):
             )
         self._check()
 
-    @abstractmethod
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027
         """Check what one kind of rule has besides."""
+
+    @property
+    def once(self) -> bool:
+        """Whether it strikes each worker once at most."""
+        return self.at is not None
 
     @property
     @abstractmethod
@@ -100,17 +96,13 @@ class Rule(ABC):
             return partition == self.worker
         if self.executor is not None:
             return executor == self.executor
-        return partition in _drawn(self.seed, self.any or 1, partitions)
+        return partition in _drawn(self.any or 1, partitions)
 
     def falls_on(self, partition: int, milestone: int) -> bool:
         """Whether it strikes a partition's milestone, which counts from 1."""
         if self.at is not None:
             return milestone == self.at
-        if self.every is not None:
-            return milestone % self.every == 0
-        if self.probability is not None:
-            return _chance(self.seed, partition, milestone) < self.probability
-        return True
+        return self.probability is None or _chance(partition, milestone) < self.probability
 
     def _check_one(self, what: str, *names: str) -> None:
         given = [name for name in names if getattr(self, name) is not None]
@@ -135,19 +127,13 @@ class Rule(ABC):
         drawn = self.any or 1
         return f"{drawn} drawn worker{'' if drawn == 1 else 's'}"
 
-    def _each(self) -> str:
-        return "" if self.worker is not None or (self.executor or self.any or 1) == 1 else " each"
-
     def _when(self) -> str:
         words = {
-            "at": f" at milestone {self.at}",
-            "every": f" every {self.every} milestones",
-            "probability": f" with probability {self.probability}",
-            "times": (" once" if self.times == 1 else f" {self.times} times") + self._each(),
-            "for_seconds": f" for at most {self.for_seconds:g} s" if self.for_seconds else "",
+            "at": f", at milestone {self.at}",
+            "probability": f", with probability {self.probability}",
+            "for_seconds": f", for at most {self.for_seconds:g} s" if self.for_seconds else "",
         }
-        given = [text for name, text in words.items() if getattr(self, name) is not None]
-        return "".join(f",{text}" for text in given)
+        return "".join(text for name, text in words.items() if getattr(self, name) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +166,7 @@ class Slow(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Pause(Rule):
-    """Let a worker stand still in a milestone, once by default; see `Rule` for the others.
+    """Let a worker stand still in each milestone; see `Rule` for the other parameters.
 
     Parameters
     ----------
@@ -189,14 +175,10 @@ class Pause(Rule):
     """
 
     seconds: float
-    times: int | None = field(default=1, kw_only=True)
 
     def _check(self) -> None:
         if positive("seconds", self.seconds) > LONGEST:
-            raise ConfigError(
-                f"seconds: expected at most {LONGEST:g}, got {self.seconds!r}. Let it pause more "
-                "than once by times=."
-            )
+            raise ConfigError(f"seconds: expected at most {LONGEST:g}, got {self.seconds!r}.")
 
     @property
     def mishap(self) -> Mishap:
@@ -209,17 +191,16 @@ class Pause(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Kill(Rule):
-    """Kill a worker's process before it sends a milestone's update, once by default.
+    """Kill each worker's process once, before it sends a milestone's update.
 
-    Spark tries the task again, up to ``spark.task.maxFailures`` times; the run goes on where the
-    last committed milestone ended. No attempt at the same milestone is killed twice. See `Rule` for
-    the parameters.
+    Spark tries the task again, up to ``spark.task.maxFailures`` times; the run continues where the
+    last committed milestone ended. Several rules kill several times. See `Rule` for the parameters.
     """
 
-    times: int | None = field(default=1, kw_only=True)
-
-    def _check(self) -> None:
-        at_least_one("times", self.times)
+    @property
+    def once(self) -> bool:
+        """A process is killed once."""
+        return True
 
     @property
     def mishap(self) -> Mishap:
@@ -229,16 +210,20 @@ class Kill(Rule):
     def _what(self) -> str:
         return "killed"
 
+    def _when(self) -> str:
+        one = self.executor is None and (self.any or 1) == 1
+        return f"{Rule._when(self)}, once{'' if one else ' each'}"
+
 
 @lru_cache(maxsize=64)
-def _drawn(seed: int, count: int, partitions: int) -> frozenset[int]:
-    ranked = sorted(range(partitions), key=lambda partition: _chance(seed, partition, 0))
+def _drawn(count: int, partitions: int) -> frozenset[int]:
+    ranked = sorted(range(partitions), key=lambda partition: _chance(partition, 0))
     return frozenset(ranked[:count])
 
 
-def _chance(seed: int, partition: int, milestone: int) -> float:
+def _chance(partition: int, milestone: int) -> float:
     """Return a number from 0 to 1; the same in every process."""
-    return Random(f"{seed} {partition} {milestone}").random()
+    return Random(f"{_SEED} {partition} {milestone}").random()
 
 
 def describe(rules: Sequence[Rule]) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from .mishap import NOTHING, Mishap
 from .rules import Rule
 
+_Struck = dict[int, tuple[int, int]]
+
 
 class Chaos:
     """The rules of a run that are in force, and what they have done.
@@ -28,7 +30,8 @@ class Chaos:
         version: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rules = [(rule, _Strikes(rule)) for rule in rules]
+        # With each rule that strikes once: the milestone and the task that it struck, by partition.
+        self._rules: list[tuple[Rule, _Struck]] = [(rule, {}) for rule in rules]
         self._version = version
         self._clock = clock
         self._began = clock()
@@ -43,8 +46,8 @@ class Chaos:
         """Return the rules that may still strike one of so many partitions."""
         return tuple(
             rule
-            for rule, strikes in self._rules
-            if not (self._late(rule) or strikes.over(partitions))
+            for rule, struck in self._rules
+            if not (self._late(rule) or _is_over(rule, struck, partitions))
         )
 
     def tick(self, partition: int, version: int) -> None:
@@ -56,7 +59,7 @@ class Chaos:
         """Return what happens in a worker's next milestone.
 
         Asked again before that milestone, the answer is the same; another attempt at it is spared
-        by what is limited by `times`.
+        by a rule that strikes once.
 
         Parameters
         ----------
@@ -69,18 +72,18 @@ class Chaos:
         """
         milestone = self._milestones[partition] + 1
         mishap = NOTHING
-        for rule, strikes in self._rules:
-            struck = strikes.told(partition, milestone, task)
-            if struck is None:
-                struck = (
+        for rule, struck in self._rules:
+            if partition in struck:
+                hits = struck[partition] == (milestone, task)
+            else:
+                hits = (
                     not self._late(rule)
-                    and not strikes.used_up(partition)
                     and rule.means(partition, executor, partitions)
                     and rule.falls_on(partition, milestone)
                 )
-                if struck:
-                    strikes.note(partition, milestone, task)
-            if struck:
+                if hits and rule.once:
+                    struck[partition] = milestone, task
+            if hits:
                 mishap |= rule.mishap
         return mishap
 
@@ -89,32 +92,9 @@ class Chaos:
         return limit is not None and self._clock() - self._began >= limit
 
 
-class _Strikes:
-    """What a rule with `times` has done to each partition."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self._counts: Counter[int] = Counter()
-        self._last: dict[int, tuple[int, int]] = {}
-        """The latest milestone that was struck, and in which task."""
-
-    def told(self, partition: int, milestone: int, task: int) -> bool | None:
-        """Whether this task was told of a milestone's strike; None if nobody was."""
-        last = self._last.get(partition)
-        return last[1] == task if last is not None and last[0] == milestone else None
-
-    def note(self, partition: int, milestone: int, task: int) -> None:
-        if self._rule.times is not None:
-            self._counts[partition] += 1
-            self._last[partition] = (milestone, task)
-
-    def used_up(self, partition: int) -> bool:
-        times = self._rule.times
-        return times is not None and self._counts[partition] >= times
-
-    def over(self, partitions: int) -> bool:
-        """Whether nobody is left to strike. Workers may come to an executor at any time."""
-        if self._rule.executor is not None:
-            return False
-        meant = [p for p in range(partitions) if self._rule.means(p, "", partitions)]
-        return bool(meant) and all(self.used_up(partition) for partition in meant)
+def _is_over(rule: Rule, struck: _Struck, partitions: int) -> bool:
+    """Whether no worker is left to strike. Workers may come to an executor at any time."""
+    if rule.executor is not None:
+        return False
+    meant = [p for p in range(partitions) if rule.means(p, "", partitions)]
+    return bool(meant) and all(partition in struck for partition in meant)

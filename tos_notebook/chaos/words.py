@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ConfigError
-from .rules import Kill, Pause, Rule, Slow
+from .rules import Kill, Rule, Slow
 
-KINDS: Mapping[str, type[Rule]] = {"slow": Slow, "pause": Pause, "kill": Kill}
-
-WORDS = (*KINDS, "off")
+WORDS = ("slow", "kill", "off")
 """What `as_rules` knows."""
 
 
@@ -20,9 +17,9 @@ def as_rules(what: str, amount: float | None = None, **options: Any) -> tuple[Ru
 
     Parameters
     ----------
-    what : {"slow", "pause", "kill", "off"}
+    what : {"slow", "kill", "off"}
     amount : float, optional
-        A factor for slow, seconds for pause.
+        How many times slower.
     **options
         Those of `Rule`; None is as if left out.
 
@@ -36,12 +33,11 @@ def as_rules(what: str, amount: float | None = None, **options: Any) -> tuple[Ru
         hint = f" Did you mean {close[0]}?" if close else ""
         raise ConfigError(f"chaos: expected one of {', '.join(WORDS)}; got {what!r}.{hint}")
     given = {name: value for name, value in options.items() if value is not None}
-    needed = what in ("slow", "pause")
-    if needed != (amount is not None):
-        expected = {"slow": "a factor", "pause": "seconds"}.get(what, "no amount")
+    if (what == "slow") != (amount is not None):
+        expected = "a factor" if what == "slow" else "no amount"
         raise ConfigError(f"chaos {what}: expected {expected}, got {amount!r}.")
     if what == "off":
         if given:
             raise ConfigError(f"chaos off: expected nothing else, got {', '.join(given)}.")
         return ()
-    return (KINDS[what](*([amount] if needed else []), **given),)
+    return (Kill(**given) if amount is None else Slow(amount, **given),)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .adaptive import FedAdam, FedYogi
-from .averaging import BMUF, AveragingCombiner, DelayedNesterov, DiLoCo, FedAvg, FedBuff, SlowMo
+from .averaging import AveragingCombiner, DelayedNesterov, FedAvg, FedBuff, OuterMomentum
 from .base import Combiner, Part, Pushes, PushInfo, StatefulCombiner, TensorCombiner
 from .clip import Clip
 from .gaps import DCASGD, GapAware
 from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
-from .registry import COMBINERS, as_combiner, describe, get
+from .preset import Preset
+from .registry import BMUF, COMBINERS, DiLoCo, SlowMo, as_combiner, describe, get
 from .robust import Median, MultiKrum, RobustCombiner, TrimmedMean
 from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
 
@@ -35,7 +36,9 @@ __all__ = [
     "MeanWeightCombiner",
     "Median",
     "MultiKrum",
+    "OuterMomentum",
     "Part",
+    "Preset",
     "PushInfo",
     "Pushes",
     "RobustCombiner",

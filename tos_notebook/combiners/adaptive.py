@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 
 from ..common.arrays import Array
@@ -13,11 +11,28 @@ from .base import Combiner
 from .parameters import require_below, require_positive
 
 
-class _AdaptiveCombiner(AveragingCombiner):
-    """m = β₁ m + (1 - β₁) Δ̄; v by the subclass; c += η m / (√v + ε)."""
+class FedAdam(AveragingCombiner):
+    """Adam at the server, on the mean change of K pushes.
 
-    state = "the round's sum, m, v"
+    The moments begin at 0 and are not corrected for it, as in the paper.
+
+    Parameters
+    ----------
+    lr : float
+        The server's learning rate, above 0: about how far a parameter moves in one step.
+    beta1, beta2 : float
+        Decay of the moments, in [0, 1).
+    eps : float
+        Above 0; changes that are small beside it are not blown up.
+    k : int, optional
+        Pushes of a round; by default the active workers.
+    """
+
+    name = "fedadam"
+    rule = "every K pushes: m = β₁ m + (1-β₁) Δ̄; v = β₂ v + (1-β₂) Δ̄²; c += η m / (√v + ε)"
     source = "Reddi et al. 2021, arXiv:2003.00295"
+    when = "Parameters whose changes differ much in size, as sparse ones do."
+    state = "the round's sum, m, v"
 
     def __init__(
         self,
@@ -67,53 +82,15 @@ class _AdaptiveCombiner(AveragingCombiner):
         change *= self.lr
         move(center, change)
 
-    @abstractmethod
     def accumulate(self, v: Array, square: Array) -> None:
-        """Update `v` by the squared mean change, which may be overwritten."""
-
-
-class FedAdam(_AdaptiveCombiner):
-    """Adam at the server, on the mean change of K pushes.
-
-    The moments begin at 0 and are not corrected for it, as in the paper.
-
-    Parameters
-    ----------
-    lr : float
-        The server's learning rate, above 0: about how far a parameter moves in one step.
-    beta1, beta2 : float
-        Decay of the moments, in [0, 1).
-    eps : float
-        Above 0; changes that are small beside it are not blown up.
-    k : int, optional
-        Pushes of a round; by default the active workers.
-    """
-
-    name = "fedadam"
-    rule = "every K pushes: m = β₁ m + (1-β₁) Δ̄; v = β₂ v + (1-β₂) Δ̄²; c += η m / (√v + ε)"
-    when = "Parameters whose changes differ much in size, as sparse ones do."
-
-    def accumulate(self, v: Array, square: Array) -> None:
-        """Do v = β₂ v + (1 - β₂) Δ̄²."""
+        """Do v = β₂ v + (1 - β₂) Δ̄²; `square` is Δ̄² and may be overwritten."""
         square *= 1 - self.beta2
         v *= self.beta2
         v += square
 
 
-class FedYogi(_AdaptiveCombiner):
-    """Yogi at the server: as FedAdam, but steps grow again only slowly.
-
-    Parameters
-    ----------
-    lr : float
-        The server's learning rate, above 0: about how far a parameter moves in one step.
-    beta1, beta2 : float
-        Decay of the moments, in [0, 1).
-    eps : float
-        Above 0; changes that are small beside it are not blown up.
-    k : int, optional
-        Pushes of a round; by default the active workers.
-    """
+class FedYogi(FedAdam):
+    """Yogi at the server: as `FedAdam`, parameters too, but steps grow again only slowly."""
 
     name = "fedyogi"
     rule = (

@@ -130,26 +130,34 @@ class FedAvg(AveragingCombiner):
         move(center, change)
 
 
-class MomentumCombiner(AveragingCombiner):
+class OuterMomentum(AveragingCombiner):
     """A server optimizer with momentum, heavy-ball or Nesterov's.
 
     Parameters
     ----------
     k : int, optional
-        Pushes of a round.
+        Pushes of a round; by default the active workers.
     lr : float
         The server's learning rate, above 0.
     momentum : float
         In [0, 1).
+    nesterov : bool
+        Whether the step looks ahead, as Nesterov's does.
     """
 
-    nesterov = False
+    name = "outermomentum"
+    rule = "every K pushes: m = μ m + Δ̄; c += η m, or η (Δ̄ + μ m) if nesterov"
+    source = "Hsu, Qi, Brown 2019, arXiv:1909.06335"
+    when = "A rule with momentum that no preset has."
     state = "the round's sum, m"
 
-    def __init__(self, k: int | None = None, lr: float = 1.0, momentum: float = 0.9) -> None:
+    def __init__(
+        self, k: int | None = None, lr: float = 1.0, momentum: float = 0.9, nesterov: bool = False
+    ) -> None:
         super().__init__(k)
         self.lr = require_positive(type(self).__name__, "lr", lr)
         self.momentum = require_below(type(self).__name__, "momentum", momentum, 1)
+        self.nesterov = nesterov
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""
@@ -176,7 +184,7 @@ class MomentumCombiner(AveragingCombiner):
         move(center, change)
 
 
-class FedBuff(MomentumCombiner):
+class FedBuff(OuterMomentum):
     """Average K changes, the staler the less.
 
     Staleness is counted in steps of the server, one for K pushes, as the authors' own code does.
@@ -187,20 +195,20 @@ class FedBuff(MomentumCombiner):
     ----------
     k : int, optional
         Pushes of a round; by default half the active workers, at least 1.
-    lr : float
-        The server's learning rate, above 0.
-    momentum : float
-        In [0, 1).
+    lr, momentum, nesterov
+        See `OuterMomentum`.
     """
 
     name = "fedbuff"
-    rule = "every K pushes: Δ̄ = Σ (1 + τ)^-½ Δ / K; m = μ m + Δ̄; c += η m; τ: steps since the pull"
+    rule = "every K pushes: OuterMomentum's step by Δ̄ = Σ (1 + τ)^-½ Δ / K; τ: steps since the pull"
     source = "Nguyen et al. 2021, arXiv:2106.06639; FLSim"
     when = "Many workers, or pushes that are noisy or encrypted: the center moves less often."
     state = "the round's sum, m, when the last steps were"
 
-    def __init__(self, k: int | None = None, lr: float = 1.0, momentum: float = 0.0) -> None:
-        super().__init__(k, lr, momentum)
+    def __init__(
+        self, k: int | None = None, lr: float = 1.0, momentum: float = 0.0, nesterov: bool = False
+    ) -> None:
+        super().__init__(k, lr, momentum, nesterov)
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""
@@ -225,73 +233,6 @@ class FedBuff(MomentumCombiner):
         super().merge(center, update, push)
         if not self.count:
             self.steps.append(push.pushes + 1)
-
-
-class DiLoCo(MomentumCombiner):
-    """Outer Nesterov momentum on the mean change, as for language models of distant sites.
-
-    Parameters
-    ----------
-    k : int, optional
-        Pushes of a round; by default the active workers.
-    lr : float
-        The server's learning rate, above 0.
-    momentum : float
-        In [0, 1).
-    """
-
-    name = "diloco"
-    nesterov = True
-    rule = "every K pushes: m = μ m + Δ̄; c += η (Δ̄ + μ m)"
-    source = "Douillard et al. 2023, arXiv:2311.08105; torchft"
-    when = "Long milestones (hundreds of steps) and workers of about equal speed."
-
-    def __init__(self, k: int | None = None, lr: float = 0.7, momentum: float = 0.9) -> None:
-        super().__init__(k, lr, momentum)
-
-
-class SlowMo(MomentumCombiner):
-    """Heavy-ball momentum on the mean change.
-
-    Parameters
-    ----------
-    k : int, optional
-        Pushes of a round; by default the active workers.
-    lr : float
-        The server's learning rate, above 0.
-    momentum : float
-        In [0, 1).
-    """
-
-    name = "slowmo"
-    rule = "every K pushes: m = μ m + Δ̄; c += η m"
-    source = "Wang et al. 2020, arXiv:1910.00643; fairscale"
-    when = "As DiLoCo, with shorter milestones and a gentler momentum."
-
-    def __init__(self, k: int | None = None, lr: float = 1.0, momentum: float = 0.5) -> None:
-        super().__init__(k, lr, momentum)
-
-
-class BMUF(MomentumCombiner):
-    """Blockwise model-update filtering: a running mean of the mean changes.
-
-    Parameters
-    ----------
-    k : int, optional
-        Pushes of a round; by default the active workers.
-    lr : float
-        The block learning rate, above 0.
-    momentum : float
-        The block momentum in [0, 1); the paper's 1 - 1/n for 8 workers by default.
-    """
-
-    name = "bmuf"
-    rule = "every K pushes: m = μ m + Δ̄; c += η m"
-    source = "Chen, Huo 2016 (ICASSP), doi:10.1109/ICASSP.2016.7472805; fairseq"
-    when = "As SlowMo, with a momentum near 1 - 1/n, which makes n workers' mean as fast as one."
-
-    def __init__(self, k: int | None = None, lr: float = 1.0, momentum: float = 0.875) -> None:
-        super().__init__(k, lr, momentum)
 
 
 class DelayedNesterov(StatefulCombiner):

@@ -68,6 +68,8 @@ class Combiner(ABC):
 
     name: str = ""
     """Short name; the class's own by default."""
+    called: str = ""
+    """What makes it, in code: its class, or its preset."""
     pushes: Pushes = "delta"
     """What workers must push for this rule."""
     striped: bool = False
@@ -97,6 +99,7 @@ class Combiner(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.called = cls.__name__
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
 
@@ -197,7 +200,7 @@ class Combiner(ABC):
         values = {p: getattr(self, p) for p in parameters if hasattr(self, p)}
         # A function by its name, without an address.
         given = (f"{p}={getattr(value, '__name__', repr(value))}" for p, value in values.items())
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{self.called}({', '.join(given)})"
 
 
 class StatefulCombiner(Combiner):
@@ -230,7 +233,7 @@ class StatefulCombiner(Combiner):
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}. State is set in reset(like); "
+                f"{self.called} has no attribute {name!r}. State is set in reset(like); "
                 "merge by what begin(center) returns, not by the combiner itself."
             )
 
@@ -307,13 +310,13 @@ class TensorCombiner(Combiner):
 
 
 def _attributes(rule: Combiner) -> dict[str, Any]:
-    """Return what a rule has besides its parameters."""
-    parameters = inspect.signature(type(rule)).parameters
+    """Return what a rule has besides its parameters and its names."""
+    known = {"name", "called", *inspect.signature(type(rule)).parameters}
     return {
         name: value
         for name, value in vars(rule).items()
         # A parameter that is a combiner has become that one's rule for the slice.
-        if name not in parameters or isinstance(value, Combiner)
+        if name not in known or isinstance(value, Combiner)
     }
 
 

@@ -9,37 +9,55 @@ from typing import Any, get_args
 from ..errors import CombinerError, ConfigError
 from .adapters import ComputeCombiner, FunctionCombiner
 from .adaptive import FedAdam, FedYogi
-from .averaging import BMUF, DelayedNesterov, DiLoCo, FedAvg, FedBuff, SlowMo
+from .averaging import DelayedNesterov, FedAvg, FedBuff, OuterMomentum
 from .base import Combiner, Pushes
 from .clip import Clip
 from .gaps import DCASGD, GapAware
 from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
+from .preset import Preset
 from .robust import Median, MultiKrum, TrimmedMean
 from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
 
 ORIGINALS = (MeanWeightCombiner, UpdateMeanWeightCombiner, DeltaWeightCombiner)
 
-STATELESS = (Downpour, DynSGD, ADAG, EASGD, FedAsync)
+DiLoCo = Preset(
+    "DiLoCo",
+    OuterMomentum,
+    "Long milestones (hundreds of steps) and workers of about equal speed.",
+    "Douillard et al. 2023, arXiv:2311.08105; torchft",
+    lr=0.7,
+    nesterov=True,
+)
 
-OUTER = (FedAvg, FedBuff, DiLoCo, SlowMo, BMUF, DelayedNesterov, FedAdam, FedYogi)
+SlowMo = Preset(
+    "SlowMo",
+    OuterMomentum,
+    "As DiLoCo, with shorter milestones and a gentler momentum.",
+    "Wang et al. 2020, arXiv:1910.00643; fairscale",
+    momentum=0.5,
+)
 
-COMBINERS: dict[str, type[Combiner]] = {
-    rule.name: rule
-    for rule in (
-        *STATELESS,
-        GapAware,
-        *OUTER,
-        Median,
-        TrimmedMean,
-        MultiKrum,
-        DCASGD,
-        *ORIGINALS,
-    )
-}
+BMUF = Preset(
+    "BMUF",
+    OuterMomentum,
+    # The default is 1 - 1/n for the paper's 8 workers.
+    "As SlowMo, with a momentum near 1 - 1/n, which makes n workers' mean as fast as one.",
+    "Chen, Huo 2016 (ICASSP), doi:10.1109/ICASSP.2016.7472805; fairseq",
+    momentum=0.875,
+)
+
+RULES: tuple[type[Combiner] | Preset, ...] = (
+    *(Downpour, DynSGD, ADAG, EASGD, FedAsync, GapAware),
+    *(FedAvg, FedBuff, DiLoCo, SlowMo, BMUF, DelayedNesterov, FedAdam, FedYogi),
+    *(Median, TrimmedMean, MultiKrum, DCASGD),
+    *ORIGINALS,
+)
+
+COMBINERS = {rule.name: rule for rule in RULES}
 """Every built-in combiner, by name."""
 
-MADE: dict[str, type[Combiner]] = {**COMBINERS, Clip.name: Clip}
-"""Those that a checkpoint can name."""
+MADE = COMBINERS | {rule.name: rule for rule in (Clip, OuterMomentum)}
+"""Those that a checkpoint can name; presets stand before the class that they share."""
 
 
 def get(name: str, **params: Any) -> Combiner:
@@ -67,7 +85,7 @@ def get(name: str, **params: Any) -> Combiner:
         signature.bind(**params)
     except TypeError as error:
         raise ConfigError(
-            f"Combiner {name!r}: {error}. It is called as {rule.__name__}{signature}."
+            f"Combiner {name!r}: {error}. It is called as {rule.called}{signature}."
         ) from error
     return rule(**params)
 
@@ -101,8 +119,8 @@ def as_combiner(value: Any) -> Combiner:
     Parameters
     ----------
     value : str, Combiner, class, object or callable
-        A built-in's name; a combiner, or its class if it needs no parameters; an object or
-        class with ``compute(origin_weight, new_weight, worker_id, name)``; or a function
+        A built-in's name; a combiner, or its class or preset if it needs no parameters; an object
+        or class with ``compute(origin_weight, new_weight, worker_id, name)``; or a function
         ``f(center, update, push)`` that returns a tensor's new value.
 
     Raises
@@ -114,6 +132,8 @@ def as_combiner(value: Any) -> Combiner:
         return get(value)
     if isinstance(value, type):
         value = _construct(value)
+    elif isinstance(value, Preset):
+        value = value()
     combiner = _adapt(value)
     if combiner.pushes not in get_args(Pushes):
         raise CombinerError(

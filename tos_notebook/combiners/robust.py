@@ -135,10 +135,8 @@ class TrimmedMean(RobustCombiner):
     trim : float
         Share of the changes to leave out at either end, in [0, 0.5). At least this share, but
         not all: of 3 changes one at either end, whatever `trim` above 0.
-    k : int, optional
-        Workers of a round; by default, and at most, the active ones.
-    then : Combiner, optional
-        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    k, then
+        See `RobustCombiner`.
     """
 
     name = "trimmedmean"
@@ -161,15 +159,7 @@ class TrimmedMean(RobustCombiner):
 
 
 class Median(RobustCombiner):
-    """The median change, for each parameter.
-
-    Parameters
-    ----------
-    k : int, optional
-        Workers of a round; by default, and at most, the active ones.
-    then : Combiner, optional
-        What merges the aggregate: a built-in rule that takes changes. By default it is added.
-    """
+    """The median change, for each parameter; `RobustCombiner` explains `k` and `then`."""
 
     name = "median"
     rule = "K workers: c += the median of Δ, elementwise"
@@ -191,10 +181,8 @@ class MultiKrum(RobustCombiner):
     ----------
     f : int
         How many bad workers to expect; K should be at least 2 f + 3.
-    k : int, optional
-        Workers of a round; by default, and at most, the active ones.
-    then : Combiner, optional
-        What merges the aggregate: a built-in rule that takes changes. By default it is added.
+    k, then
+        See `RobustCombiner`.
     """
 
     name = "multikrum"

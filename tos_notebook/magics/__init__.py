@@ -254,19 +254,18 @@ class TosMagics(Magics):
     @line_magic
     @documented
     def tos_chaos(self, line: str) -> None:
-        """Slow, pause or kill a worker on purpose, to see what the training makes of it.
+        """Slow or kill a worker on purpose, to see what the training makes of it.
 
-        It ends with the run at the latest. Each time replaces what was in force before. A slowed or
-        paused worker sleeps, 60 s in one milestone at most. Spark tries a killed task again, where
-        its master allows that: local[2,4], or a cluster.
+        It ends with the run at the latest. Each time replaces what was in force before. A slowed
+        worker sleeps, 60 s in one milestone at most. A worker is killed once, and Spark tries its
+        task again where its master allows that: local[2,4], or a cluster.
 
         Examples
         --------
         ::
 
             %tos_chaos slow 5 --worker 1
-            %tos_chaos slow 3 --any 2 --seed 7 --for-seconds 120
-            %tos_chaos pause 3 --executor 0 --every 10 --times 5
+            %tos_chaos slow 3 --executor 0 --for-seconds 120
             %tos_chaos kill --worker 1 --at 3
             %tos_chaos off
         """

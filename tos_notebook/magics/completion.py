@@ -149,10 +149,10 @@ def is_feed(value: Any) -> bool:
 
 def is_combiner(value: Any) -> bool:
     """Whether a value is a combiner of the user's."""
-    from ..combiners.base import Combiner
+    from ..combiners import Combiner, Preset
 
     is_class = isinstance(value, type)
-    return issubclass(value, Combiner) if is_class else isinstance(value, Combiner)
+    return issubclass(value, Combiner) if is_class else isinstance(value, Combiner | Preset)
 
 
 def is_run(value: Any) -> bool:

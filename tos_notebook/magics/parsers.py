@@ -197,22 +197,16 @@ def _resume() -> Parser:
 
 def _chaos() -> Parser:
     parser = _steering("tos_chaos")
-    text = "slow, pause or kill; off ends what is in force"
+    text = "slow or kill; off ends what is in force"
     parser.add("what", kind="chaos", metavar="WHAT", help=text)
-    text = "how many times slower, or seconds to pause"
-    parser.add("amount", nargs="?", metavar="AMOUNT", type=number, help=text)
-    text = "whom: a partition's number; without a choice one worker, drawn by the seed"
+    parser.add("amount", nargs="?", metavar="FACTOR", type=number, help="how many times slower")
+    text = "whom: a partition's number; without a choice one worker is drawn"
     parser.add("--worker", **COUNT, help=text)
     parser.add("--executor", metavar="ID", help="whom: all workers of one of Spark's executors")
-    parser.add("--any", **COUNT, help="whom: so many workers, drawn by the seed")
     text = "when: this milestone only, counted from 1 for each worker, from its next one on"
     parser.add("--at", **COUNT, help=text)
-    parser.add("--every", **COUNT, help="when: every N-th milestone")
-    parser.add("--probability", **NUMBER, help="when: drawn for each milestone")
-    text = "how often each of them; once for pause and kill by default"
-    parser.add("--times", **COUNT, help=text)
-    parser.add("--for-seconds", **NUMBER, help="how long at most; until the run's end by default")
-    return parser.add("--seed", **COUNT, help="of what is drawn; 0 by default")
+    text = "how long at most; until the run's end by default"
+    return parser.add("--for-seconds", **NUMBER, help=text)
 
 
 def _steering(name: str) -> Parser:

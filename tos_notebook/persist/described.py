@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import CheckpointError, TosError
 
-Kinds = Mapping[str, type]
-"""The classes that may be named."""
+Kinds = Mapping[str, Any]
+"""What may be named: classes, and presets, whose ``made`` tells what is theirs."""
 
 
 def describe(value: Any, kinds: Kinds) -> dict[str, Any] | None:
@@ -20,20 +20,25 @@ def describe(value: Any, kinds: Kinds) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        None if its class is none of `kinds`, but somebody's own.
+        None if it, or one of its parameters, is of none of `kinds`, but somebody's own.
     """
-    name = next((name for name, kind in kinds.items() if type(value) is kind), None)
+    name = next((name for name, kind in kinds.items() if _makes(kind, value)), None)
     if name is None:
         return None
     parameters = {}
     for parameter in inspect.signature(kinds[name]).parameters:
         given = getattr(value, parameter)
-        if type(given) in kinds.values():
-            given = {"made": describe(given, kinds)}
-        elif not (given is None or isinstance(given, bool | int | float | str)):
-            return None
+        if not (given is None or isinstance(given, bool | int | float | str)):
+            made = describe(given, kinds)
+            if made is None:
+                return None
+            given = {"made": made}
         parameters[parameter] = given
     return {"name": name, "parameters": parameters}
+
+
+def _makes(kind: Any, value: object) -> bool:
+    return type(value) is kind if isinstance(kind, type) else bool(kind.made(value))
 
 
 def rebuild(described: Any, kinds: Kinds) -> Any:

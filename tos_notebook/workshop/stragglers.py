@@ -135,8 +135,9 @@ def survive(run: Run | None) -> str:
     lost = int(run.workers["lost"].sum())
     expect(
         lost >= KILLS,
-        f"{lost} of the workers' attempts ended early; expected at least {KILLS}. See times= and "
-        "any= of chaos.Kill, and whether the run is long enough.",
+        f"{lost} of the workers' attempts ended early; expected at least {KILLS}. A rule kills "
+        "each of its workers once: give several, see any= and at= of chaos.Kill, and look whether "
+        "the run is long enough.",
     )
     trained = run.history.groupby("epoch")["samples"].sum()
     expect(
