@@ -63,7 +63,7 @@ def checkpoint(combiner: Combiner, pushes: int) -> bytes:
         (("float32", (7,)), ("int64", ())), 100, True, "0" * 32, "30s", 3, 0.0,
     )  # fmt: skip
     progress = Progress(
-        ledger.to_json(), store.snapshot(), None, {0: 90}, {0: 50},
+        ledger.to_json(), store.snapshot(), {0: 90}, {0: 50},
         Reached(0, False, LaidOut(2, RandomPartitioner(2), 0)),
     )  # fmt: skip
     snapshot = Snapshot(progress, Settings(combiner, 1), "running", 0.0)

@@ -19,7 +19,7 @@ LAYERS = {
     "ps.ledger": 1, "ps.contents": 1,
     "program.spec": 1, "sync": 1, "theory": 1, "every": 1, "stop": 1,
     "status": 1, "restarts": 1,
-    "ps.store": 2, "ps.slots": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
+    "ps.store": 2, "transport": 2, "program": 2, "data": 2, "cluster": 2,
     "worker": 2, "telemetry": 2, "testing": 2, "inference": 2,
     "checkpoint": 3, "settings": 3, "mirror": 3, "training": 3, "answers": 3, "snapshots": 3,
     "state": 3, "roster": 3, "server": 3, "watchdog": 3, "standstill": 3, "legs": 3, "saved": 3,

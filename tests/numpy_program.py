@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tos_notebook.params import Array, Layout, ParameterSpec
 from tos_notebook.program.spec import FeedSpec, ProgramSpec, Trained
@@ -58,12 +57,6 @@ class NumpyProgram:
 
     def reset(self) -> None:
         self.learning_rates.clear()
-
-    def read_slots(self, out: npt.NDArray[np.uint8]) -> None:
-        out[:] = self.slots
-
-    def write_slots(self, vector: npt.NDArray[np.uint8]) -> None:
-        self.slots[:] = vector
 
     def reset_slots(self) -> None:
         self.slots[:] = 0

@@ -27,7 +27,6 @@ from .errors import (
     WorkerError,
 )
 from .events import LabelsSkewed, UpdateSkipped, WorkerFailed
-from .params import is_finite
 from .ps import store as ps
 from .ps.ledger import Admission
 from .readable import with_cells
@@ -431,31 +430,6 @@ class Answers(TrainingState):
                 member.hear(Doing.TRAIN)
             news = self._roster.news(member, message.settings_version, directive)
             return Proceed(directive, *news)
-
-    def blend(self, member: Member, vector: npt.NDArray[np.uint8], finite: bool) -> bool:
-        """Merge a worker's optimizer slots with the others'; return whether there are any.
-
-        Parameters
-        ----------
-        member : Member
-            One whose partition belongs to a later attempt changes nothing.
-        vector : ndarray, shape (slots.layout.nbytes,), uint8
-            The worker's slots; on return what it adopts.
-        finite : bool
-            Whether the worker found neither NaN nor infinity in it. Those would spoil everybody's
-            slots, so the server looks as well.
-        """
-        if self.slots is None:
-            return False
-        finite = finite and all(map(is_finite, self.slots.layout.vectors(vector)))
-        with self._lock:
-            member.hear()
-            counts = finite and self._roster.is_current(member)
-            workers = max(1, len(self._roster.active()))
-        if not counts:
-            return self.slots.read(vector)
-        self.slots.blend(vector, workers)
-        return True
 
     def failed(self, member: Member, message: Failed) -> Proceed:
         """Record what a worker raised; if it would raise again, that ends the run.

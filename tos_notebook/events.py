@@ -73,9 +73,9 @@ class MilestoneCommitted(Event):
     exchange: float
     """Seconds between sending an update and adopting the reply."""
     bytes_up: int
-    """Bytes of the update as it came, and of optimizer slots since the last milestone."""
+    """Bytes of the update as it came."""
     bytes_down: int
-    """Bytes of parameters and optimizer slots that went to the worker since its last milestone."""
+    """Bytes of parameters that went to the worker since its last milestone."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     workers: int = 1
     """How many took part in the training then."""

@@ -31,8 +31,6 @@ from .data.stream import StreamSource
 from .errors import CheckpointError
 from .every import Every
 from .legs import RunPlan
-from .params import Layout
-from .ps.slots import SlotMean
 from .ps.store import Store
 from .run import Resumed, Run
 from .server import ParameterServer
@@ -64,11 +62,6 @@ watchers: list[Callable[[Run], object]] = []
 def new_run_id() -> str:
     """Return an id that no other run has, and that sorts by time: UTC, to the second."""
     return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-
-
-def slot_mean(slots: str, layout: Layout | None) -> SlotMean | None:
-    """Return the mean of the workers' optimizer slots; None where a run keeps none."""
-    return SlotMean(layout) if slots == "merge" and layout is not None else None
 
 
 def runs() -> list[Run]:
@@ -139,7 +132,7 @@ class Launcher:
     secret : Secret
     batch_size : int
     non_finite : {"raise", "skip"}
-    slots : {"keep", "reset", "merge"}
+    slots : {"keep", "reset"}
     ask : Asking
         Makes calls into Spark that end.
     """
@@ -267,7 +260,6 @@ class Launcher:
             locate=lambda task: executor_of_started(self.sc, task),
             on_failure=lambda: cancel(self.sc, run_id),
             non_finite="skip" if self.non_finite == "skip" else "raise",
-            slots=slot_mean(self.slots, self.program.slots),
         )
         if wanted.resumed is not None:
             training.restore(wanted.resumed.checkpoint.progress)

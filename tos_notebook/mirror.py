@@ -33,7 +33,7 @@ class Mirror:
         self.buffer = self._plain
         """Holds the update and then the reply: one copy of the model for a worker."""
         self.received = self.sent = 0
-        """Bytes of parameters, and of optimizer slots, since they were set to 0 last."""
+        """Bytes of parameters since they were set to 0 last."""
         self._layout = layout
         self._coding: Coding | None = None
         self._known: Buffer | None = None

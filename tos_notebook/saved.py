@@ -344,7 +344,6 @@ def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> No
         publish=lambda event: None,
         locate=lambda task: ("", ""),
         on_failure=lambda: None,
-        slots=launch.slot_mean(origin.slots, program.slots),
     )
     trial.restore(saved.progress)
 
@@ -395,7 +394,7 @@ def resume(
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
-    workers keep for themselves (optimizer slots, unless merged, and what a codec with error
+    workers keep for themselves (optimizer slots, and what a codec with error
     feedback has left out) begins anew, as for any worker that is replaced.
 
     Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
 from .data.blocks import Columns
 from .errors import RemoteProtocolError, SessionClosed, TransportError
@@ -18,8 +17,6 @@ from .transport.listener import TcpListener
 from .transport.shared import attach
 from .wire.messages import (
     Answer,
-    Blend,
-    Blended,
     Directive,
     Failed,
     Fetch,
@@ -128,7 +125,6 @@ class WorkerHandler:
         # Whether the worker waits for parameters: the first, or those that belong to its last push.
         self._owing = True
         self._columns: Columns | None = None
-        self._slots: npt.NDArray[np.uint8] | None = None
         self._released = False
 
     @property
@@ -145,7 +141,7 @@ class WorkerHandler:
     def _let_go(self) -> None:
         """Give back what is held for a worker whose place others have taken twice."""
         self._released = True
-        self._mirror = self._slots = self._columns = None
+        self._mirror = self._columns = None
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
@@ -154,8 +150,6 @@ class WorkerHandler:
         if self._training is None or self._mirror is None:
             if not isinstance(message, Join):
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
-        elif isinstance(message, Blend):
-            return self._receive_slots(self._training, self._mirror, message, nbytes)
         elif isinstance(message, Push | Poll):
             # A version that there is not is refused when the request is handled.
             settings = self._training.find_settings(message.settings_version)
@@ -192,8 +186,6 @@ class WorkerHandler:
                 return self._training.suspect(self._member, message), None
             case Fetch():
                 return self._fetch(self._training, self._member, message.column)
-            case Blend():
-                return self._blend(self._training, self._member, self._mirror, message)
 
     def _join(self, message: Join) -> tuple[Answer, Buffer | None]:
         if self._member is not None:
@@ -238,30 +230,6 @@ class WorkerHandler:
             return proceed, None
         self._owing = False
         return proceed, mirror.reply(proceed.version)
-
-    def _receive_slots(
-        self, training: Training, mirror: Mirror, message: Blend, nbytes: int
-    ) -> memoryview | None:
-        if training.slots is None:
-            raise RemoteProtocolError("Blend: this run does not merge optimizer slots.")
-        layout = training.slots.layout
-        expected = layout.nbytes if message.finite else 0
-        if nbytes != expected:
-            raise RemoteProtocolError(
-                f"Blend: expected a payload of {expected} bytes, got {nbytes}."
-            )
-        if self._slots is None:
-            self._slots = layout.allocate()
-        mirror.received += nbytes
-        return self._slots.data if nbytes else None
-
-    def _blend(
-        self, training: Training, member: Member, mirror: Mirror, message: Blend
-    ) -> tuple[Answer, Buffer | None]:
-        if self._slots is None or not training.blend(member, self._slots, message.finite):
-            return Blended(), None
-        mirror.sent += len(self._slots)
-        return Blended(), self._slots
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""

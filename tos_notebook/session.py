@@ -88,15 +88,15 @@ class TrainingSession:
         driver, which lasts as long as this process.
     non_finite : {"raise", "skip"}
         What an update with NaN or infinity does: end the run, or be left out.
-    slots : {"keep", "reset", "merge"}
+    slots : {"keep", "reset"}
         What becomes of a worker's optimizer slots (momentum, Adam's m and v), which belong to the
         parameters that it has trained, when it adopts the server's.
 
         ``"keep"``: they stay as they are, and cost nothing. Slots are means over many steps, and
         soon hold gradients of the new parameters, too: in `benchmarks/slots.py` this is 0.3 to
-        0.6 points more accurate than to reset them, and at most 0.5 points less than to merge
-        them. They belong to the Python process: where there are more partitions than Spark runs
-        tasks at once, a process goes on with those of the partition that it trained before.
+        0.6 points more accurate than to reset them. They belong to the Python process: where there
+        are more partitions than Spark runs tasks at once, a process goes on with those of the
+        partition that it trained before.
 
         ``"reset"``: they go back to the values that they were captured with, and with them the
         count of steps by which Adam corrects for slots that begin at 0; a schedule of the
@@ -104,12 +104,6 @@ class TrainingSession:
         with those that the worker left, such as after long sync intervals, and to let a worker
         recover whose slots have become NaN (`non_finite`). With short intervals momentum never
         builds up.
-
-        ``"merge"``: the server averages them over the workers, as one running mean. Each worker
-        sends its own after each exchange, and goes on with the mean (for momentum: Yu et al.
-        2019, arXiv:1905.03817). It costs their size each way with each exchange: two more models
-        with Adam, which no codec makes smaller. For many workers that do not wait for each other,
-        on a fast network. Counts of steps stay each worker's own.
 
     Raises
     ------

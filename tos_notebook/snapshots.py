@@ -12,7 +12,6 @@ from .answers import Answers
 from .data.partitioners import AnyPartitioner
 from .errors import CheckpointError, WaitTimeout
 from .ps.ledger import Ledger
-from .ps.slots import Buffer
 from .ps.store import Copied
 from .roster import LaidOut
 from .settings import Settings
@@ -60,8 +59,6 @@ class Progress:
         `Ledger.to_json`, from `reached.epoch` on: what is done before needs no proof.
     copied : Copied
         Center and combiner state.
-    slots : ndarray or None
-        The mean of the workers' optimizer slots.
     samples : mapping of int
         Of each unfinished epoch: rows of the partitions that are done.
     rows : mapping of int
@@ -71,7 +68,6 @@ class Progress:
 
     ledger: Mapping[str, Any]
     copied: Copied
-    slots: Buffer | None
     samples: Mapping[int, int]
     rows: Mapping[int, int]
     reached: Reached
@@ -159,8 +155,7 @@ class Snapshots(Answers):
             copied = self.store.snapshot(entered)
         finally:
             self._let_go()
-        slots = None if self.slots is None else self.slots.copy()
-        progress = Progress(ledger, copied, slots, samples, rows, reached)
+        progress = Progress(ledger, copied, samples, rows, reached)
         return Snapshot(progress, *seen[0], wanted)
 
     def _not_yet(self, last: bool) -> None:
@@ -187,14 +182,7 @@ class Snapshots(Answers):
         # All that can fail comes first.
         ledger = Ledger.from_json(progress.ledger)
         samples, rows = Counter(progress.samples), dict(progress.rows)
-        slots = None if self.slots is None else progress.slots
-        if self.slots is not None and slots is not None and len(slots) != self.slots.layout.nbytes:
-            raise CheckpointError(
-                f"Expected optimizer slots of {self.slots.layout.nbytes} bytes, got {len(slots)}."
-            )
         self.store.restore(progress.copied)
-        if self.slots is not None and slots is not None:
-            self.slots.load(slots)
         with self._lock:
             self._ledger, self._samples, self._rows = ledger, samples, rows
             self._layout = progress.reached.layout

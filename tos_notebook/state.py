@@ -16,7 +16,6 @@ from .errors import DataError, RemoteProtocolError, SessionClosed, TosError, Wor
 from .events import EpochFinished, Event, PartitionFinished, StateChanged, WorkerJoined, WorkerLost
 from .ps import store as ps
 from .ps.ledger import Admission, Ledger, Position
-from .ps.slots import SlotMean
 from .roster import LaidOut, Leg, Member, Roster
 from .settings import Settings
 from .wire.messages import Directive, Finish, Join, Loaded, Push, Status
@@ -52,8 +51,6 @@ class TrainingState:
     on_failure : callable
         Called once, from a connection's thread, when the run cannot go on.
     non_finite : {"raise", "skip"}
-    slots : SlotMean, optional
-        Where workers merge their optimizer slots, if they do.
     """
 
     def __init__(
@@ -65,11 +62,9 @@ class TrainingState:
         locate: Callable[[int], tuple[str, str]],
         on_failure: Callable[[], None],
         non_finite: NonFinite = "raise",
-        slots: SlotMean | None = None,
     ) -> None:
         self.run_id = run_id
         self.store = store
-        self.slots = slots
         self.machine = Machine()
         self.failures: deque[WorkerError] = deque(maxlen=KEPT_FAILURES)
         self.raised = 0

@@ -67,7 +67,6 @@ from tos_notebook.events import (
 )
 from tos_notebook.every import Every, as_every
 from tos_notebook.launch import new_run_id
-from tos_notebook.ps.slots import SlotMean
 from tos_notebook.ps.store import Copied
 from tos_notebook.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
 from tos_notebook.session import TrainingSession
@@ -410,7 +409,7 @@ def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
     again, _ = counting_training(partitions=1, rows=50)
     progress = snapshot.progress
     again.restore(
-        snapshots.Progress(progress.ledger, progress.copied, None, {}, {0: 50}, progress.reached)
+        snapshots.Progress(progress.ledger, progress.copied, {}, {0: 50}, progress.reached)
     )
     member, joined = again.join(join(), False)
     assert (joined.steps, joined.sequence) == (1, 1)
@@ -501,7 +500,6 @@ class Archived:
 
     def __init__(self, layout: Any) -> None:
         self.layout = layout
-        self.slots = layout
 
     def read(self) -> Any:
         return self.layout.allocate()
@@ -534,23 +532,6 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
         of_another_rule(folder, number)
     with pytest.raises(CheckpointError, match="Expected the state of combiner fedadam"):
         _restorable(folder, program, None)  # type: ignore[arg-type]
-
-
-def test_a_checkpoint_whose_optimizer_slots_do_not_fit_is_passed_over(kept: Kept) -> None:
-    kept.keeper._origin = origin(slots="merge")
-    program: Any = Archived(kept.training.store.layout)
-    kept.training.slots = SlotMean(program.slots)
-    kept.training.slots.load(program.read())
-    for sequence in range(2):
-        kept.push(sequence)
-        kept.keeper.write(kept.subject)
-    folder, name = kept.keeper.folder, "checkpoint-00000002.tos"
-    sealed = folder.read(name)
-    sealed.arrays[1] = sealed.arrays[1][:-1]
-    folder.write(name, sealed.summary, sealed.value, sealed.arrays)
-    told: list[str] = []
-    assert _restorable(folder, program, None, told.append).number == 1
-    assert "checkpoint-00000002.tos cannot be restored" in told[0]
 
 
 def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> None:

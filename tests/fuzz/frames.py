@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.mutate import mutate
-from tests.numpy_program import Momentum, NumpyProgram, SoftmaxRegression
+from tests.numpy_program import NumpyProgram, SoftmaxRegression
 from tests.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
-from tos_notebook.ps.slots import SlotMean
 from tos_notebook.ps.store import Store
 from tos_notebook.server import WorkerHandler
 from tos_notebook.settings import Settings
@@ -47,8 +46,6 @@ from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
 from tos_notebook.wire.messages import (
     KINDS,
-    Blend,
-    Blended,
     Failed,
     Fetch,
     Finish,
@@ -154,7 +151,6 @@ class World:
         self.layout = program.spec.layout
         self.requests: list[bytes] = []
         self.answers: list[bytes] = []
-        self._slots = program.spec.slots
         self._initial = self.layout.allocate()
         self._settings = Settings(Downpour(), 1, codec=self.codec)
         self._source = ArraySource((np.ones((8, 4), np.float32), np.zeros(8, np.int64)), 1)
@@ -173,7 +169,6 @@ class World:
             publish=lambda event: None,
             locate=lambda task: ("executor", "?"),
             on_failure=lambda: None,
-            slots=None if self._slots is None else SlotMean(self._slots),
         )
         training.begin_leg(self._source, 0, 0)
         return training
@@ -228,9 +223,6 @@ class World:
             replica.write([np.full_like(t, 1 + number) for t in replica._tensors], "delta")
             replica.push(push(number), 0, lambda: None)
             replica.poll(Poll(0))
-        if self._slots is not None:
-            connection.request(Blend(True), self._slots.allocate())
-            connection.request(Blend(False))
         connection.request(Finish(0, 8, 3))
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
         connection.request(Labelled([0, 1], [5, 3]))
@@ -247,7 +239,6 @@ def worlds() -> list[World]:
     found = [World(SoftmaxRegression(dtype="float32"), codec) for codec in CODECS]
     # Most runs have no codec.
     found += [found[0]] * 3
-    found.append(World(Momentum(), "fp32"))
     frames = [frame for world in found for frame in world.requests + world.answers]
     missing = set(KINDS) - {decode_header(frame).kind for frame in frames}
     assert not missing, f"no frame of {[KINDS[kind].__name__ for kind in missing]}"
@@ -397,8 +388,6 @@ class Fuzz:
             world.replica(connection).poll(Poll(0))
         elif kind is Rows:
             fetch(connection, 0)
-        elif kind is Blended:
-            connection.request(Blend(False), None, world.layout.allocate())
         else:
             connection.request(Finish(0, 0, 0))
 

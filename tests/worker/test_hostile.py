@@ -45,7 +45,6 @@ from tos_notebook.transport.server import ConnectionThreads
 from tos_notebook.wire.frames import encode_head, encode_header
 from tos_notebook.wire.messages import (
     KINDS,
-    Blend,
     Failed,
     Fetch,
     Goodbye,
@@ -109,7 +108,6 @@ WRONG = [
     Labelled([1] * 10, [1] * 9),
     Labelled(list(range(5000)), [1] * 5000),
     Suspect("row", -1, "nan", 1),
-    Blend(True),
     Poll(-1),
     join(1, task=3),
 ]
@@ -185,7 +183,7 @@ def test_a_push_that_is_replayed_counts_once(run: Run) -> None:
 
 
 def test_nothing_is_taken_from_whoever_has_not_joined(run: Run) -> None:
-    for message in (push(), finish(), Poll(0), Failed("x", [], True, 0, []), Blend(False)):
+    for message in (push(), finish(), Poll(0), Failed("x", [], True, 0, [])):
         with pytest.raises(TosError):
             run.served.connect().request(message)
     run.ends_well()

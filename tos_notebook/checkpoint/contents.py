@@ -204,7 +204,6 @@ def to_parts(
         "ledger": progress.ledger,
         "version": copied.version,
         "state": copied.state,
-        "merged": progress.slots is not None,
         "samples": list(progress.samples.items()),
         "rows": list(progress.rows.items()),
         "reached": [
@@ -218,8 +217,7 @@ def to_parts(
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
     }
-    slots = [] if progress.slots is None else [progress.slots]
-    return value, [copied.center, *slots, *copied.arrays]
+    return value, [copied.center, *copied.arrays]
 
 
 def _layout(layout: LaidOut | None) -> Any:
@@ -252,11 +250,10 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     told = dict(value["origin"])
     require_plain(Origin, told)
     told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
-    merged = bool(value["merged"])
-    copied = Copied(arrays[0], value["version"], value["state"], arrays[1 + merged :])
-    for buffer in arrays[: 1 + merged]:
-        if buffer.dtype != np.uint8 or buffer.ndim != 1:
-            raise ValueError(f"expected parameters as bytes, got {buffer.dtype}")
+    center, *rest = arrays
+    copied = Copied(center, value["version"], value["state"], rest)
+    if center.dtype != np.uint8 or center.ndim != 1:
+        raise ValueError(f"expected parameters as bytes, got {center.dtype}")
     if not isinstance(value["settings"], dict):
         raise TypeError(f"expected settings by name, got {value['settings']!r}")
     # Looked at here, where a wrong one is told as what it is.
@@ -267,7 +264,6 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     progress = Progress(
         value["ledger"],
         copied,
-        arrays[1] if merged else None,
         dict(map(tuple, value["samples"])),
         dict(map(tuple, value["rows"])),
         Reached(epoch, between, layout, earlier),

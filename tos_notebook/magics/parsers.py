@@ -89,7 +89,7 @@ def _add_training(parser: Parser) -> None:
     parser.add("--non-finite", choices=NON_FINITE, help=text)
     text = (
         "what becomes of a worker's optimizer slots (Adam's m and v) when it adopts the server's "
-        "parameters: keep them, reset them, or merge them with the other workers'"
+        "parameters: keep them, or reset them"
     )
     parser.add("--slots", choices=POLICIES, help=text)
     text = (

@@ -22,7 +22,6 @@ GRAPH_OPTIONS = ("fetch", "feeds", "loss", "metrics", "params", "learning_rate",
 SLOTS = {
     "keep": "kept by each worker",
     "reset": "reset after each exchange",
-    "merge": "merged between workers",
 }
 """What becomes of the optimizer's slots."""
 
@@ -52,7 +51,7 @@ class Captured:
 
         Parameters
         ----------
-        slots : {"keep", "reset", "merge"}
+        slots : {"keep", "reset"}
             What becomes of the optimizer's.
         """
         layout = self.program.layout.of_model

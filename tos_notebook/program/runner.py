@@ -18,7 +18,7 @@ from ..readable import summary
 from .frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from .lean import without_keras
 from .quiet import quiet
-from .spec import Buffer, Trained, read_spec
+from .spec import Trained, read_spec
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with without_keras():
@@ -165,22 +165,6 @@ class TensorFlowRunner:
         with eagerly():
             _assign(self._module.local, self._initial)
             _assign(self._module.slots, self._initial_slots)
-
-    def read_slots(self, out: Buffer) -> None:
-        """See `Runner.read_slots`."""
-        with eagerly():
-            for view, slot in zip(self._views(out), self._module.slots, strict=True):
-                # Not numpy(), which copies once more.
-                np.copyto(view, np.asarray(slot.read_value()))
-
-    def write_slots(self, vector: Buffer) -> None:
-        """See `Runner.write_slots`."""
-        with eagerly():
-            _assign(self._module.slots, self._views(vector))
-
-    def _views(self, vector: Buffer) -> list[Array]:
-        slots = self.spec.slots
-        return [] if slots is None else list(slots.tensors(vector).values())
 
     def reset_slots(self) -> None:
         """See `Runner.reset_slots`."""

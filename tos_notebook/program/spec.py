@@ -9,13 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import RemoteProtocolError
 from ..params import Array, Layout
-
-Buffer = npt.NDArray[np.uint8]
 
 SPEC_FILE = "spec.json"
 """Name of the specification inside a program's archive."""
@@ -185,25 +180,6 @@ class Runner(Protocol):
 
     def reset(self) -> None:
         """Put everything local (optimizer slots, counters) back to its captured value."""
-        ...
-
-    def read_slots(self, out: Buffer) -> None:
-        """Copy the optimizer slots to where `spec.slots` has them.
-
-        Parameters
-        ----------
-        out : ndarray, shape (spec.slots.nbytes,), uint8
-        """
-        ...
-
-    def write_slots(self, vector: Buffer) -> None:
-        """Set the optimizer slots.
-
-        Parameters
-        ----------
-        vector : ndarray, shape (spec.slots.nbytes,), uint8
-            Only read; the caller's again once the call returns.
-        """
         ...
 
     def reset_slots(self) -> None:

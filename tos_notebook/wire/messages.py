@@ -211,18 +211,6 @@ class Proceed:
 
 
 @dataclass(frozen=True, slots=True)
-class Blend:
-    """Average a worker's optimizer slots with the others'. Payload: the slots, if finite."""
-
-    finite: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Blended:
-    """Payload: the slots to adopt; none if nobody has sent finite ones yet."""
-
-
-@dataclass(frozen=True, slots=True)
 class Refused:
     """The server cannot serve a request: an error's class name and its text."""
 
@@ -235,8 +223,8 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Loaded | Push | Finish | Poll | Failed | Blend | Suspect | Labelled
-Answer = Joined | Rows | Reply | Proceed | Blended
+Request = Join | Fetch | Loaded | Push | Finish | Poll | Failed | Suspect | Labelled
+Answer = Joined | Rows | Reply | Proceed
 Message = Request | Answer | Refused | Goodbye
 
 KINDS: dict[int, type[Message]] = {
@@ -252,9 +240,7 @@ KINDS: dict[int, type[Message]] = {
     10: Proceed,
     11: Refused,
     12: Goodbye,
-    13: Blend,
-    14: Blended,
-    15: Suspect,
-    16: Loaded,
-    17: Labelled,
+    13: Suspect,
+    14: Loaded,
+    15: Labelled,
 }

@@ -86,7 +86,7 @@ class Plan:
         Rows of one batch.
     columns : int
         Columns to fetch from the server; 0 where Spark brings the rows.
-    slots : {"keep", "reset", "merge"}
+    slots : {"keep", "reset"}
         What becomes of optimizer slots when parameters are adopted.
     count_labels : bool
         Whether to tell the server of the rows' labels: they are trained in the partitions in
@@ -161,7 +161,7 @@ class Worker:
         layout = runner.spec.layout
         memory = Memory(layout.nbytes, folder, plan.run, join.partition, join.task)
         self._replica = Replica(connection, layout, memory)
-        self._slots = Slots(connection, runner, plan.slots)
+        self._slots = Slots(runner, plan.slots)
         self._metrics: list[str] = []
         self._settings_version = -1
         self._sync_interval = 1
@@ -226,7 +226,8 @@ class Worker:
 
     def _train(self, joined: Joined, rows: Held | Streamed, feed: Feed) -> None:
         steps, sequence = joined.steps, joined.sequence
-        self._slots.begin()
+        # An attempt that died between two exchanges has left some.
+        self._slots.follow()
         for epoch in range(joined.epoch, joined.last_epoch + 1):
             if epoch > joined.epoch:
                 feed = rows.feed(epoch, 0)

@@ -16,7 +16,7 @@ from ..cluster.storage import executor_folder, fetch_archive
 from ..data.blocks import Columns
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..params import Array
-from ..program.spec import Buffer, ProgramSpec, Runner, Trained, read_spec
+from ..program.spec import ProgramSpec, Runner, Trained, read_spec
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
@@ -155,14 +155,6 @@ class LateRunner:
     def reset(self) -> None:
         """See `Runner.reset`."""
         self._runner().reset()
-
-    def read_slots(self, out: Buffer) -> None:
-        """See `Runner.read_slots`."""
-        self._runner().read_slots(out)
-
-    def write_slots(self, vector: Buffer) -> None:
-        """See `Runner.write_slots`."""
-        self._runner().write_slots(vector)
 
     def reset_slots(self) -> None:
         """See `Runner.reset_slots`."""
