@@ -32,7 +32,7 @@ NAMES = (
     "sorted_data",
     "inference",
     "streaming",
-    "slots",
+    "optimizer_state",
     "compilers",
     "start",
     "control",

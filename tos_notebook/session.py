@@ -43,7 +43,7 @@ from .snapshots import Reached
 from .sync import SyncMode, as_sync
 from .telemetry.mlflow import MLflow
 from .transport.auth import new_secret
-from .worker.slots import POLICIES
+from .worker.optimizer_state import POLICIES
 
 _run_numbers = itertools.count(1)
 
@@ -93,9 +93,9 @@ class TrainingSession:
         parameters that it has trained, when it adopts the server's.
 
         ``"keep"``: they stay as they are, and cost nothing. Slots are means over many steps, and
-        soon hold gradients of the new parameters, too: in `benchmarks/slots.py` this is 0.3 to
-        0.6 points more accurate than to reset them. They belong to the Python process: where there
-        are more partitions than Spark runs tasks at once, a process goes on with those of the
+        soon hold gradients of the new parameters, too: in `benchmarks/optimizer_state.py` this is
+        0.3 to 0.6 points more accurate than to reset them. They belong to the Python process: where
+        there are more partitions than Spark runs tasks at once, a process goes on with those of the
         partition that it trained before.
 
         ``"reset"``: they go back to the values that they were captured with, and with them the

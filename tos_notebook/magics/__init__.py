@@ -11,7 +11,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
 from ..config import PATIENCE, STALL_TIMEOUT
 from ..errors import ConfigError
-from ..worker.slots import POLICIES
+from ..worker.optimizer_state import POLICIES
 from . import board, steer
 from .cell import keep_empty
 from .completion import matcher

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
 from ..every import PLACES
-from ..worker.slots import POLICIES
+from ..worker.optimizer_state import POLICIES
 from .options import Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")

@@ -59,8 +59,8 @@ from ..wire.messages import (
 from .failure import describe
 from .feed import Feed, Held, Streamed, record_text
 from .memory import Memory
+from .optimizer_state import Slots
 from .replica import Replica, expect
-from .slots import Slots
 
 Answer = TypeVar("Answer")
 

@@ -2,7 +2,7 @@
 
 Workers in threads of this process, with the real server and the real program.
 
-python -m benchmarks.slots [--quick]
+python -m benchmarks.optimizer_state [--quick]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tos_notebook.training import Training
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
 from tos_notebook.worker.loop import Plan, Worker
-from tos_notebook.worker.slots import POLICIES
+from tos_notebook.worker.optimizer_state import POLICIES
 
 from .data import Labelled, mnist
 from .harness import Row, program
