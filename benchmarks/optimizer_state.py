@@ -1,4 +1,4 @@
-"""What becomes of Adam's slots at an exchange: accuracy by policy, and what it costs.
+"""What becomes of Adam's state at an exchange: accuracy by policy, and what it costs.
 
 Workers in threads of this process, with the real server and the real program.
 
@@ -82,7 +82,7 @@ def train(
     workers, mode = len(loaded), as_sync(sync)
     combiner = as_combiner(default_combiner(mode))
     training = Training(
-        "slots",
+        "run",
         Store(model.layout, model.read(), combiner),
         Settings(combiner, SYNC_INTERVAL, mode),
         publish=lambda event: None,
@@ -91,13 +91,13 @@ def train(
     )
     training.begin_leg(ArraySource(data, workers), 0, EPOCHS - 1)
     served = Served(training)
-    plan = Plan("slots", seed, True, BATCH_SIZE, len(data), policy)
+    plan = Plan("run", seed, True, BATCH_SIZE, len(data), policy)
 
     def work(number: int, runner: Any) -> None:
         runner.reset()
         connection = connect_inproc(served.listener)
         try:
-            join = Join("slots", number, 0, number, "here", number, segment="", metrics=[])
+            join = Join("run", number, 0, number, "here", number, segment="", metrics=[])
             Worker(connection, runner, plan, join).run([])
         finally:
             connection.close()
@@ -114,15 +114,14 @@ def train(
 
 
 def cost(model: Program, runner: Any) -> Row:
-    """Measure what it takes a worker to reset its slots."""
+    """Measure what it takes a worker to reset its optimizer state."""
     took = []
     for _ in range(TIMES):
         began = perf_counter()
-        runner.reset_slots()
+        runner.reset_optimizer_state()
         took.append(perf_counter() - began)
-    assert model.slots is not None
-    parts = {"size": f"{model.slots.size:,} values in {len(model.slots)} tensors"}
-    return Row("2NN: a worker resets Adam's slots", 1e3 * median(took), "ms", "", parts, TIMES)
+    parts = {"tensors": str(len(model.optimizer_state))}
+    return Row("2NN: a worker resets Adam's state", 1e3 * median(took), "ms", "", parts, TIMES)
 
 
 def run(quick: bool) -> list[Row]:

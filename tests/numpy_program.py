@@ -26,7 +26,7 @@ class NumpyProgram:
         """Batches of each training call."""
         self.batches: list[tuple[Array, ...]] = []
         """Copies of every batch, in the order they were trained."""
-        self.slots = np.zeros(0, np.uint8)
+        self.momentum: Array = np.zeros(0)
         self.loaded = 0
         self.on_batch: Callable[[int], object] = lambda number: None
 
@@ -59,8 +59,8 @@ class NumpyProgram:
     def reset(self) -> None:
         self.learning_rates.clear()
 
-    def reset_slots(self) -> None:
-        self.slots[:] = 0
+    def reset_optimizer_state(self) -> None:
+        self.momentum[:] = 0
 
     def load(self) -> None:
         self.loaded += 1
@@ -123,7 +123,7 @@ class Counting(NumpyProgram):
 
 
 class Momentum(NumpyProgram):
-    """Adds up its momentum: ``m = m / 2 + the batch's mean``, a slot, in float64.
+    """Adds up its momentum: ``m = m / 2 + the batch's mean``, its state, in float64.
 
     Attributes
     ----------
@@ -134,16 +134,10 @@ class Momentum(NumpyProgram):
     def __init__(self) -> None:
         super().__init__()
         total = Layout([ParameterSpec("total", (), "float64")])
-        slots = Layout([ParameterSpec("m", (), "float64")])
         feeds = (FeedSpec("row", "float64", ()),)
-        self.spec = ProgramSpec("numpy", feeds, total, ("loss",), False, slots)
-        self.slots = slots.allocate()
+        self.spec = ProgramSpec("numpy", feeds, total, ("loss",), False, ("m",))
+        self.momentum = np.zeros(1)
         self.begun: list[float] = []
-
-    @property
-    def momentum(self) -> Array:
-        """The slot, to be changed in place."""
-        return self.slots.view(np.float64)
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         self.begun.append(float(self.momentum[0]))

@@ -85,7 +85,7 @@ class Network:
         return tos.capture(self._model()).read()
 
     def runners(self, count: int) -> list[Runner]:
-        """Return runners as good as new, each with optimizer slots of its own."""
+        """Return runners as good as new, each with optimizer state of its own."""
         from tos_notebook.runtime.runner import TensorFlowRunner
 
         while len(self._runners) < count:

@@ -76,7 +76,8 @@ def test_the_first_notebook_runs_is_steered_and_is_saved_small_with_its_results(
     pages = [one.data["text/html"] for one in saved if "text/html" in one.get("data", {})]
     assert sum('<img src="data:image/svg+xml' in html and "finished" in html for html in pages) >= 2
     assert any('<img src="data:image/svg+xml' in html and "stopped" in html for html in pages)
-    # plotly's own plug-in adds a bitmap to each of the two figures.
     assert sum(map(len, pages)) < 100_000
-    assert path.stat().st_size < 300_000
+    # plotly's own plug-in adds a bitmap to each of the two figures, as large as it likes.
+    bitmaps = sum(len(one.data["image/png"]) for one in saved if "image/png" in one.get("data", {}))
+    assert path.stat().st_size - bitmaps < 150_000
     picture("first-notebook-ended")

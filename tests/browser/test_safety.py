@@ -34,6 +34,17 @@ PICTURED = """() => {
 }"""
 """Whether the picture of the ended run would be saved."""
 
+CLICK_AGAIN = """([x, y]) => {
+    const view = document.querySelector('[data-milestones]');
+    new MutationObserver((_, observer) => {
+        if (view.dataset.state !== 'running') return;
+        observer.disconnect();
+        window.clickedAgain = document.elementFromPoint(x, y).closest('button').dataset.tos;
+        document.elementFromPoint(x, y).click();
+    }).observe(view, { attributes: true, attributeFilter: ['data-state'] });
+}"""
+"""Click as soon as the view says that the run runs: the second click of somebody who is quick."""
+
 KEYS = ("d", "d", "b", "0", "0", "x", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
 
 
@@ -68,9 +79,10 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     # Where the pointer is, as a person does who has not seen that the first click did it.
     resume = view.root.locator('[data-tos="resume"]:not([data-fresh])').bounding_box()
     middle = resume["x"] + resume["width"] / 2, resume["y"] + resume["height"] / 2
+    page.evaluate(CLICK_AGAIN, middle)
     page.mouse.click(*middle)
     view.becomes("running")
-    page.mouse.click(*middle)
+    assert page.evaluate("() => window.clickedAgain") == "pause"
     view.moves()
     assert view.root.get_attribute("data-state") == "running"
 

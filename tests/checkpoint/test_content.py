@@ -200,7 +200,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
         unused,
         batch_size=1,
         non_finite="raise",
-        slots="keep",
+        optimizer_state="keep",
         ask=unused,
     )
     settings = counting_training()[0].settings

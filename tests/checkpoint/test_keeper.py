@@ -119,8 +119,9 @@ class Disk:
 def origin(**changes: Any) -> Origin:
     fields: dict[str, Any] = {
         "run_id": "run-1", "epochs": 3, "repartition_every": None, "seed": 0, "shuffle": True,
-        "batch_size": 1, "slots": "keep", "non_finite": "raise", "stripe_bytes": 1 << 20,
-        "partitions": 2, "columns": (("float64", ()),), "rows": 100, "stored": True,
+        "batch_size": 1, "optimizer_state": "keep", "non_finite": "raise",
+        "stripe_bytes": 1 << 20, "partitions": 2, "columns": (("float64", ()),), "rows": 100,
+        "stored": True,
         "program": "0" * 32, "every": "2 milestones", "keep": 3, "created": 0.0,
     }  # fmt: skip
     return Origin(**(fields | changes))

@@ -25,7 +25,7 @@ Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
         ({"sync_interval": -3}, "sync_interval.*at least 1.*-3"),
         ({"batch_size": 2.5}, r"batch_size.*2\.5.*float"),
         ({"non_finite": "ignore"}, "non_finite.*raise, skip.*ignore"),
-        ({"slots": "drop"}, "slots.*keep, reset.*drop"),
+        ({"optimizer_state": "drop"}, "optimizer_state.*keep, reset.*drop"),
     ],
 )
 def test_settings_out_of_range_are_refused_with_name_and_value(
@@ -42,11 +42,11 @@ def test_counts_below_one_are_refused_at_start(train: Train, digits: Digits, nam
         session.start(digits[:2], **{name: 0})
 
 
-def test_slots_of_an_optimizer_without_any_are_refused_at_start(
+def test_an_optimizer_without_state_to_reset_is_refused_at_start(
     train: Train, digits: Digits
 ) -> None:
-    session = train(classifier(), slots="reset")
-    with pytest.raises(errors.ConfigError, match=r'nothing to reset.*use slots="keep"'):
+    session = train(classifier(), optimizer_state="reset")
+    with pytest.raises(errors.ConfigError, match=r'nothing to reset.*use optimizer_state="keep"'):
         session.start(digits[:2])
 
 

@@ -62,7 +62,8 @@ def test_a_module_learns_digits_and_holds_the_trained_values(
 ) -> None:
     x, y, x_test, y_test = digits
     model, options = module()
-    session = train(tos.capture(model, **options), batch_size=32, sync_interval=5, slots="reset")
+    program = tos.capture(model, **options)
+    session = train(program, batch_size=32, sync_interval=5, optimizer_state="reset")
     run = session.run((x, y), epochs=8, validation=(x_test, y_test))
     found = run.evaluate(x_test, y_test)
     assert found["accuracy"] > 0.93
@@ -204,7 +205,7 @@ def test_mixed_precision_learns_digits(train: Train, digits: Digits, policy: str
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
-    session = train(model, batch_size=32, sync_interval=5, slots="reset")
+    session = train(model, batch_size=32, sync_interval=5, optimizer_state="reset")
     run = session.run((x, y), epochs=8)
     assert {spec.dtype for spec in run.program.layout.specs} == {"float32"}
     assert np.isfinite(run.history["loss"]).all()

@@ -43,13 +43,14 @@ def test_keras_model_learns_real_digits_and_holds_the_trained_weights(
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
 
 
-def test_adam_learns_where_its_slots_are_reset(train: Train, digits: Digits) -> None:
+def test_adam_learns_where_its_state_is_reset(train: Train, digits: Digits) -> None:
     import keras
 
     x, y, x_test, y_test = digits
     model = classifier()
     model.compile(keras.optimizers.Adam(0.005), model.loss, metrics=["accuracy"])
-    run = train(model, batch_size=32, sync_interval=5, slots="reset").run((x, y), epochs=10)
+    session = train(model, batch_size=32, sync_interval=5, optimizer_state="reset")
+    run = session.run((x, y), epochs=10)
     assert run.evaluate(x_test, y_test)["accuracy"] > 0.9
 
 
@@ -199,7 +200,7 @@ def test_graph_program_trains_and_the_session_holds_the_values(
     run = train(program, batch_size=32, sync_interval=3).run((x, y), epochs=8)
     assert session.run(hit, {images: x_test, labels: y_test}) > 0.9
     assert run.history["hit"].iloc[-4:].mean() > 0.9
-    assert {s.name for s in program.layout.specs} == {"w", "b"}  # Adam's slots stay local
+    assert {s.name for s in program.layout.specs} == {"w", "b"}  # Adam's state stays local
 
 
 def test_pause_stops_the_milestones_and_resume_goes_on(

@@ -47,15 +47,15 @@ def test_graph_with_the_names_left_to_us(cells: Cells, engine: Engine) -> None:
     output = cells(TRAIN + GRAPH)
     assert feeds(engine) == ["first:0", "second:0"]
     assert params(engine) == ["Variable", "Variable_1"]
-    assert "optimizer  Adam (4 slot tensors, kept by each worker)\n" in output
+    assert "optimizer  Adam (4 tensors of state, kept by each worker)\n" in output
     assert "loss       Mean:0" in output
     assert cells.space["sess"].graph is cells.space["w"].graph
 
 
-def test_what_becomes_of_slots_is_said(cells: Cells, engine: Engine) -> None:
-    output = cells(f"{TRAIN} --slots reset{GRAPH}")
-    assert "(4 slot tensors, reset after each exchange)" in output
-    assert engine.sessions[0].options["slots"] == "reset"
+def test_what_becomes_of_the_optimizer_state_is_said(cells: Cells, engine: Engine) -> None:
+    output = cells(f"{TRAIN} --optimizer-state reset{GRAPH}")
+    assert "(4 tensors of state, reset after each exchange)" in output
+    assert engine.sessions[0].options["optimizer_state"] == "reset"
 
 
 def test_graph_with_names_given(cells: Cells, engine: Engine) -> None:

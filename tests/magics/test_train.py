@@ -22,13 +22,14 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     output = cells(
         f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
         "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
-        "--patience 20 --stall-timeout 900 --non-finite skip --slots reset --validation x,y"
+        "--patience 20 --stall-timeout 900 --non-finite skip --optimizer-state reset "
+        "--validation x,y"
     )
     session = engine.sessions[0]
     assert session.program is cells.space["program"]
     assert session.options == {
         "combiner": "easgd", "batch_size": 20, "codec": "int8", "sync": "ssp:2", "sync_interval": 4,
-        "non_finite": "skip", "slots": "reset",
+        "non_finite": "skip", "optimizer_state": "reset",
     }  # fmt: skip
     assert session.data is cells.space["train"]
     validation = session.started.pop("validation")

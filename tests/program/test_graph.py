@@ -79,10 +79,10 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 def test_training_calls_equal_the_same_steps_in_the_session(
     name: str, data: tuple[Array, Array]
 ) -> None:
-    """Slots included: the second call goes on where the first one stopped."""
+    """Optimizer state included: the second call goes on where the first one stopped."""
     model = Linear(OPTIMIZERS[name]())
     lone = Lone(model.capture(), *data)
-    assert list(lone.tensors) == ["first", "second"]  # slots stay local
+    assert list(lone.tensors) == ["first", "second"]  # Adam's state stays local
     for _ in range(2):
         trained = lone.train(4)
         expected, loss = model.run(data, 4)
@@ -91,7 +91,7 @@ def test_training_calls_equal_the_same_steps_in_the_session(
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_reset_puts_slots_back_each_time(name: str, data: tuple[Array, Array]) -> None:
+def test_reset_puts_optimizer_state_back_each_time(name: str, data: tuple[Array, Array]) -> None:
     lone = Lone(Linear(OPTIMIZERS[name]()).capture(), *data)
     start, found = lone.buffer.copy(), []
     for _ in range(3):
@@ -103,7 +103,7 @@ def test_reset_puts_slots_back_each_time(name: str, data: tuple[Array, Array]) -
     assert_same([found[1], found[2]], [found[0], found[0]], rtol=0)
 
 
-def test_slots_start_as_the_session_left_them(data: tuple[Array, Array]) -> None:
+def test_optimizer_state_starts_as_the_session_left_it(data: tuple[Array, Array]) -> None:
     """A model that was trained before capture goes on with its momentum."""
     model = Linear(v1.train.AdamOptimizer(0.05))
     program = model.capture()

@@ -71,7 +71,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_calls_equal_fit_without_shuffling(name: str) -> None:
-    """Weights, loss and metrics, over two calls: slots and step counts are kept in between."""
+    """Weights, loss and metrics, over two calls, which share optimizer state and step counts."""
     model, x, y = mlp(OPTIMIZERS[name]()), rows(5), classes(3)
     program = capture(model)
     lone = Lone(program, x, y)

@@ -183,7 +183,7 @@ def test_what_a_program_keeps_is_not_the_callers_memory() -> None:
         np.testing.assert_array_equal(variable.numpy(), before[size])
 
 
-def test_slots_are_not_the_callers_memory() -> None:
+def test_optimizer_state_is_not_the_callers_memory() -> None:
     lone = Lone(program(optimizer="adam"), *data())
     columns = [aligned(c) for c in data()]
     vectors = [aligned(v) for v in lone.program.layout.vectors(lone.buffer)]

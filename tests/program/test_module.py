@@ -110,12 +110,11 @@ def test_training_calls_equal_a_loop_with_a_gradient_tape(name: str) -> None:
     assert program.has_learning_rate == (name != "schedule")
 
 
-def test_slots_are_known_and_the_learning_rate_can_be_set() -> None:
+def test_optimizer_state_is_known_and_the_learning_rate_can_be_set() -> None:
     """On data of other types, which are cast to what the feeds say."""
     program = captured(optimizer=optimizers.Adam(0.1))
-    assert program.slots is not None
-    assert len(program.slots) == 2 * 4
-    assert program.summary.startswith("module, 80 parameters in 5 tensors, 8 optimizer slots")
+    assert len(program.optimizer_state) == 2 * 4
+    assert program.summary.startswith("module, 80 parameters in 5 tensors, 8 of optimizer state")
     lone = Lone(program, X.astype(np.uint8), Y.astype(np.int8))
     lone.runner.set_learning_rate(0.0)
     before = lone.tensors

@@ -1,4 +1,4 @@
-"""Optimizer slots: which variables they are, and that they can be reset."""
+"""Optimizer state: which variables it is, and that it can be reset."""
 
 from __future__ import annotations
 
@@ -41,15 +41,13 @@ def dense(optimizer: Any, *parts: Any) -> Program:
 
 
 def kinds(program: Program) -> list[str]:
-    """Return the last words of the slots' names, such as momentum, without repetition."""
-    if program.slots is None:
-        return []
-    return list(dict.fromkeys(s.name.split("_")[-1] for s in program.slots.specs))
+    """Return the last words of the state's names, such as momentum, without repetition."""
+    return list(dict.fromkeys(name.split("_")[-1] for name in program.optimizer_state))
 
 
 def state(lone: Lone) -> Array:
-    """Return a copy of the slots, as one vector."""
-    return np.concatenate([slot.numpy().ravel() for slot in lone.runner._module.slots])
+    """Return a copy of the optimizer state, as one vector."""
+    return np.concatenate([v.numpy().ravel() for v in lone.runner._module.optimizer_state])
 
 
 KERAS: dict[str, tuple[Callable[[], Any], list[str]]] = {
@@ -70,21 +68,21 @@ KERAS: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", KERAS)
-def test_the_slots_of_keras_optimizers_are_found_and_nothing_else_is(name: str) -> None:
+def test_the_state_of_keras_optimizers_is_found_and_nothing_else_is(name: str) -> None:
     """No counter, learning rate, metric, random seed, average of weights or moving statistic."""
     make, expected = KERAS[name]
     program = dense(make(), layers.BatchNormalization(), layers.Dropout(0.1))
     assert kinds(program) == expected
     # For scale, offset, kernel and bias.
-    assert len(program.slots or ()) == 4 * len(expected)
-    assert read_spec(program.export([("float32", (5,)), ("int64", ())])).slots == program.slots
+    assert len(program.optimizer_state) == 4 * len(expected)
+    spec = read_spec(program.export([("float32", (5,)), ("int64", ())]))
+    assert spec.optimizer_state == program.optimizer_state
 
 
-def test_slots_inside_a_wrapper_that_scales_the_loss_are_found() -> None:
+def test_state_inside_a_wrapper_that_scales_the_loss_is_found() -> None:
     keras.config.set_dtype_policy("mixed_float16")
     program = dense(optimizers.Adam(0.01))
-    assert program.slots is not None
-    assert [s.dtype for s in program.slots.specs] == ["float32"] * 4
+    assert len(program.optimizer_state) == 4
 
 
 class Adversaries(keras.Model):
@@ -99,7 +97,7 @@ class Adversaries(keras.Model):
         return self.out(x)
 
 
-def test_slots_of_an_optimizer_of_the_models_own_are_found() -> None:
+def test_state_of_an_optimizer_of_the_models_own_is_found() -> None:
     model = Adversaries()
     model(X)
     model.compile(optimizers.SGD(0.1, momentum=0.9), "mse")
@@ -134,32 +132,30 @@ GRAPH: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 @pytest.mark.parametrize("references", [False, True], ids=["resources", "references"])
 @pytest.mark.parametrize("name", GRAPH)
-def test_the_slots_of_a_graphs_optimizer_are_found(name: str, references: bool) -> None:
+def test_the_state_of_a_graphs_optimizer_is_found(name: str, references: bool) -> None:
     make, expected = GRAPH[name]
     with tf.Graph().as_default():
         program = captured(*linear(make(), references))
-    found = [] if program.slots is None else [s.name for s in program.slots.specs]
-    assert sorted(found) == sorted(f"{p}/{slot}" for p in ("w", "scope/b") for slot in expected)
+    names = [f"{parameter}/{name}" for parameter in ("w", "scope/b") for name in expected]
+    assert sorted(program.optimizer_state) == sorted(names)
 
 
-def test_averages_and_slots_of_other_variables_are_no_slots() -> None:
+def test_averages_and_the_state_of_other_variables_are_left_out() -> None:
     with tf.Graph().as_default():
         x, y, loss, train = linear(v1.train.MomentumOptimizer(0.1, 0.9))
         w, b = v1.trainable_variables()
         average = v1.train.ExponentialMovingAverage(0.9).apply([w, b])
         program = captured(x, y, loss, [train, average], params=[w])
-    assert program.slots is not None
-    assert [s.name for s in program.slots.specs] == ["w/Momentum"]
+    assert program.optimizer_state == ("w/Momentum",)
 
 
-def test_slots_of_an_optimizer_in_a_scope_are_found() -> None:
+def test_state_of_an_optimizer_in_a_scope_is_found() -> None:
     with tf.Graph().as_default(), v1.variable_scope("train"):
         program = captured(*linear(v1.train.MomentumOptimizer(0.1, 0.9)))
-    assert program.slots is not None
-    assert len(program.slots) == 2
+    assert len(program.optimizer_state) == 2
 
 
-def test_slots_of_sparse_gradients_are_found_where_assignments_update_them() -> None:
+def test_state_of_sparse_gradients_is_found_where_assignments_update_them() -> None:
     with tf.Graph().as_default():
         index = v1.placeholder(tf.int64, [None])
         table = v1.get_variable("table", initializer=tf.ones([5, 2]))
@@ -168,8 +164,7 @@ def test_slots_of_sparse_gradients_are_found_where_assignments_update_them() -> 
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             program = capture(train, feeds=[index], loss=loss, session=session)
-    assert program.slots is not None
-    assert [s.name for s in program.slots.specs] == ["table/Adam", "table/Adam_1"]
+    assert program.optimizer_state == ("table/Adam", "table/Adam_1")
 
 
 def graph_adam() -> Lone:
@@ -196,13 +191,13 @@ def change(lone: Lone, start: Array) -> Array:
 
 
 @ADAMS
-def test_reset_slots_are_zero_and_a_schedule_goes_on(make: Callable[[], Lone]) -> None:
-    """Adam's first step is as long as the learning rate: its correction starts anew, too."""
+def test_reset_state_is_zero_and_a_schedule_goes_on(make: Callable[[], Lone]) -> None:
+    """Adam's first step is as long as the learning rate: its correction restarts, too."""
     lone = make()
     start = lone.buffer.copy()
     first = change(lone, start)
     for halvings in (1, 2, 3):
-        lone.runner.reset_slots()
+        lone.runner.reset_optimizer_state()
         assert not state(lone).any()
         np.testing.assert_allclose(change(lone, start), first / 2**halvings, rtol=2e-3, atol=1e-6)
         assert state(lone).any()
@@ -213,27 +208,27 @@ def test_a_run_resets_the_schedule_too(make: Callable[[], Lone]) -> None:
     lone = make()
     start = lone.buffer.copy()
     first = change(lone, start)
-    lone.runner.reset_slots()
+    lone.runner.reset_optimizer_state()
     change(lone, start)
     lone.runner.reset()
     np.testing.assert_array_equal(change(lone, start), first)
 
 
-def test_slots_are_reset_to_what_they_were_captured_with() -> None:
+def test_state_is_reset_to_what_it_was_captured_with() -> None:
     lone = Lone(dense(optimizers.Adagrad(0.1, initial_accumulator_value=0.25)), X, Y)
     before = state(lone)
     lone.train(8)
     assert (state(lone) != before).any()
-    lone.runner.reset_slots()
+    lone.runner.reset_optimizer_state()
     np.testing.assert_array_equal(state(lone), before)
 
 
-def test_resetting_slots_leaves_accumulated_gradients_and_their_count() -> None:
+def test_resetting_the_state_leaves_accumulated_gradients_and_their_count() -> None:
     """Else exchanges that come before enough of them would stop the training altogether."""
     lone = keras_adam(gradient_accumulation_steps=3)
     start = lone.buffer.copy()
     for number in range(1, 7):
-        lone.runner.reset_slots()
+        lone.runner.reset_optimizer_state()
         moved = change(lone, start).any()
         assert moved == (number % 3 == 0)
 
@@ -245,6 +240,6 @@ def test_capturing_leaves_the_optimizers_schedule_where_it_was() -> None:
     assert optimizer._learning_rate is schedule
 
 
-def test_the_summary_says_how_many_slots_there_are() -> None:
-    assert "in 2 tensors, 4 optimizer slots, fed" in dense(optimizers.Adam(0.01)).summary
-    assert "slots" not in dense(optimizers.SGD(0.01)).summary
+def test_the_summary_says_how_much_optimizer_state_there_is() -> None:
+    assert "in 2 tensors, 4 of optimizer state, fed" in dense(optimizers.Adam(0.01)).summary
+    assert "state" not in dense(optimizers.SGD(0.01)).summary

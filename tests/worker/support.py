@@ -161,14 +161,14 @@ class Served:
         shuffle: bool = False,
         columns: int = 0,
         seed: int = 0,
-        slots: str = "keep",
+        optimizer_state: str = "keep",
         connection: Any = None,
         folder: Path | None = None,
         count_labels: bool = False,
     ) -> None:
         """Train one partition, from `Join` to the end, in this thread."""
         connection = connection or self.connect()
-        plan = Plan("run", seed, shuffle, batch_size, columns, slots, count_labels)
+        plan = Plan("run", seed, shuffle, batch_size, columns, optimizer_state, count_labels)
         try:
             Worker(connection, program, plan, join(partition, task), folder=folder).run(blocks)
         finally:

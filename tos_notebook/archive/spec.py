@@ -57,9 +57,9 @@ class ProgramSpec:
         Names of the values of a training call; the first is the loss if there is one.
     learning_rate : bool
         Whether the learning rate is a variable that can be set while training.
-    slots : Layout, optional
-        The optimizer's state for the parameters, local to each worker; None for an optimizer that
-        has none, such as plain SGD.
+    optimizer_state : tuple of str, optional
+        Names of the tensors that the optimizer keeps for the parameters, local to each worker;
+        none for plain SGD.
     frozen : str
         Digest of the values that the archive holds and training leaves as they are; empty for
         none.
@@ -70,7 +70,7 @@ class ProgramSpec:
     layout: Layout
     outputs: tuple[str, ...]
     learning_rate: bool
-    slots: Layout | None = None
+    optimizer_state: tuple[str, ...] = ()
     frozen: str = ""
 
     def to_json(self) -> bytes:
@@ -82,7 +82,7 @@ class ProgramSpec:
                 "layout": self.layout.to_json(),
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
-                "slots": None if self.slots is None else self.slots.to_json(),
+                "optimizer_state": self.optimizer_state,
                 "frozen": self.frozen,
             }
         ).encode()
@@ -108,7 +108,7 @@ class ProgramSpec:
                 Layout.from_json(value["layout"]),
                 tuple(value["outputs"]),
                 bool(value["learning_rate"]),
-                None if value["slots"] is None else Layout.from_json(value["slots"]),
+                tuple(value["optimizer_state"]),
                 str(value.get("frozen", "")),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -180,13 +180,13 @@ class Runner(Protocol):
         ...
 
     def reset(self) -> None:
-        """Put everything local (optimizer slots, counters) back to its captured value."""
+        """Put everything local (optimizer state, counters) back to its captured value."""
         ...
 
-    def reset_slots(self) -> None:
-        """Put the optimizer slots back to their captured values.
+    def reset_optimizer_state(self) -> None:
+        """Put the optimizer state back to its captured values.
 
-        So are counters by which an optimizer corrects for slots that have begun at 0. A schedule
+        So are counters by which an optimizer corrects for state that has begun at 0. A schedule
         of the learning rate goes on, and so does all else that is local: metrics, random seeds.
         """
         ...

@@ -19,7 +19,7 @@ import numpy as np
 from ..common.arrays import Buffer, aligned_empty
 from ..errors import CodecError, RemoteProtocolError
 from ..layout import Layout
-from .parts import Part, Raw, Slot, mixed, slots_of
+from .parts import Part, Range, Raw, mixed, ranges_of
 
 
 class Coder:
@@ -182,13 +182,13 @@ class Codec(ABC):
         """Return a coder for updates of one layout. Integers travel as they are."""
         parts: list[Sequence[Part]] = []
         for segment in layout.segments:
-            dtype, slots = np.dtype(segment.dtype), slots_of(layout, segment)
-            coded = dtype.kind == "f" and slots
-            parts.append(self.parts(dtype, slots) if coded else [Raw(dtype, slots)])
+            dtype, ranges = np.dtype(segment.dtype), ranges_of(layout, segment)
+            coded = dtype.kind == "f" and ranges
+            parts.append(self.parts(dtype, ranges) if coded else [Raw(dtype, ranges)])
         return Coder(layout, parts)
 
     @abstractmethod
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return the parts that code all tensors of a floating-point segment."""
 
     def __str__(self) -> str:
@@ -208,6 +208,6 @@ class FP32(Codec):
     source = "McMahan et al. 2017, arXiv:1602.05629"
     when = "The default: the network is fast or the model is small."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part, which copies."""
-        return [Raw(dtype, slots)]
+        return [Raw(dtype, ranges)]

@@ -15,7 +15,7 @@ import numpy as np
 from ..common.arrays import Array
 from ..errors import NonFiniteUpdate, RemoteProtocolError
 from .native import kernels_of
-from .parts import LARGEST, Floats, Slot
+from .parts import LARGEST, Floats, Range
 from .pieces import PIECE, Elementwise, Piece, cut
 
 BUCKET = 512
@@ -31,7 +31,7 @@ class BucketPart(Elementwise):
 
     Parameters
     ----------
-    slots : sequence of Slot
+    ranges : sequence of Range
     per_byte : int
         How many elements' codes a byte holds.
     largest : int
@@ -42,13 +42,13 @@ class BucketPart(Elementwise):
     """Whose kernels in C to use, if there are any. A subclass does in numpy what they do: `pack`
     encodes values, `unpack` decodes them."""
 
-    def __init__(self, slots: Sequence[Slot], per_byte: int, largest: int) -> None:
+    def __init__(self, ranges: Sequence[Range], per_byte: int, largest: int) -> None:
         self.kernels = kernels_of(self.family)
         self._per_byte = per_byte
         self._largest = largest
-        size = sum(slot.size for slot in slots)
+        size = sum(each.size for each in ranges)
         scales, codes = -(-size // BUCKET), -(-size // per_byte)
-        super().__init__(cut(slots), (np.float32, scales), (np.uint8, codes))
+        super().__init__(cut(ranges), (np.float32, scales), (np.uint8, codes))
         self.work = np.empty(self.loaded.size, np.float32)
         self.firsts = np.arange(0, PIECE, BUCKET)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..common.arrays import Array
 from ..errors import NonFiniteUpdate, RemoteProtocolError
 from .base import Codec
-from .parts import Floats, Part, Slot, smaller
+from .parts import Floats, Part, Range, smaller
 from .pieces import Elementwise, Piece, cut
 
 Halves = npt.NDArray[np.uint16]
@@ -30,13 +30,13 @@ class HalfPart(Elementwise):
 
     Parameters
     ----------
-    slots : sequence of Slot
+    ranges : sequence of Range
     infinity : int
         The bits of infinity. Any above, the sign aside, mean NaN.
     """
 
-    def __init__(self, slots: Sequence[Slot], infinity: int) -> None:
-        super().__init__(cut(slots), (np.uint16, sum(slot.size for slot in slots)))
+    def __init__(self, ranges: Sequence[Range], infinity: int) -> None:
+        super().__init__(cut(ranges), (np.uint16, sum(each.size for each in ranges)))
         self._infinity = infinity
         self._bits = np.empty(self.loaded.size, np.uint32)
 
@@ -87,8 +87,8 @@ def _shift_out(bits: Bits, count: int, out: Bits) -> None:
 class BrainPart(HalfPart):
     """The upper half of a float32."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots, 0x7F80)
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        super().__init__(ranges, 0x7F80)
 
     def round(self, values: Floats, work: Bits, out: Halves) -> None:
         """Drop the lower half."""
@@ -109,8 +109,8 @@ class IEEEPart(HalfPart):
     float32: all that is left to do is to shift.
     """
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots, 0x7C00)
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        super().__init__(ranges, 0x7C00)
         self._scaled = np.empty(self.loaded.size, np.float32)
         self._signs = np.empty(self.loaded.size, np.uint16)
 
@@ -145,9 +145,9 @@ class BF16(Codec):
     source = "Kalamkar et al. 2019, arXiv:1905.12322"
     when = "Half the bytes for next to no time; whatever the size of the values."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part; raw for float16, which is as short."""
-        return [smaller(dtype, slots, BrainPart)]
+        return [smaller(dtype, ranges, BrainPart)]
 
 
 class FP16(Codec):
@@ -159,6 +159,6 @@ class FP16(Codec):
     source = "Micikevicius et al. 2018, arXiv:1710.03740"
     when = "Half the bytes, finer than bf16; changes below 6e-5 get coarser, below 3e-8 zero."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part; raw for float16, which it would not change."""
-        return [smaller(dtype, slots, IEEEPart)]
+        return [smaller(dtype, ranges, IEEEPart)]

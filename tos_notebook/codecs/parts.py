@@ -20,7 +20,7 @@ LARGEST = 2.0**126
 """What the codecs that scale take for too large: products with it stay in float32's range."""
 
 
-class Slot(NamedTuple):
+class Range(NamedTuple):
     """Where one tensor lies in its segment's vector."""
 
     start: int
@@ -32,11 +32,11 @@ class Slot(NamedTuple):
         return math.prod(self.shape)
 
 
-def slots_of(layout: Layout, segment: Segment) -> list[Slot]:
+def ranges_of(layout: Layout, segment: Segment) -> list[Range]:
     """Return where the tensors of a segment lie, those without elements left out."""
     places = zip(segment.starts, segment.indices, strict=True)
-    slots = [Slot(start, layout.specs[index].shape) for start, index in places]
-    return [slot for slot in slots if slot.size]
+    ranges = [Range(start, layout.specs[index].shape) for start, index in places]
+    return [each for each in ranges if each.size]
 
 
 class Part(ABC):
@@ -100,10 +100,10 @@ class Part(ABC):
 class Raw(Part):
     """The elements as they are."""
 
-    def __init__(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> None:
-        self.nbytes = sum(slot.size for slot in slots) * dtype.itemsize
+    def __init__(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> None:
+        self.nbytes = sum(each.size for each in ranges) * dtype.itemsize
         self._dtype = dtype
-        self._slots = slots
+        self._ranges = ranges
 
     def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Copy the elements; nothing is missed."""
@@ -136,16 +136,16 @@ class Raw(Part):
 
     def _spans(self) -> Iterator[tuple[slice, slice]]:
         end = 0
-        for start, size in ((slot.start, slot.size) for slot in self._slots):
+        for start, size in ((each.start, each.size) for each in self._ranges):
             yield slice(start, start + size), slice(end, end + size)
             end += size
 
 
 def smaller(
-    dtype: np.dtype[Any], slots: Sequence[Slot], make: Callable[[Sequence[Slot]], Part]
+    dtype: np.dtype[Any], ranges: Sequence[Range], make: Callable[[Sequence[Range]], Part]
 ) -> Part:
     """Return what `make` makes of some tensors if that takes fewer bytes than the elements."""
-    part, raw = make(slots), Raw(dtype, slots)
+    part, raw = make(ranges), Raw(dtype, ranges)
     return part if part.nbytes < raw.nbytes else raw
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.arrays import Array, Buffer
-from .parts import Floats, Part, Slot, fields
+from .parts import Floats, Part, Range, fields
 
 PIECE = 1 << 16
 """Elements; a multiple of every codec's bucket."""
@@ -85,11 +85,11 @@ def _narrowed(values: Floats, dtype: np.dtype[Any]) -> Array:
     return np.clip(values, np.float32(limits.min), np.float32(limits.max)).astype(dtype)
 
 
-def cut(slots: Sequence[Slot], length: int = PIECE) -> list[Piece]:
+def cut(ranges: Sequence[Range], length: int = PIECE) -> list[Piece]:
     """Cut the elements of some tensors, one behind the other, into pieces of `length`."""
     runs: dict[int, list[tuple[slice, slice]]] = {}
     done = 0
-    for start, stop in _stretches(slots):
+    for start, stop in _stretches(ranges):
         while start < stop:
             number, filled = divmod(done, length)
             size = min(stop - start, length - filled)
@@ -100,14 +100,14 @@ def cut(slots: Sequence[Slot], length: int = PIECE) -> list[Piece]:
     return [Piece(n, n * length, own[-1][1].stop, tuple(own)) for n, own in runs.items()]
 
 
-def _stretches(slots: Sequence[Slot]) -> Iterator[tuple[int, int]]:
+def _stretches(ranges: Sequence[Range]) -> Iterator[tuple[int, int]]:
     """Yield from where to where elements lie that no padding parts."""
     begin = end = 0
-    for slot in slots:
-        if slot.start != end:
+    for each in ranges:
+        if each.start != end:
             yield begin, end
-            begin = slot.start
-        end = slot.start + slot.size
+            begin = each.start
+        end = each.start + each.size
     yield begin, end
 
 

@@ -12,7 +12,7 @@ from ..common.arrays import Array, Buffer
 from ..common.checks import at_least_one
 from ..errors import CodecError, ConfigError, NonFiniteUpdate, RemoteProtocolError
 from .base import Codec
-from .parts import LARGEST, Floats, Part, Raw, Slot, fields, smaller
+from .parts import LARGEST, Floats, Part, Range, Raw, fields, smaller
 from .pieces import PIECE, Piece, Piecewise, cut
 
 _SEED = 1905
@@ -31,17 +31,17 @@ class MatrixPart(Piecewise):
 
     Parameters
     ----------
-    slot : Slot
+    matrix : Range
         A tensor of at least two dimensions; all but the last make up the rows.
     rank : int
         Columns of P.
     """
 
-    def __init__(self, slot: Slot, rank: int) -> None:
-        self._columns = columns = slot.shape[-1]
-        rows = slot.size // columns
+    def __init__(self, matrix: Range, rank: int) -> None:
+        self._columns = columns = matrix.shape[-1]
+        rows = matrix.size // columns
         self._rank = rank = min(rank, rows, columns)
-        pieces = cut([slot], max(1, min(PIECE, _PRODUCTS // rank) // columns) * columns)
+        pieces = cut([matrix], max(1, min(PIECE, _PRODUCTS // rank) // columns) * columns)
         super().__init__(pieces, (np.float32, rows * rank), (np.float32, rank * columns))
         self._left = np.empty((rows, rank), np.float32)
         self._product = np.empty((rank, columns), np.float32)
@@ -145,9 +145,9 @@ class PowerSGD(Codec):
             raise CodecError(str(error)) from None
         super().__post_init__()
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return a part for each matrix, and one for all vectors."""
-        matrices = [slot for slot in slots if len(slot.shape) > 1]
-        vectors = [slot for slot in slots if len(slot.shape) <= 1]
-        coded = [smaller(dtype, [slot], lambda s: MatrixPart(s[0], self.rank)) for slot in matrices]
+        matrices = [each for each in ranges if len(each.shape) > 1]
+        vectors = [each for each in ranges if len(each.shape) <= 1]
+        coded = [smaller(dtype, [each], lambda r: MatrixPart(r[0], self.rank)) for each in matrices]
         return [*coded, Raw(dtype, vectors)]

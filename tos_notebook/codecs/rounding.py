@@ -12,7 +12,7 @@ import numpy as np
 from ..common.arrays import Array
 from .base import Codec
 from .buckets import BucketPart, multiply
-from .parts import Floats, Part, Slot, mixed, smaller
+from .parts import Floats, Part, Range, mixed, smaller
 from .pieces import PIECE, Piece
 
 _SEED = 1610
@@ -38,7 +38,7 @@ class RoundedPart(BucketPart):
 
     Parameters
     ----------
-    slots : sequence of Slot
+    ranges : sequence of Range
     per_byte : int
         How many elements' codes a byte holds.
     levels : int
@@ -48,8 +48,10 @@ class RoundedPart(BucketPart):
         feedback needs: by chance, few levels are no contraction.
     """
 
-    def __init__(self, slots: Sequence[Slot], per_byte: int, levels: int, stochastic: bool) -> None:
-        super().__init__(slots, per_byte, levels + 1)
+    def __init__(
+        self, ranges: Sequence[Range], per_byte: int, levels: int, stochastic: bool
+    ) -> None:
+        super().__init__(ranges, per_byte, levels + 1)
         self._levels = levels - _MARGIN
         self._dither = _dither() if stochastic else None
 
@@ -82,8 +84,8 @@ class Int8Part(RoundedPart):
 
     family = "int8"
 
-    def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
-        super().__init__(slots, 1, 127, stochastic)
+    def __init__(self, ranges: Sequence[Range], stochastic: bool) -> None:
+        super().__init__(ranges, 1, 127, stochastic)
 
     def combine(self, rounded: Floats, codes: Array) -> None:
         """Convert to int8."""
@@ -97,8 +99,8 @@ class Int8Part(RoundedPart):
 class Int4Part(RoundedPart):
     """Half a byte for each value: the first half of a piece in the lower bits."""
 
-    def __init__(self, slots: Sequence[Slot], stochastic: bool) -> None:
-        super().__init__(slots, 2, 7, stochastic)
+    def __init__(self, ranges: Sequence[Range], stochastic: bool) -> None:
+        super().__init__(ranges, 2, 7, stochastic)
         self._codes = np.empty(self.loaded.size, np.int8)
 
     def combine(self, rounded: Floats, codes: Array) -> None:
@@ -128,9 +130,9 @@ class Int8(Codec):
     source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"
     when = "A quarter of the bytes, unbiased without memory: the safe choice; for replies too."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part."""
-        return [smaller(dtype, slots, lambda s: Int8Part(s, not self.feedback))]
+        return [smaller(dtype, ranges, lambda r: Int8Part(r, not self.feedback))]
 
 
 class Int4(Codec):
@@ -142,6 +144,6 @@ class Int4(Codec):
     source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"
     when = "An eighth of the bytes; unbiased without memory, but noisy."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part."""
-        return [smaller(dtype, slots, lambda s: Int4Part(s, not self.feedback))]
+        return [smaller(dtype, ranges, lambda r: Int4Part(r, not self.feedback))]

@@ -10,7 +10,7 @@ import numpy as np
 from ..common.arrays import Array
 from .base import Codec
 from .buckets import BUCKET, BucketPart, multiply
-from .parts import Floats, Part, Slot, smaller
+from .parts import Floats, Part, Range, smaller
 from .pieces import Piece
 
 _SIGNS = 1 - 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
@@ -22,8 +22,8 @@ class SignPart(BucketPart):
 
     family = "sign"
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots, 8, 1)
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        super().__init__(ranges, 8, 1)
         self._negative = np.empty(self.loaded.size, np.bool_)
         self._signs = np.empty((-(-self.loaded.size // 8), 8), np.float32)
 
@@ -53,6 +53,6 @@ class Sign(Codec):
     source = "Seide et al. 2014; Karimireddy et al. 2019, arXiv:1901.09847"
     when = "A slow network: a thirtieth of the bytes at nearly full accuracy, and cheap."
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part."""
-        return [smaller(dtype, slots, SignPart)]
+        return [smaller(dtype, ranges, SignPart)]

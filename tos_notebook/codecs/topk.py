@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..common.arrays import Array, Buffer, is_finite
 from ..errors import CodecError, NonFiniteUpdate, RemoteProtocolError
 from .base import Codec
-from .parts import Floats, Part, Slot, fields, smaller
+from .parts import Floats, Part, Range, fields, smaller
 from .pieces import Piece, Piecewise, cut
 
 _SAMPLE = 4096
@@ -27,14 +27,14 @@ class TopKPart(Piecewise):
 
     Parameters
     ----------
-    slots : sequence of Slot
+    ranges : sequence of Range
     fraction : float
         Of the elements, rounded, but one at least.
     """
 
-    def __init__(self, slots: Sequence[Slot], fraction: float) -> None:
-        pieces = cut(slots)
-        size = sum(slot.size for slot in slots)
+    def __init__(self, ranges: Sequence[Range], fraction: float) -> None:
+        pieces = cut(ranges)
+        size = sum(each.size for each in ranges)
         self._sent = max(1, round(fraction * size))
         self._stride = max(1, size // _SAMPLE) | 1  # odd: columns often come in powers of two
         counts = (np.uint32, len(pieces)), (np.float32, self._sent), (np.uint16, self._sent)
@@ -156,6 +156,6 @@ class TopK(Codec):
         object.__setattr__(self, "fraction", float(self.fraction))  # one number, one name
         super().__post_init__()
 
-    def parts(self, dtype: np.dtype[Any], slots: Sequence[Slot]) -> Sequence[Part]:
+    def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
         """Return one part; raw if that is no longer."""
-        return [smaller(dtype, slots, lambda s: TopKPart(s, self.fraction))]
+        return [smaller(dtype, ranges, lambda r: TopKPart(r, self.fraction))]

@@ -61,7 +61,9 @@ class TosMagics(Magics):
         help="whether rows are dealt at random; partitions: only put in a new order",
     ).tag(config=True)
     non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
-    slots = Enum(POLICIES, "keep", help="what becomes of optimizer slots").tag(config=True)
+    optimizer_state = Enum(POLICIES, "keep", help="what becomes of optimizer state").tag(
+        config=True
+    )
     checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
     checkpoint_every = Unicode("30s", help="how often: a time, or milestones").tag(config=True)
     keep = Int(3, min=1, help="checkpoints to keep").tag(config=True)

@@ -88,10 +88,10 @@ def _add_training(parser: Parser) -> None:
     text = "what an update with NaN or infinity does: end the run, or be left out"
     parser.add("--non-finite", choices=NON_FINITE, help=text)
     text = (
-        "what becomes of a worker's optimizer slots (Adam's m and v) when it adopts the server's "
-        "parameters: keep them, or reset them"
+        "what becomes of a worker's optimizer state (Adam's m and v) when it adopts the server's "
+        "parameters: keep it, or reset it"
     )
-    parser.add("--slots", choices=POLICIES, help=text)
+    parser.add("--optimizer-state", choices=POLICIES, help=text)
     text = (
         "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
         "on from there. Nowhere by default"

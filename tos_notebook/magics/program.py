@@ -19,11 +19,11 @@ FETCHES = ("train_step", "train_op")
 LOSSES = ("loss", "cross_entropy", "cost")
 GRAPH_OPTIONS = ("fetch", "feeds", "loss", "metrics", "params", "learning_rate", "feed_dict")
 
-SLOTS = {
+STATE = {
     "keep": "kept by each worker",
     "reset": "reset after each exchange",
 }
-"""What becomes of the optimizer's slots."""
+"""What becomes of the optimizer state."""
 
 _APPLY = re.compile(r"(?:Resource|Sparse)*Apply(\w+)")
 
@@ -46,13 +46,13 @@ class Captured:
     optimizer: str = ""
     origin: str = ""
 
-    def lines(self, slots: str) -> Iterator[str]:
+    def lines(self, optimizer_state: str) -> Iterator[str]:
         """Yield what was captured, for people.
 
         Parameters
         ----------
-        slots : {"keep", "reset"}
-            What becomes of the optimizer's.
+        optimizer_state : {"keep", "reset"}
+            What becomes of it.
         """
         layout = self.program.layout.of_model
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
@@ -62,13 +62,13 @@ class Captured:
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
             f"{in_bytes(_size(layout))}",
             "loss": self.loss,
-            "optimizer": " ".join(filter(None, [self.optimizer, self._slots(slots)])),
+            "optimizer": " ".join(filter(None, [self.optimizer, self._state(optimizer_state)])),
         }
         yield from (f"  {name:<11}{text}" for name, text in facts.items() if text)
 
-    def _slots(self, policy: str) -> str:
-        slots = self.program.slots
-        return "" if slots is None else f"({counted(len(slots), 'slot tensor')}, {SLOTS[policy]})"
+    def _state(self, policy: str) -> str:
+        kept = len(self.program.optimizer_state)
+        return f"({counted(kept, 'tensor')} of state, {STATE[policy]})" if kept else ""
 
 
 def captured(names: Names, options: Namespace) -> Captured:

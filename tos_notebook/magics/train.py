@@ -24,7 +24,7 @@ from .find import Names
 from .program import Captured, captured
 from .text import counted, say
 
-SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "slots")
+SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "optimizer_state")
 """Options that `TrainingSession` takes under their own names."""
 
 START = ("shuffle", "seed", "repartition_every", "partitions", "patience", "stall_timeout")
@@ -142,7 +142,7 @@ class Trainer:
             session.close()
             raise
         # After what refuses options and data.
-        say(*made.lines(options.slots), _plan(options))
+        say(*made.lines(options.optimizer_state), _plan(options))
         return self._keep(run, session, options)
 
     def resume(self, options: Namespace) -> None:

@@ -42,7 +42,7 @@ class SavedProgram(Program):
         super().__init__()
         spec = read_spec(archive)
         self.kind, self.feeds = spec.kind, spec.feeds
-        self.layout, self.slots = spec.layout, spec.slots
+        self.layout, self.optimizer_state = spec.layout, spec.optimizer_state
         self._learning_rate, self._frozen = spec.learning_rate, spec.frozen
         self._model = model
         kept = Path(self._folder.name, "saved.zip")

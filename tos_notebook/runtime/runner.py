@@ -113,7 +113,7 @@ class TensorFlowRunner:
             with eagerly(), tf.device(device), quiet("absl"):
                 self._module: Any = tf.saved_model.load(folder)
                 self._initial = [v.numpy() for v in self._module.local]
-                self._initial_slots = [tf.constant(v.numpy()) for v in self._module.slots]
+                self._initial_state = [tf.constant(v.numpy()) for v in self._module.optimizer_state]
         self._function = self._module.train.concrete_functions[0]
         self._captured = list(self._function.captured_inputs)
         self._sizes: dict[int, tf.Tensor] = {}
@@ -164,12 +164,12 @@ class TensorFlowRunner:
         """See `Runner.reset`."""
         with eagerly():
             _assign(self._module.local, self._initial)
-            _assign(self._module.slots, self._initial_slots)
+            _assign(self._module.optimizer_state, self._initial_state)
 
-    def reset_slots(self) -> None:
-        """See `Runner.reset_slots`."""
+    def reset_optimizer_state(self) -> None:
+        """See `Runner.reset_optimizer_state`."""
         with eagerly():
-            _assign(self._module.slots, self._initial_slots)
+            _assign(self._module.optimizer_state, self._initial_state)
             self._module.restart()
 
 

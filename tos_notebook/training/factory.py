@@ -130,7 +130,7 @@ class Launcher:
     secret : Secret
     batch_size : int
     non_finite : {"raise", "skip"}
-    slots : {"keep", "reset"}
+    optimizer_state : {"keep", "reset"}
     ask : Asking
         Makes calls into Spark that end.
     """
@@ -143,7 +143,7 @@ class Launcher:
     secret: Secret
     batch_size: int
     non_finite: str
-    slots: str
+    optimizer_state: str
     ask: Asking
 
     def make(self, wanted: Wanted, on_end: Callable[[], None]) -> Run:
@@ -196,7 +196,7 @@ class Launcher:
             seed=plan.seed,
             shuffle=wanted.shuffle,
             batch_size=self.batch_size,
-            slots=self.slots,
+            optimizer_state=self.optimizer_state,
             non_finite=self.non_finite,
             stripe_bytes=wanted.stripe_bytes,
             partitions=first.partitions,
@@ -290,7 +290,7 @@ class Launcher:
                 wanted.shuffle,
                 self.batch_size,
                 served,
-                self.slots,
+                self.optimizer_state,
                 count_labels=wanted.as_they_come,
             ),
         )

@@ -385,7 +385,7 @@ class Run(Outputs):
             "Sync mode": str(self._training.settings.sync),
             "Codec": str(self._training.settings.codec),
             "Batch size": str(self._task.plan.batch_size),
-            "Optimizer slots": self._task.plan.slots,
+            "Optimizer state": self._task.plan.optimizer_state,
             "Program": self._program.summary,
             "Master": self.master,
         }

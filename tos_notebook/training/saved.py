@@ -122,7 +122,7 @@ class SavedRun:
             "shuffle": origin.shuffle,
             "seed": origin.seed,
             "repartition_every": origin.repartition_every,
-            "slots": origin.slots,
+            "optimizer_state": origin.optimizer_state,
             "checkpoint_every": origin.every,
             "keep": origin.keep,
         }
@@ -396,7 +396,7 @@ def resume(
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
-    workers keep for themselves (optimizer slots, and what a codec with error
+    workers keep for themselves (optimizer state, and what a codec with error
     feedback has left out) begins anew, as for any worker that is replaced.
 
     Parameters
@@ -464,7 +464,7 @@ def resume(
         server_port=server_port,
         directory=storage.uri,
         non_finite=origin.non_finite,
-        slots=origin.slots,
+        optimizer_state=origin.optimizer_state,
     )
     try:
         given = factory.without_looks(sc, data)

@@ -89,22 +89,21 @@ class TrainingSession:
         driver, which lasts as long as this process.
     non_finite : {"raise", "skip"}
         What an update with NaN or infinity does: end the run, or be left out.
-    slots : {"keep", "reset"}
-        What becomes of a worker's optimizer slots (momentum, Adam's m and v), which belong to the
+    optimizer_state : {"keep", "reset"}
+        What becomes of a worker's optimizer state (momentum, Adam's m and v), which belongs to the
         parameters that it has trained, when it adopts the server's.
 
-        ``"keep"``: they stay as they are, and cost nothing. Slots are means over many steps, and
-        soon hold gradients of the new parameters, too: in `benchmarks/optimizer_state.py` this is
-        0.3 to 0.6 points more accurate than to reset them. They belong to the Python process: where
-        there are more partitions than Spark runs tasks at once, a process goes on with those of the
-        partition that it trained before.
+        ``"keep"``: it stays as it is, and costs nothing. It holds means over many steps, and soon
+        gradients of the new parameters, too: in `benchmarks/optimizer_state.py` this is 0.3 to 0.6
+        points more accurate than to reset it. It belongs to the Python process: where there are
+        more partitions than Spark runs tasks at once, a process goes on with that of the partition
+        that it trained before.
 
-        ``"reset"``: they go back to the values that they were captured with, and with them the
-        count of steps by which Adam corrects for slots that begin at 0; a schedule of the
-        learning rate goes on. Some 50 us for each tensor. For parameters that have little to do
-        with those that the worker left, such as after long sync intervals, and to let a worker
-        recover whose slots have become NaN (`non_finite`). With short intervals momentum never
-        builds up.
+        ``"reset"``: it goes back to the values that it was captured with, and with it the count of
+        steps by which Adam corrects for state that begins at 0; a schedule of the learning rate
+        goes on. Some 50 us for each tensor. For parameters that have little to do with those that
+        the worker left, such as after long sync intervals, and to let a worker recover whose state
+        has become NaN (`non_finite`). With short intervals momentum never builds up.
 
     Raises
     ------
@@ -136,7 +135,7 @@ class TrainingSession:
         server_port: int | None = None,
         directory: str | None = None,
         non_finite: str = "raise",
-        slots: str = "keep",
+        optimizer_state: str = "keep",
     ) -> None:
         self._sync = as_sync(sync)
         self._combiner = as_combiner(default_combiner(self._sync) if combiner is None else combiner)
@@ -144,7 +143,7 @@ class TrainingSession:
         self._codec = as_codecs(codec)
         batch_size = at_least_one("batch_size", batch_size)
         non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
-        slots = one_of("slots", slots, POLICIES)
+        optimizer_state = one_of("optimizer_state", optimizer_state, POLICIES)
         self.program = capture(program)
         self._sc = connect(spark, warm_up=False).sparkContext
         self._ask = asking(self._sc)
@@ -166,7 +165,7 @@ class TrainingSession:
             secret,
             batch_size,
             non_finite,
-            slots,
+            optimizer_state,
             self._ask,
         )
         self._run: Run | None = None
@@ -334,7 +333,7 @@ class TrainingSession:
         storage = self._launcher.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
-            self._refuse_without_slots()
+            self._refuse_without_state()
             count, mixed = self._slots(), shuffle != "partitions" and bool(shuffle)
             came, first, layout = self._ask(
                 "the first rows of the data",
@@ -495,13 +494,12 @@ class TrainingSession:
                 f"this session trains {self._run.run_id}; wait() for it or stop() it first.",
             )
 
-    def _refuse_without_slots(self) -> None:
-        policy = self._launcher.slots
-        if policy != "keep" and self.program.slots is None:
+    def _refuse_without_state(self) -> None:
+        if self._launcher.optimizer_state == "reset" and not self.program.optimizer_state:
             raise ConfigError(
-                f'slots="{policy}": there is nothing to {policy}, since the program\'s '
-                "optimizer has no slots. Expected one that has, such as Adam or SGD with "
-                'momentum; use slots="keep" with this one.'
+                'optimizer_state="reset": there is nothing to reset, since the program\'s '
+                "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
+                'momentum; use optimizer_state="keep" with this one.'
             )
 
     def beside(self, **wanted: Any) -> Beside:

@@ -60,7 +60,7 @@ from ..wire.messages import (
     Suspect,
 )
 from .batches import Feed, Held, Streamed, record_text
-from .optimizer_state import Slots
+from .optimizer_state import OptimizerState
 
 Answer = TypeVar("Answer")
 
@@ -86,8 +86,8 @@ class Plan:
         Rows of one batch.
     columns : int
         Columns to fetch from the server; 0 where Spark brings the rows.
-    slots : {"keep", "reset"}
-        What becomes of optimizer slots when parameters are adopted.
+    optimizer_state : {"keep", "reset"}
+        What becomes of the optimizer state when parameters are adopted.
     count_labels : bool
         Whether to tell the server of the rows' labels: they are trained in the partitions in
         which they come.
@@ -98,7 +98,7 @@ class Plan:
     shuffle: bool
     batch_size: int
     columns: int
-    slots: str = "keep"
+    optimizer_state: str = "keep"
     count_labels: bool = False
 
 
@@ -161,7 +161,7 @@ class Worker:
         layout = runner.spec.layout
         memory = Memory(layout.nbytes, folder, plan.run, join.partition, join.task)
         self._replica = Replica(connection, layout, memory)
-        self._slots = Slots(runner, plan.slots)
+        self._optimizer_state = OptimizerState(runner, plan.optimizer_state)
         self._metrics: list[str] = []
         self._settings_version = -1
         self._sync_interval = 1
@@ -226,8 +226,8 @@ class Worker:
 
     def _train(self, joined: Joined, rows: Held | Streamed, feed: Feed) -> None:
         steps, sequence = joined.steps, joined.sequence
-        # An attempt that died between two exchanges has left some.
-        self._slots.follow()
+        # An attempt that died between two exchanges has left state behind.
+        self._optimizer_state.follow()
         for epoch in range(joined.epoch, joined.last_epoch + 1):
             if epoch > joined.epoch:
                 feed = rows.feed(epoch, 0)
@@ -321,10 +321,10 @@ class Worker:
             self._ask(Suspect(name, row, value, len(values)), Proceed)
 
     def _follow(self) -> None:
-        """Let the optimizer's slots follow the parameters; part of the exchange."""
-        if self._plan.slots != "keep":
+        """Let the optimizer state follow the parameters; part of the exchange."""
+        if self._plan.optimizer_state != "keep":
             began = self._clock()
-            self._slots.follow()
+            self._optimizer_state.follow()
             self._exchanged += self._clock() - began
 
     def _suffer(self, busy: float) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a worker's optimizer slots when it adopts the server's parameters."""
+"""What becomes of a worker's optimizer state when it adopts the server's parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ POLICIES = ("keep", "reset")
 """See `tos_notebook.TrainingSession`."""
 
 
-class Slots:
-    """The optimizer slots of one worker's program.
+class OptimizerState:
+    """The optimizer state of one worker's program.
 
     Parameters
     ----------
@@ -22,6 +22,6 @@ class Slots:
         self._policy = policy
 
     def follow(self) -> None:
-        """Make them ready for parameters that the worker has just adopted."""
+        """Make it ready for parameters that the worker has just adopted."""
         if self._policy == "reset":
-            self._runner.reset_slots()
+            self._runner.reset_optimizer_state()

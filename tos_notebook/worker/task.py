@@ -156,11 +156,11 @@ class LateRunner:
         """See `Runner.reset`."""
         self._runner().reset()
 
-    def reset_slots(self) -> None:
-        """See `Runner.reset_slots`."""
+    def reset_optimizer_state(self) -> None:
+        """See `Runner.reset_optimizer_state`."""
         # What is not loaded yet has its captured values.
         if self._loaded is not None:
-            self._loaded.reset_slots()
+            self._loaded.reset_optimizer_state()
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""
@@ -170,7 +170,7 @@ class LateRunner:
 KEPT_PROGRAMS = 2
 _runners: OrderedDict[str, tuple[str, Runner]] = OrderedDict()
 """Loaded programs of this process and the run that each last served. Spark reuses the
-process for later tasks, which then need not load again, and find their optimizer slots."""
+process for later tasks, which then need not load again, and find their optimizer state."""
 
 
 def _runner(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:

@@ -34,14 +34,14 @@ class Program(Predictor):
     kind : str
     feeds : tuple of FeedSpec
     layout : Layout
-    slots : Layout or None
-        The optimizer's state for the parameters, which stays with each worker.
+    optimizer_state : tuple of str
+        Names of the tensors that the optimizer keeps for the parameters, on each worker.
     """
 
     kind: str
     feeds: tuple[FeedSpec, ...]
     layout: Layout
-    slots: Layout | None = None
+    optimizer_state: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
@@ -198,9 +198,10 @@ class Program(Predictor):
         layout = self.layout.of_model
         tensors = "tensor" if len(layout) == 1 else "tensors"
         feeds = ", ".join(feed.name for feed in self.feeds)
-        slots = "" if self.slots is None else f", {len(self.slots)} optimizer slots"
+        kept = len(self.optimizer_state)
+        state = f", {kept} of optimizer state" if kept else ""
         return (
-            f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}{slots}, "
+            f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}{state}, "
             f"fed {feeds}"
         )
 

@@ -1,7 +1,7 @@
-"""Keras optimizers: which of their variables are slots, and how their counters start anew.
+"""Keras optimizers: which of their variables are state, and how their counters restart.
 
-A slot belongs to parameters: momentum, Adam's m and v. No slots are the learning rate, the scale
-of a loss, gradients that are still being accumulated, and averages of the weights themselves.
+State belongs to parameters: momentum, Adam's m and v. The learning rate, the scale of a loss,
+gradients that are still being accumulated and averages of the weights themselves are not state.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def learning_rate_of(optimizer: Any) -> Any:
     return rate if isinstance(rate, keras.Variable) else None
 
 
-def slots_of(optimizer: Any) -> list[Any]:
+def state_of(optimizer: Any) -> list[Any]:
     """Return the variables of a built optimizer that belong to parameters."""
     others = [
         optimizer._learning_rate,

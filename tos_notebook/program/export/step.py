@@ -62,10 +62,10 @@ class Step:
     reset_metrics : callable
         Called before the first batch of each training call.
     learning_rate : tf.Variable, optional
-    slots : sequence of tf.Variable, optional
+    optimizer_state : sequence of tf.Variable, optional
         The optimizer's, in the order of the specification's.
     restart : callable
-        Puts the counters that belong to the slots back to where they are now.
+        Puts the counters that belong to the optimizer state back to where they are now.
     constraints : sequence of (callable or None), optional
         For each parameter what makes a value one that it may have.
     """
@@ -79,7 +79,7 @@ class Step:
         metrics: Callable[[], Mapping[str, tf.Tensor]] = dict,
         reset_metrics: Callable[[], None] = lambda: None,
         learning_rate: tf.Variable | None = None,
-        slots: Sequence[tf.Variable] = (),
+        optimizer_state: Sequence[tf.Variable] = (),
         restart: Callable[[], None] = lambda: None,
         constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
     ) -> None:
@@ -90,7 +90,7 @@ class Step:
         self.metrics = metrics
         self.reset_metrics = reset_metrics
         self.learning_rate = learning_rate
-        self.slots = tuple(slots)
+        self.optimizer_state = tuple(optimizer_state)
         self.restart = restart
         self.constraints = tuple(constraints) or (None,) * len(self.parameters)
         self.copies = _kept_batches(function.graph)
@@ -291,8 +291,8 @@ def export(
     module = tf.Module()
     module.train = train
     module.parameters = list(step.parameters)
-    module.slots = list(step.slots)
-    known = [*step.parameters, *step.slots]
+    module.optimizer_state = list(step.optimizer_state)
+    known = [*step.parameters, *step.optimizer_state]
     used = _without(known, [*step.local, *concrete.graph.variables])
     changing = set(map(id, [*step.local, step.learning_rate, *assigned(concrete, used)]))
     module.local = [v for v in used if id(v) in changing]

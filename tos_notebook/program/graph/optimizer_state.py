@@ -1,9 +1,9 @@
-"""What belongs to an optimizer in a TF1-style graph: its slots, and powers that count steps.
+"""What belongs to an optimizer in a TF1-style graph: its state, and powers that count steps.
 
 The optimizer itself is gone once the graph is built: what is left are the operations by which it
-updates parameters. Most have a type of their own, which takes the slots as further variables:
-``ApplyAdam(var, m, v, ...)``. Some of sparse gradients are made of assignments; then a slot is
-known by its name, the parameter's followed by the optimizer's.
+updates parameters. Most have a type of their own, which takes the state as further variables:
+``ApplyAdam(var, m, v, ...)``. Some of sparse gradients are made of assignments; then a variable
+of the state is known by its name, the parameter's followed by the optimizer's.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WRITE = re.compile(r".*(?:Apply|Assign|Scatter).*")
 _POWER = re.compile(r"(?:.*/)?beta[12]_power(?:_\d+)?")
 
 
-def slots_of(
+def state_of(
     needed: Iterable[Any], parameters: Iterable[Any], variables: Iterable[Any]
 ) -> list[Any]:
-    """Return the variables that are an optimizer's slots of parameters.
+    """Return the variables that hold an optimizer's state for parameters.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _variable(op: Any, index: int) -> str | None:
 
 
 def _is_named(variable: Any, parameters: Iterable[Any], writers: Sequence[Any]) -> bool:
-    """Whether a variable is called, and used, as the slot of a parameter."""
+    """Whether a variable is called, and used, as the state of a parameter."""
     for parameter in parameters:
         name = parameter.op.name
         if f"/{name}/" in f"/{variable.op.name}" and variable.shape == parameter.shape:

@@ -22,7 +22,7 @@ from ..export.measuring import pack_measure
 from ..export.saving import session_checkpoint
 from ..export.serving import serve, specs_of
 from ..export.step import Step, export, layout_of, refuse_driver_bound, trace
-from .optimizer_state import VARIABLES, powers_of, slots_of
+from .optimizer_state import VARIABLES, powers_of, state_of
 from .rebuild import SCOPE, ancestors, as_function, cut_out
 from .references import REFERENCES
 
@@ -98,8 +98,8 @@ class GraphProgram(Program):
         self._params = self._parameters(params)
         self.feeds = tuple(_feed_spec(f) for f in self._feeds)
         self.layout = _layout(self._params)
-        self._slots = slots_of(self._needed, self._params, self._variables())
-        self.slots = _layout(self._slots) if self._slots else None
+        self._state = state_of(self._needed, self._params, self._variables())
+        self.optimizer_state = tuple(v.op.name for v in self._state)
         self._refuse_unfed()
 
     def _element(self, value: Any, role: str) -> Any:
@@ -249,7 +249,7 @@ class GraphProgram(Program):
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         names = tuple(self._outputs)
         spec = ProgramSpec(
-            self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.slots
+            self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.optimizer_state
         )
         values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
@@ -286,7 +286,7 @@ class GraphProgram(Program):
             trace(apply, columns),
             local=list(variables.values()),
             learning_rate=None if self._rate is None else variables[self._rate.op.name],
-            slots=[variables[v.op.name] for v in self._slots],
+            optimizer_state=[variables[v.op.name] for v in self._state],
             restart=restart,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
 from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, ShapeMismatch
-from ...layout import Layout
 from ...runtime.eager import eagerly
 from ..export.base import SAVED, ColumnType, Program
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from ..export.names import named_plainly
-from ..export.optimizers import Counters, learning_rate_of, optimizers_of, slots_of
+from ..export.optimizers import Counters, learning_rate_of, optimizers_of, state_of
 from ..export.saving import keras_file, model_checkpoint, saved_model
 from ..export.step import Step, export, layout_of, trace
 from .averages import Averages
@@ -36,7 +35,7 @@ class KerasProgram(Program):
     """A compiled Keras 3 model.
 
     Its weights are synchronised (moving statistics of BatchNormalization too), but for those of
-    frozen layers; optimizer slots, metrics and random seeds stay local to each worker. Averages of
+    frozen layers; optimizer state, metrics and random seeds stay local to each worker. Averages of
     weights (``use_ema=True``) are synchronised, and in the model when a run has ended.
 
     Parameters
@@ -89,9 +88,14 @@ class KerasProgram(Program):
         self._averages = Averages(self._optimizers)
         self._exchanged = [*self._weights, *self._averages.variables]
         statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
-        self.layout = _layout(self._exchanged, statistics, len(self._weights))
-        self._slots = [slot for optimizer in self._optimizers for slot in slots_of(optimizer)]
-        self.slots = _layout(self._slots) if self._slots else None
+        self.layout = layout_of(
+            [weight.path for weight in self._exchanged],
+            [weight.value for weight in self._exchanged],
+            statistics,
+            len(self._weights),
+        )
+        self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
+        self.optimizer_state = tuple(v.path for v in self._state)
         self._inputs = inputs_of(model)
         self._outputs = getattr(functional(model), "_outputs_struct", None)
         inputs = feeds_of(self._inputs)
@@ -136,7 +140,7 @@ class KerasProgram(Program):
                 reset_metrics=self._model.reset_metrics,
                 learning_rate=None if rate is None else rate.value,
                 local=counters.variables,
-                slots=[slot.value for slot in self._slots],
+                optimizer_state=[v.value for v in self._state],
                 restart=counters.restart,
                 constraints=[weight.constraint for weight in self._exchanged],
             )
@@ -147,7 +151,7 @@ class KerasProgram(Program):
                 self.layout,
                 outputs,
                 rate is not None,
-                self.slots,
+                self.optimizer_state,
                 self.frozen,
             )
             operations = named_operations(graphs(function.graph))
@@ -287,12 +291,6 @@ class KerasProgram(Program):
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         with eagerly(), named_plainly(self._model):
             return self._measuring.evaluate(columns, batch_size)
-
-
-def _layout(
-    weights: Sequence[Any], statistics: Collection[int] = (), shown: int | None = None
-) -> Layout:
-    return layout_of([w.path for w in weights], [w.value for w in weights], statistics, shown)
 
 
 def _raised_in_keras(error: Exception) -> bool:

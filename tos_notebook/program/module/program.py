@@ -19,7 +19,7 @@ from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.frozen import assigned, digest
 from ..export.measuring import pack_measure
-from ..export.optimizers import Counters, learning_rate_of, optimizer_for, slots_of
+from ..export.optimizers import Counters, learning_rate_of, optimizer_for, state_of
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import serve, specs_of
 from ..export.step import Step, export, layout_of, trace
@@ -106,9 +106,9 @@ class ModuleProgram(Program):
         names = [found.names[id(v)] for v in self._values]
         statistics = range(len(self._trainable), len(names))
         self.layout = layout_of(names, self._values, statistics)
-        slots = slots_of(self._inner)
-        self._slots = [slot.value for slot in slots]
-        self.slots = layout_of([slot.path for slot in slots], self._slots) if slots else None
+        state = state_of(self._inner)
+        self._state = [v.value for v in state]
+        self.optimizer_state = tuple(v.path for v in state)
         known = {*map(id, self._values), *(id(v.value) for v in self._optimizer.variables)}
         others = [v for v in used if id(v) not in known]
         self._fixed = [v for v in others if id(v) not in changed]
@@ -138,7 +138,7 @@ class ModuleProgram(Program):
                 function,
                 learning_rate=None if rate is None else rate.value,
                 local=counters.variables,
-                slots=self._slots,
+                optimizer_state=self._state,
                 restart=counters.restart,
             )
             spec = ProgramSpec(
@@ -147,7 +147,7 @@ class ModuleProgram(Program):
                 self.layout,
                 tuple(self._functions),
                 rate is not None,
-                self.slots,
+                self.optimizer_state,
                 self.frozen,
             )
             frames = collect(named_operations(graphs(function.graph)))

@@ -25,7 +25,7 @@ Place = tuple[int, int]
 _NEVER = (-1, -1)
 
 
-class _Slots:
+class _Residuals:
     """Two residuals, each with the place of the push that it is to be added to.
 
     Two, because a push may be lost after its residual was written: the one before still counts.
@@ -104,7 +104,7 @@ class Memory:
         self._folder = folder
         self._stem = f"tos-{run}.{partition}."
         self._name = f"{self._stem}{task}.residual"
-        self._slots: _Slots | None = None
+        self._residuals: _Residuals | None = None
         self._current: int | None = None
         self._empty = False
 
@@ -128,23 +128,23 @@ class Memory:
     @property
     def residual(self) -> Buffer | None:
         """What is to be added to the next update; None for nothing."""
-        if self._slots is None or self._current is None:
+        if self._residuals is None or self._current is None:
             return None
-        return self._slots.values(self._current)
+        return self._residuals.values(self._current)
 
     def next(self) -> Buffer:
         """Return where to write what the next update leaves out; `keep` makes it count."""
-        if self._slots is None:
+        if self._residuals is None:
             path = None if self._folder is None else self._folder / self._name
-            self._slots = _Slots(self._nbytes, path)
-        self._slots.mark(self._following, _NEVER)
-        return self._slots.values(self._following)
+            self._residuals = _Residuals(self._nbytes, path)
+        self._residuals.mark(self._following, _NEVER)
+        return self._residuals.values(self._following)
 
     def keep(self, place: Place) -> None:
         """Let what was written belong to the push of a place."""
-        assert self._slots is not None
+        assert self._residuals is not None
         self._current, self._empty = self._following, False
-        self._slots.mark(self._current, place)
+        self._residuals.mark(self._current, place)
 
     def forget(self, place: Place) -> None:
         """Keep nothing for the push of a place: all of it travels with the one before."""
@@ -155,12 +155,12 @@ class Memory:
 
     def settle(self) -> None:
         """Rely on what was kept: the push before it counts."""
-        if self._slots is None or self._current is None:
+        if self._residuals is None or self._current is None:
             return
-        self._slots.settle(self._current)
+        self._residuals.settle(self._current)
         if self._empty:
             for number in range(2):
-                self._slots.mark(number, _NEVER)
+                self._residuals.mark(number, _NEVER)
             self._current = None
 
     @property
@@ -177,10 +177,10 @@ class Memory:
         for path in self._others():
             # Another attempt may take it away meanwhile.
             with suppress(OSError, ValueError):
-                slots = _Slots(self._nbytes, path, create=False)
+                residuals = _Residuals(self._nbytes, path, create=False)
                 latest = path.name == f"{self._stem}{before}.residual"
-                found, number = slots.best(place, latest)
-                yield _Found(found, slots.values(number))
+                found, number = residuals.best(place, latest)
+                yield _Found(found, residuals.values(number))
 
 
 def sweep(folder: Path, run: str) -> None:

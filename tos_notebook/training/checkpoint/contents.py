@@ -38,7 +38,7 @@ class Origin:
     seed : int
     shuffle : bool
     batch_size : int
-    slots, non_finite : str
+    optimizer_state, non_finite : str
         As `TrainingSession` has them.
     stripe_bytes : int
         See `Store`.
@@ -74,7 +74,7 @@ class Origin:
     seed: int
     shuffle: bool
     batch_size: int
-    slots: str
+    optimizer_state: str
     non_finite: str
     stripe_bytes: int
     partitions: int
