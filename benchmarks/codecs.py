@@ -95,7 +95,7 @@ def accuracies(cluster: Any, codecs: Sequence[str], quick: bool) -> list[Row]:
 @contextmanager
 def over_the_socket() -> Iterator[None]:
     """Let nobody share memory, as if all executors were on other hosts."""
-    with patch("tos_notebook.coordination.server.attach", lambda name, nbytes: None):
+    with patch("tos_notebook.strategies.ps.trainer.attach", lambda name, nbytes: None):
         yield
 
 

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from tos_notebook.combiners import as_combiner
-from tos_notebook.coordination.coordinator import Training
-from tos_notebook.coordination.server import ParameterServer
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.server import RunServer
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.transport.auth import Secret
@@ -43,15 +44,15 @@ class RealServer:
     @contextmanager
     def serve(self, nbytes: int) -> Any:
         layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
-        combiner = as_combiner("downpour")
+        settings = Settings(ServerSettings(as_combiner("downpour")), 10)
         with (
             EventBus([History()]) as bus,
-            closing(ParameterServer(SECRET, "127.0.0.1", 0)) as server,
+            closing(RunServer(SECRET, "127.0.0.1", 0)) as server,
         ):
-            training = Training(
+            training = Coordinator(
                 RUN,
-                Store(layout, layout.allocate(), combiner),
-                Settings(combiner, 10),
+                ParameterServer().trainer(layout, layout.allocate(), settings),
+                settings,
                 publish=bus.publish,
                 locate=lambda task: ("driver", "127.0.0.1"),
                 on_failure=lambda: None,

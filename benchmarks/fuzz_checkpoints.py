@@ -30,7 +30,8 @@ from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode, read_summary
-from tos_notebook.strategies.ps.center import Push, Store
+from tos_notebook.strategies.ps.center import Center, Push
+from tos_notebook.strategies.ps.settings import ServerSettings, settings_in
 from tos_notebook.training.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
 from tos_notebook.training.checkpoint.event_log import columns, events
 
@@ -50,7 +51,7 @@ COMBINERS: tuple[Combiner, ...] = (
 def checkpoint(combiner: Combiner, pushes: int) -> bytes:
     """Return a checkpoint file of a run of a few pushes."""
     random = np.random.default_rng(pushes)
-    store = Store(LAYOUT, LAYOUT.pack([np.zeros((7, 3), "f4"), np.zeros(3)]), combiner)
+    store = Center(LAYOUT, LAYOUT.pack([np.zeros((7, 3), "f4"), np.zeros(3)]), combiner)
     ledger = Ledger(2)
     for partition in range(2):
         ledger.begin(partition, partition, 0)
@@ -66,7 +67,7 @@ def checkpoint(combiner: Combiner, pushes: int) -> bytes:
         ledger.to_json(), store.snapshot(), {0: 90}, {0: 50},
         Reached(0, False, LaidOut(2, RandomPartitioner(2), 0)),
     )  # fmt: skip
-    snapshot = Snapshot(progress, Settings(combiner, 1), "running", 0.0)
+    snapshot = Snapshot(progress, Settings(ServerSettings(combiner), 1), "running", 0.0)
     value, arrays = to_parts(origin, snapshot, (4, RandomPartitioner(4)), ("history-00000001.tos",))
     return encode({"run": "run-1", "state": "running", "loss": 0.5}, value, arrays)
 
@@ -153,7 +154,7 @@ def read(data: bytes) -> Any:
         return events(sealed, "file")
     found: Checkpoint = from_sealed(sealed, "file")
     settings = found.settings_with()
-    store = Store(LAYOUT, LAYOUT.allocate(), settings.combiner)
+    store = Center(LAYOUT, LAYOUT.allocate(), settings_in(settings).combiner)
     store.restore(found.progress.copied)
     Ledger.from_json(found.progress.ledger)
     return found

@@ -26,14 +26,15 @@ import numpy as np
 
 from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import aligned_empty
-from tos_notebook.coordination.coordinator import Training
-from tos_notebook.coordination.server import ParameterServer
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.server import RunServer
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.transport.auth import new_secret
@@ -170,7 +171,7 @@ def clients(count: int, nbytes: int, address: tuple[Any, ...]) -> Iterator[list[
         process.join(END)
 
 
-def steer(training: Training, watch: Watch, seconds: float, measured: Measured) -> None:
+def steer(training: Coordinator, watch: Watch, seconds: float, measured: Measured) -> None:
     """Let the workers push, pausing them now and then."""
     end = time.perf_counter() + seconds
     while (left := end - time.perf_counter()) > 0:
@@ -198,16 +199,16 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
     tls : bool
     """
     layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
-    combiner, secret = as_combiner("downpour"), new_secret()
+    settings, secret = Settings(ServerSettings(as_combiner("downpour")), 10), new_secret()
     watch, measured = Watch(), Measured(memory=[resident()])
     with (
         EventBus([History(), watch]) as bus,
-        closing(ParameterServer(secret, "127.0.0.1", 0, tls=tls)) as server,
+        closing(RunServer(secret, "127.0.0.1", 0, tls=tls)) as server,
     ):
-        training = Training(
+        training = Coordinator(
             RUN,
-            Store(layout, layout.allocate(), combiner),
-            Settings(combiner, 10),
+            ParameterServer().trainer(layout, layout.allocate(), settings),
+            settings,
             publish=bus.publish,
             locate=lambda task: ("driver", "127.0.0.1"),
             on_failure=lambda: None,
@@ -227,9 +228,9 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
             for pipe in pipes:
                 measured.errors += pipe.recv()
         measured.errors += [f"lost: {reason}" for reason in watch.lost]
-        total = training.store.read()[0].view(np.float32)
-        if not (total == training.store.version).all():
-            measured.errors.append(f"expected parameters of {training.store.version}")
+        total = training.parameters.read()[0].view(np.float32)
+        if not (total == training.parameters.version).all():
+            measured.errors.append(f"expected parameters of {training.parameters.version}")
     return measured
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tos_notebook.combiners import Combiner, get
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Push, Store
+from tos_notebook.strategies.ps.center import Center, Push
 
 from .harness import Row, milliseconds, program
 
@@ -43,7 +43,7 @@ class Merging:
 
     def __init__(self, combiner: Combiner) -> None:
         layout = Layout([ParameterSpec("w", (SIZE,), "float32")])
-        self._store = Store(layout, layout.allocate(), combiner)
+        self._store = Center(layout, layout.allocate(), combiner)
         self._update = layout.allocate()
         self._count = 0
 

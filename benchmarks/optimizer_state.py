@@ -19,13 +19,15 @@ import numpy as np
 import tos_notebook as tos
 from tos_notebook.blocks.block import describe
 from tos_notebook.combiners import as_combiner
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
-from tos_notebook.coordination.settings import Settings, default_combiner
+from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.program.export.base import Program
 from tos_notebook.steering.sync import as_sync
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.exchange import exchange
+from tos_notebook.strategies.ps.settings import ServerSettings, default_combiner
+from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
 from tos_notebook.worker.loop import Plan, Worker
@@ -62,17 +64,12 @@ class Served:
 
     Parameters
     ----------
-    training : Training
+    training : Coordinator
     """
 
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self.listener = InprocListener(lambda peer: WorkerHandler(self))
+    def __init__(self, training: Coordinator) -> None:
+        self.listener = InprocListener(lambda peer: WorkerHandler(lambda: training))
         self.listener.start()
-
-    def training(self) -> Training:
-        """Return the run, as `WorkerHandler` asks a server for it."""
-        return self._training
 
 
 def train(
@@ -81,10 +78,11 @@ def train(
     """Train with a worker for each runner; return the parameters, packed."""
     workers, mode = len(loaded), as_sync(sync)
     combiner = as_combiner(default_combiner(mode))
-    training = Training(
+    settings = Settings(ServerSettings(combiner), SYNC_INTERVAL, mode)
+    training = Coordinator(
         "run",
-        Store(model.layout, model.read(), combiner),
-        Settings(combiner, SYNC_INTERVAL, mode),
+        ParameterServer().trainer(model.layout, model.read(), settings),
+        settings,
         publish=lambda event: None,
         locate=lambda task: ("driver", "here"),
         on_failure=lambda: None,
@@ -98,7 +96,8 @@ def train(
         connection = connect_inproc(served.listener)
         try:
             join = Join("run", number, 0, number, "here", number, segment="", metrics=[])
-            Worker(connection, runner, plan, join).run([])
+            moves = exchange(connection, model.layout, plan.run, join, None)
+            Worker(connection, moves, runner, plan, join).run([])
         finally:
             connection.close()
 
@@ -110,7 +109,7 @@ def train(
     served.listener.close()
     if training.error is not None:
         raise training.error
-    return training.store.read()[0]
+    return training.parameters.read()[0]
 
 
 def cost(model: Program, runner: Any) -> Row:

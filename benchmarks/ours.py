@@ -12,7 +12,7 @@ import numpy as np
 
 import tos_notebook as tos
 from tos_notebook.combiners import as_combiner
-from tos_notebook.strategies.ps.center import Push, Store
+from tos_notebook.strategies.ps.center import Center, Push
 
 BATCH_SIZE = 100
 MASTER = "local[2]"
@@ -78,7 +78,7 @@ def measure(session: tos.TrainingSession, data: Any, epochs: int, **options: Any
 
 def combine_seconds(program: Any, combiner: str, merges: int = 20) -> float:
     """Return the seconds of one merge into parameters of a program's size, by itself."""
-    store = Store(program.layout, program.read(), as_combiner(combiner))
+    store = Center(program.layout, program.read(), as_combiner(combiner))
     update = program.layout.allocate()
     times = []
     for version in range(merges):

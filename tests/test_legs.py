@@ -11,7 +11,7 @@ import pytest
 
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, center, counting_training, finish, join, of, push
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.data import dealing as deal_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
@@ -31,10 +31,10 @@ LOST = (
 
 SECONDS = 10.0
 
-Job = Callable[[Training, int], None]
+Job = Callable[[Coordinator, int], None]
 
 
-def work(training: Training, task: int, pushes: int) -> None:
+def work(training: Coordinator, task: int, pushes: int) -> None:
     """Let a task push batches of its one partition, three an epoch, and finish epochs."""
     member, joined = training.join(join(task=task), False)
     epoch, sequence = joined.epoch, joined.sequence
@@ -49,7 +49,7 @@ def work(training: Training, task: int, pushes: int) -> None:
 
 
 def dies(pushes: int, error: Exception) -> Job:
-    def job(training: Training, task: int) -> None:
+    def job(training: Coordinator, task: int) -> None:
         if pushes:
             work(training, task, pushes)
         raise error
@@ -61,7 +61,7 @@ def returns(pushes: int) -> Job:
     return lambda training, task: work(training, task, pushes)
 
 
-def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple[Training, int]:
+def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple[Coordinator, int]:
     """Run legs over scripted jobs; return the training and how many were run."""
     training, _ = counting_training(rows=3, epochs=epochs)
     legs, left = scripted(monkeypatch, training, jobs, epochs, lambda seconds: None)
@@ -71,7 +71,7 @@ def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple
 
 def scripted(
     monkeypatch: pytest.MonkeyPatch,
-    training: Training,
+    training: Coordinator,
     jobs: Sequence[Job],
     epochs: int,
     rest: Callable[[float], object] | None,
@@ -87,7 +87,7 @@ def scripted(
     source = ArraySource((np.arange(3.0),), 1)
     task: Any = None
     plan = RunPlan(epochs, every, 0, 1)
-    return Legs(None, training, task, source, plan, training._publish, rest=rest), left
+    return Legs(None, training, task, source, plan, training.state.publish, rest=rest), left
 
 
 def test_a_job_that_lost_its_workers_goes_on_behind_what_was_committed(
@@ -106,7 +106,7 @@ def test_a_job_that_got_nowhere_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_the_user_s_code_raised_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def job(training: Training, task: int) -> None:
+    def job(training: Coordinator, task: int) -> None:
         work(training, task, 1)
         member, _ = training.join(join(task=task + 1), False)
         training.failed(member, Failed("ValueError: spoiled", [], False, 0, []))
@@ -169,7 +169,7 @@ def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
 
-    def hang(training: Training, task: int) -> None:
+    def hang(training: Coordinator, task: int) -> None:
         training.command(Command.STOP, "now")
         assert freed.wait(SECONDS)
 

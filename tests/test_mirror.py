@@ -8,7 +8,7 @@ import pytest
 from tos_notebook.codecs.coding import Coding
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.peer_replica import Mirror
+from tos_notebook.strategies.ps.peer_replica import PeerReplica
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ def test_what_is_short_on_the_wire_and_of_one_stripe_is_brief(
     values: int, shared: bool, brief: bool
 ) -> None:
     layout = Layout([ParameterSpec("x", (values,), "float32")])
-    assert Mirror(layout, layout.allocate() if shared else None).brief is brief
+    assert PeerReplica(layout, layout.allocate() if shared else None).brief is brief
 
 
 @pytest.mark.parametrize("pushes", ["delta", "weights"])
 def test_parameters_that_are_added_up_here_are_none_that_the_worker_has_seen(pushes: str) -> None:
     """The sum of what it knows and of a difference, each finite, may be infinite."""
     layout, codecs = Layout([ParameterSpec("x", (64,), "float32")]), as_codecs("bf16")
-    mirror, up = Mirror(layout, None), Coding(layout, codecs).up
+    mirror, up = PeerReplica(layout, None), Coding(layout, codecs).up
     assert up is not None
     mirror.use(codecs)
     large = layout.pack([np.full(64, 3e38, np.float32)])

@@ -1,6 +1,6 @@
 """Ledger, center, combiner state, settings and checkpoints agree, whatever comes in which order.
 
-A run without Spark and sockets: the real `Training` over a real `Store`. Its updates say which
+A run without Spark and sockets: the real `Coordinator` over a real `Center`. Its updates say which
 batches they hold, so the center shows what was merged, and how often.
 """
 
@@ -19,11 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.checkpoint.test_keeper import origin
 from tests.combiners.support import Array
-from tests.worker.support import finish, join, numbers, of, push
+from tests.worker.support import Bench, finish, join, numbers, of, push
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Combiner, Downpour, PushInfo, StatefulCombiner
 from tos_notebook.common.content import DIGEST_SIZE, NO_DIGEST
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.membership import LaidOut, Leg, Member
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.coordination.snapshots import Asked, Reached
@@ -33,7 +33,9 @@ from tos_notebook.events import EpochFinished, Event
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
-from tos_notebook.strategies.ps.center import Copied, Store
+from tos_notebook.strategies.ps.center import Center, Copied
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.training.checkpoint.contents import from_sealed, to_parts
 from tos_notebook.wire.messages import Directive, Loaded
 
@@ -132,7 +134,7 @@ class WholeToo(Whole):
 RULES: dict[str, type[Combiner]] = {c.__name__: c for c in (Adds, Tallies, Counts, Whole, WholeToo)}
 
 
-class Interrupted(Store):
+class Interrupted(Center):
     """A store between whose steps something else may come."""
 
     before_copy: Callable[[], object] | None = None
@@ -203,7 +205,7 @@ def digest_of(*rows: Any) -> bytes:
 class Cluster(RuleBasedStateMachine):
     """Workers push, die and return; users steer; checkpoints are written and resumed from."""
 
-    training: Training
+    training: Coordinator
     store: Interrupted
     leg: Leg
     saved: Saved
@@ -238,10 +240,14 @@ class Cluster(RuleBasedStateMachine):
     def make(self, combiner: Combiner, rate: float | None) -> None:
         self.store = Interrupted(LAYOUT, LAYOUT.allocate(), combiner, STRIPE, patience=0.1)
         self.events.clear()
-        self.training = Training(
-            "run", self.store, Settings(combiner, 1, learning_rate=rate), self.events.append,
-            lambda task: (f"executor-{task}", "?"), lambda: None, self.non_finite,
-        )  # fmt: skip
+        self.training = Bench(
+            "run",
+            ServerTrainer(self.store, self.non_finite),
+            Settings(ServerSettings(combiner), 1, learning_rate=rate),
+            self.events.append,
+            lambda task: (f"executor-{task}", "?"),
+            lambda: None,
+        )
 
     def begin(self, epoch: int, layout: LaidOut | None, last: int = EPOCHS - 1) -> None:
         """Let a Spark job begin, over as many partitions as are due."""
@@ -331,7 +337,7 @@ class Cluster(RuleBasedStateMachine):
 
     def committed(self, attempt: Attempt) -> int:
         place = attempt.epoch, attempt.member.partition
-        return self.training._ledger.committed(*place).steps
+        return self.training.state.ledger.committed(*place).steps
 
     def next_push(self, attempt: Attempt, steps: int, finite: bool = True) -> tuple[Any, Array]:
         steps = min(steps, BATCHES - attempt.steps)
@@ -471,7 +477,7 @@ class Cluster(RuleBasedStateMachine):
             "join": lambda: self.enter(0),
         }.get(meanwhile or "")
         rates = {self.training.settings.learning_rate}
-        known = set(self.training._ledger.contents.held)
+        known = set(self.training.state.ledger.contents.held)
         snapshot = self.training.snapshot(self.wanted)
         if snapshot is None:
             # A resumed run does not know yet that its streams are the same.
@@ -532,7 +538,7 @@ class Cluster(RuleBasedStateMachine):
         assert self.asked == saved.asked
         found = checkpoint.settings_with(RULES[checkpoint.combiner]())
         assert found.learning_rate in saved.rates
-        self.make(found.combiner, found.learning_rate)
+        self.make(found.strategy.combiner, found.learning_rate)
         self.training.restore(checkpoint.progress)
         return reached
 
@@ -541,7 +547,7 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def every_batch_of_the_ledger_is_in_the_center_once(self) -> None:
         expected = np.zeros((EPOCHS, MOST, BATCHES))
-        ledger, begun = self.training._ledger, self.leg.first_epoch
+        ledger, begun = self.training.state.ledger, self.leg.first_epoch
         for epoch, partitions in enumerate(self.partitions):
             for partition in range(partitions):
                 # A checkpoint leaves out what is done before its first open epoch.
@@ -560,11 +566,11 @@ class Cluster(RuleBasedStateMachine):
         assert len({event.epoch for event in finished}) == len(finished)
         for event in finished:
             assert event.samples == BATCHES * self.partitions[event.epoch]
-        assert set(self.training._rows.values()) <= {BATCHES}
+        assert set(self.training.state.rows.values()) <= {BATCHES}
 
     @invariant()
     def the_rule_is_that_of_the_settings_with_its_own_state(self) -> None:
-        combiner, bound = self.training.settings.combiner, self.store._bound
+        combiner, bound = self.training.settings.strategy.combiner, self.store._bound
         assert self.store.combiner is combiner
         rules: list[Any] = [*bound.stripes, *bound.tensors.values()]
         assert {type(each) for each in rules} == {type(combiner)}
@@ -593,7 +599,9 @@ class Cluster(RuleBasedStateMachine):
             self.next_leg()
         self.every_batch_of_the_ledger_is_in_the_center_once()
         self.epochs_and_rows_are_counted_once()
-        assert all(self.training._ledger.epoch_done(EPOCHS - 1, p) for p in self.partitions[-1:])
+        assert all(
+            self.training.state.ledger.epoch_done(EPOCHS - 1, p) for p in self.partitions[-1:]
+        )
 
     def work(self, attempt: Attempt) -> None:
         for _ in range(attempt.steps, BATCHES):

@@ -17,7 +17,7 @@ from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, num
 from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.coordination import watchdog as watchdog_module
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data import dealing
 from tos_notebook.data.arrays import ArraySource
@@ -46,7 +46,8 @@ from tos_notebook.events import (
 )
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Every
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import epochs as legs_module
@@ -191,10 +192,11 @@ class Setting:
         history, combiner = History(), combiner or Downpour()
         bus = EventBus([history, self.events.append], sinks)
         layout = self.program.layout
-        training = Training(
+        settings = Settings(ServerSettings(combiner), 1)
+        training = Coordinator(
             "run",
-            Store(layout, layout.allocate(), combiner),
-            Settings(combiner, 1),
+            ParameterServer().trainer(layout, layout.allocate(), settings),
+            settings,
             publish=bus.publish,
             locate=lambda task: ("0", "here"),
             on_failure=lambda: run_module.cancel(self.cluster, "run"),  # type: ignore[arg-type]

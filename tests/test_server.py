@@ -20,8 +20,8 @@ from tests.worker.support import (
     of,
     push,
 )
-from tos_notebook.coordination.coordinator import Training
-from tos_notebook.coordination.server import ParameterServer, WorkerHandler
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.server import RunServer, WorkerHandler
 from tos_notebook.errors import (
     AuthenticationError,
     ConnectionClosed,
@@ -284,7 +284,7 @@ def test_the_end_of_a_superseded_connection_says_nothing_of_the_new_one(run: Run
     new = run.open(0, task=100)
     old.abort()
     assert run.push(new, 3).status == "committed"
-    assert [member.task for member in run.training._roster.active()] == [100]
+    assert [member.task for member in run.training.state.roster.active()] == [100]
     assert [event.executor for event in of(WorkerLost, run.events)] == ["executor-0"]
 
 
@@ -299,7 +299,7 @@ def test_a_connection_that_never_joined_is_nobody_s_loss(run: Run) -> None:
 
 def test_a_server_between_runs_refuses_workers_by_name() -> None:
     secret = new_secret()
-    server = ParameterServer(secret, "127.0.0.1", 0)
+    server = RunServer(secret, "127.0.0.1", 0)
     connection = connect_tcp(*server.address, secret)
     with pytest.raises(SessionClosed, match="No run is being served"):
         connection.request(join())
@@ -314,7 +314,7 @@ def test_a_server_between_runs_refuses_workers_by_name() -> None:
     server.close()
 
 
-def connect_again(server: ParameterServer, secret: Any) -> None:
+def connect_again(server: RunServer, secret: Any) -> None:
     connection = connect_tcp(*server.address, secret)
     try:
         connection.request(join())
@@ -324,8 +324,8 @@ def connect_again(server: ParameterServer, secret: Any) -> None:
 
 def test_one_server_serves_one_run_after_another() -> None:
     secret = new_secret()
-    server = ParameterServer(secret, "127.0.0.1", 0)
-    runs: list[Training] = []
+    server = RunServer(secret, "127.0.0.1", 0)
+    runs: list[Coordinator] = []
     for total in (1, 2):
         runs.append(counting_training()[0])
         server.serve(runs[-1])
@@ -339,7 +339,7 @@ def test_one_server_serves_one_run_after_another() -> None:
 
 
 def test_whoever_lacks_the_secret_gets_nowhere() -> None:
-    server = ParameterServer(new_secret(), "127.0.0.1", 0)
+    server = RunServer(new_secret(), "127.0.0.1", 0)
     training, events = counting_training()
     server.serve(training)
     with pytest.raises(AuthenticationError):
@@ -351,7 +351,7 @@ def test_whoever_lacks_the_secret_gets_nowhere() -> None:
 
 
 def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_other() -> None:
-    server = ParameterServer(new_secret(), "127.0.0.1", 0)
+    server = RunServer(new_secret(), "127.0.0.1", 0)
     training, _ = counting_training()
     server.serve(training)
     # What the gate does after many errors of its own.
@@ -368,7 +368,7 @@ def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_othe
 
 def test_closing_the_server_ends_its_connections() -> None:
     secret = new_secret()
-    server = ParameterServer(secret, "127.0.0.1", 0)
+    server = RunServer(secret, "127.0.0.1", 0)
     server.serve(counting_training()[0])
     connection = connect_tcp(*server.address, secret)
     connection.request(join())
@@ -382,11 +382,7 @@ def test_a_handler_holds_one_copy_of_the_model() -> None:
     """The update is received into what the reply is sent from."""
     training, _ = counting_training()
 
-    class Server:
-        def training(self) -> Training:
-            return training
-
-    handler = WorkerHandler(Server())  # type: ignore[arg-type]
+    handler = WorkerHandler(lambda: training)
     handler.handle(join(), None)
     _, sent = handler.handle(Poll(0), None)
     target = handler.receive_into(push(0), LAYOUT.nbytes)

@@ -10,7 +10,7 @@ import pytest
 from tests.numpy_program import Counting
 from tests.worker.support import Served, counting_training, join, numbers, of
 from tos_notebook.blocks.partitioners import RandomPartitioner
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import RemoteProtocolError
@@ -18,7 +18,7 @@ from tos_notebook.events import LabelsSkewed
 from tos_notebook.wire.messages import Labelled
 
 
-def tell(training: Training, *counts: tuple[list[int], list[int]]) -> None:
+def tell(training: Coordinator, *counts: tuple[list[int], list[int]]) -> None:
     for partition, own in enumerate(counts):
         member, _ = training.join(join(partition, task=partition), False)
         training.labelled(member, Labelled(*own))

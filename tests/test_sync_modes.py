@@ -121,14 +121,14 @@ def test_nobody_goes_on_without_a_push_that_came_between_its_merge_and_its_miles
     crew = Crew(sync, 2)
     crew.enter(0, 1)
     update, overtakes = LAYOUT.pack({"total": 1.0, "rows": 1}), [1]
-    publish = crew.training._publish
+    publish = crew.training.state.publish
 
     def overtake(event: Event) -> None:
         publish(event)
         if isinstance(event, MilestoneCommitted) and overtakes:
             crew.push(overtakes.pop())
 
-    crew.training._publish = overtake
+    crew.training.state.publish = overtake
     reply = crew.training.push(crew.members[0], push(0, base_version=0, settings_version=0), update)
     assert (reply.directive, reply.version) == (GO, 2)
     assert LAYOUT.tensors(update)["total"] == 2

@@ -27,7 +27,7 @@ from tests.worker.support import (
 from tos_notebook.combiners import DCASGD, EASGD, Clip, Downpour, Median, PushInfo, TensorCombiner
 from tos_notebook.coordination import coordinator as training_module
 from tos_notebook.coordination import requests as answers_module
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.membership import Member
 from tos_notebook.errors import (
     CheckpointError,
@@ -69,12 +69,12 @@ def clean(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def enter(training: Training, partition: int = 0, task: int = 0) -> Member:
+def enter(training: Coordinator, partition: int = 0, task: int = 0) -> Member:
     member, _ = training.join(join(partition, task), False)
     return member
 
 
-def begin(training: Training, partition: int = 0, task: int = 0) -> Member:
+def begin(training: Coordinator, partition: int = 0, task: int = 0) -> Member:
     """Let a worker join and go on, its rows and its program loaded."""
     member = enter(training, partition, task)
     assert training.poll(member, Poll(0)).directive is Directive.GO
@@ -154,7 +154,7 @@ def test_an_attempt_that_is_superseded_while_its_push_is_merged_must_end() -> No
     pushed = Aside(lambda: training.push(old, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)
     new = Aside(lambda: training.join(join(task=100), False)[1])
-    until(lambda: not training._roster.is_current(old))
+    until(lambda: not training.state.roster.is_current(old))
     combiner.released.set()
     assert pushed.result().status == "superseded"
     assert (new.result().steps, new.result().sequence) == (1, 1)
@@ -329,7 +329,7 @@ def test_a_push_that_comes_again_while_it_is_being_merged_counts_once_or_ends_th
     assert (reply.status, reply.version) == ("duplicate", 0)
     combiner.released.set()
     pushed.result()
-    assert training._ledger.committed(0, 0).steps == 1
+    assert training.state.ledger.committed(0, 0).steps == 1
     assert (center(training)["total"], len(of(MilestoneCommitted, events))) == (
         (0, 0) if fails else (5, 1)
     )
@@ -343,7 +343,7 @@ def test_a_later_attempt_that_has_pushed_on_relies_on_the_push_before_it() -> No
     pushed = Aside(lambda: training.push(old, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)
     new = enter(training, task=0)
-    training._ledger.admit(0, 0, 0, 1, 1)
+    training.state.ledger.admit(0, 0, 0, 1, 1)
     training.lost(new, "gone")
     combiner.released.set()
     pushed.result()
@@ -357,7 +357,7 @@ def test_a_combiner_that_ends_the_process_ends_the_run() -> None:
     reply = training.push(enter(training), push(0), update(5))
     assert reply.directive is Directive.STOP
     assert "SystemExit: 1. It does not count either." in str(training.error)
-    assert training._ledger.committed(0, 0).steps == 0
+    assert training.state.ledger.committed(0, 0).steps == 0
     assert training.snapshot() is not None
 
 
@@ -413,7 +413,7 @@ def test_after_the_end_nothing_is_merged_told_or_let_in(end: RunEvent) -> None:
 def test_members_of_an_earlier_job_are_strangers_in_the_next() -> None:
     training, events = counting_training(partitions=2, epochs=2)
     old = enter(training, 1)
-    leg = training.begin_leg(training._leg.source, 1, 1)  # type: ignore[union-attr]
+    leg = training.begin_leg(training.state.leg.source, 1, 1)  # type: ignore[union-attr]
     assert leg.first_epoch == 1
     assert training.push(old, push(0), update(7)).status == "superseded"
     training.lost(old, "closed")
@@ -473,7 +473,7 @@ def test_combiners_are_told_how_many_workers_are_active() -> None:
 # -- pause and settings -----------------------------------------------------------------
 
 
-def wait_in(training: Training, member: Member) -> None:
+def wait_in(training: Coordinator, member: Member) -> None:
     assert training.poll(member, Poll(0)).directive is Directive.WAIT
 
 
@@ -554,7 +554,7 @@ def test_a_combiner_that_needs_single_steps_is_refused_before_anything_is_change
     before = len(of(CommandAccepted, events))
     with pytest.raises(ConfigError, match="dcasgd: expected sync_interval 1, got 10"):
         training.change_settings(Command.SWAP_COMBINER, "", combiner=DCASGD())
-    assert training.store.combiner is training.settings.combiner
+    assert training.store.combiner is training.settings.strategy.combiner
     assert len(of(CommandAccepted, events)) == before
     training.change_settings(Command.SET, "", sync_interval=1)
     training.change_settings(Command.SWAP_COMBINER, "", combiner=Clip(1.0, then=DCASGD()))
@@ -593,8 +593,8 @@ def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
         version = number + 1 if number % 3 else max(0, pushes.settings_version)
         training.push(pushes, push(number, settings_version=version), update(1))
     # The newest, and for each worker that of its latest push and the one it was told.
-    assert len(training._roster._settings) <= 5
-    assert len(training._roster._pending) == 2
+    assert len(training.state.roster._settings) <= 5
+    assert len(training.state.roster._pending) == 2
     assert applied(events, "set") == 198
     last = [event.detail for event in of(CommandApplied, events)][-1]
     assert last == "197: a later change has taken its place"
@@ -635,7 +635,7 @@ def test_an_illegal_change_changes_nothing() -> None:
     before = len(events)
     with pytest.raises(InvalidTransition):
         training.change_settings(Command.SWAP_COMBINER, "", combiner=EASGD())
-    assert isinstance(training.settings.combiner, Downpour)
+    assert isinstance(training.settings.strategy.combiner, Downpour)
     assert isinstance(training.store.combiner, Downpour)
     assert len(events) == before
 
@@ -667,7 +667,7 @@ def test_every_worker_is_known_to_the_store_before_it_may_push_by_the_new_rule()
     # The swap waits in the store. Meanwhile no worker hears of the new rule, and the state can be
     # asked and changed.
     assert training.poll(members[1], Poll(0)).settings_version == 0
-    assert training.settings.combiner is slow
+    assert training.settings.strategy.combiner is slow
     training.command(Command.PAUSE, "")
     training.command(Command.RESUME, "")
     with pytest.raises(RemoteProtocolError, match="settings_version"):
@@ -724,8 +724,8 @@ def test_a_leg_can_be_ended_early_before_any_worker_joined() -> None:
     training, _ = counting_training(epochs=5)
     training.end_leg_early("")
     member = enter(training)
-    assert training._leg is not None
-    assert training._leg.last_epoch == 0
+    assert training.state.leg is not None
+    assert training.state.leg.last_epoch == 0
     assert training.finish(member, finish(0, 0, 0)).directive is Directive.LEAVE
 
 
@@ -854,7 +854,7 @@ def test_a_combiner_s_result_that_is_not_finite_falls_under_the_policy() -> None
 # -- failures ---------------------------------------------------------------------------
 
 
-def _fail(training: Training, partition: int, task: int, message: str) -> None:
+def _fail(training: Coordinator, partition: int, task: int, message: str) -> None:
     training.failed(enter(training, partition, task), Failed(message, ["frame"], False, 0, []))
 
 

@@ -19,7 +19,7 @@ from .combiners.registry import as_combiner
 from .common.arrays import Array, Buffer
 from .errors import CombinerCheckFailed, CombinerError, ConfigError
 from .layout import Layout, ParameterSpec
-from .strategies.ps.center import Push, Store
+from .strategies.ps.center import Center, Push
 
 FLOATS = ("float16", "float32", "float64")
 
@@ -176,7 +176,7 @@ class _Play:
 
     def __init__(self, rule: Combiner, case: _Case, stripe_bytes: int = STRIPE) -> None:
         self.case, self.rule = case, rule
-        self.store = Store(case.layout, case.initial, rule, stripe_bytes)
+        self.store = Center(case.layout, case.initial, rule, stripe_bytes)
         self.adopted = [(case.initial, 0)] * WORKERS
         self.results: list[Buffer] = []
 
@@ -262,7 +262,7 @@ def _shares_no_state(subject: _Subject, case: _Case) -> str | None:
 def _rests(subject: _Subject, case: _Case) -> str | None:
     if not subject.rule.fixed_point:
         raise Skipped("the rule does not promise it (fixed_point)")
-    store = Store(case.layout, case.initial, subject.fresh(), STRIPE)
+    store = Center(case.layout, case.initial, subject.fresh(), STRIPE)
     update = case.layout.allocate()
     if subject.rule.pushes == "weights":
         update[:] = case.initial

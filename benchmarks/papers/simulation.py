@@ -13,14 +13,17 @@ from tos_notebook.archive.spec import Runner
 from tos_notebook.blocks.block import Columns
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners.base import Combiner
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import Event, MilestoneCommitted
 from tos_notebook.layout import Layout
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.exchange import exchange
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
 from tos_notebook.worker.loop import Plan, Worker
@@ -67,21 +70,21 @@ class Simulation:
     ) -> None:
         self.pushes: list[MilestoneCommitted] = []
         self.steps = 0
-        self.store = Store(layout, initial, combiner)
+        self.store = Center(layout, initial, combiner)
         self._plan = Plan(RUN, seed, True, batch_size, 0)
         self._tasks = 0
-        self._training = Training(
+        self._training = Coordinator(
             RUN,
-            self.store,
-            Settings(combiner, sync_interval, learning_rate=learning_rate),
+            ServerTrainer(self.store),
+            Settings(ServerSettings(combiner), sync_interval, learning_rate=learning_rate),
             publish=self._note,
             locate=lambda task: ("driver", "here"),
             on_failure=lambda: None,
         )
-        self._listener = InprocListener(lambda peer: WorkerHandler(self))
+        self._listener = InprocListener(lambda peer: WorkerHandler(lambda: self._training))
         self._listener.start()
 
-    def training(self) -> Training:
+    def training(self) -> Coordinator:
         """Return the run, as `WorkerHandler` asks a server for it."""
         return self._training
 
@@ -134,7 +137,8 @@ class Simulation:
         join = Join(RUN, partition, 0, self._tasks, "here", partition, segment="", metrics=[])
         connection = Gated(connect_inproc(self._listener), wait)
         try:
-            Worker(connection, runner, self._plan, join).run([rows])
+            moves = exchange(connection, runner.spec.layout, RUN, join, None)
+            Worker(connection, moves, runner, self._plan, join).run([rows])
         finally:
             connection.close()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, Served, counting_training
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.steering.trigger import as_every
 from tos_notebook.training.checkpoint.folder import Folder
@@ -48,7 +48,7 @@ class Dying(Disk):
         self.left -= len(data)
 
 
-def train(training: Training) -> None:
+def train(training: Coordinator) -> None:
     """Train all partitions, to the end."""
     served = Served(training)
     workers = [

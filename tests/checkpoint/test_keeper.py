@@ -35,7 +35,7 @@ from tos_notebook.combiners import Downpour, FedAdam, FedBuff, FedYogi, PushInfo
 from tos_notebook.combiners.registry import MADE
 from tos_notebook.common.content import content_of
 from tos_notebook.coordination import snapshots
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
 from tos_notebook.events import (
@@ -141,7 +141,7 @@ class Kept:
             keep,
             clock=lambda: self.now,
         )
-        self.training._publish = self._publish
+        self.training.state.publish = self._publish
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
             self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
@@ -236,7 +236,7 @@ def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
     value, arrays = to_parts(origin(), snapshot, None, ())
     saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
     assert (saved.progress.reached.epoch, saved.progress.reached.between) == (0, False)
-    combiner = saved.settings_with().combiner
+    combiner = saved.settings_with().strategy.combiner
     again, _ = counting_training(partitions=2, epochs=2, rows=40, combiner=combiner)
     again.restore(saved.progress)
     served = Served(again)
@@ -275,13 +275,13 @@ def test_a_push_that_was_merged_in_part_is_in_no_checkpoint(kept: Kept) -> None:
     assert kept.files("checkpoint") == before
 
 
-def _resumed(training: Training) -> Training:
+def _resumed(training: Coordinator) -> Coordinator:
     """Return a run that goes on from a copy, as if it had been in a file."""
     snapshot = training.snapshot()
     assert snapshot is not None
     value, arrays = to_parts(origin(), snapshot, None, ())
     saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
-    again, _ = counting_training(combiner=saved.settings_with().combiner)
+    again, _ = counting_training(combiner=saved.settings_with().strategy.combiner)
     again.restore(saved.progress)
     return again
 
@@ -291,7 +291,7 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
     kept: Kept, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever moment of a swap a checkpoint meets."""
-    training, resumed = kept.training, list[Training]()
+    training, resumed = kept.training, list[Coordinator]()
     store, old, new = training.store, FedAdam(), FedYogi()
     training.change_settings(Command.SWAP_COMBINER, "", combiner=old)
     kept.push(0)
@@ -315,17 +315,18 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
         monkeypatch.setattr(store, "swap", swap_before_a_copy)
         change()
     (again,) = resumed
-    assert type(again.settings.combiner) is type(again.store.combiner) is FedYogi
+    assert type(again.settings.strategy.combiner) is type(again.store.combiner) is FedYogi
 
 
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "PATIENCE", 0.01)
-    kept.training._merging += 1
+    kept.training.state.gate.enter()
     with pytest.raises(WaitTimeout, match="still being merged after"):
         kept.training.snapshot()
-    kept.training._merging -= 1
+    with kept.training.state.lock:
+        kept.training.state.gate.leave(True)
     kept.push(0)
     assert kept.training.store.version == 1
 
@@ -372,7 +373,7 @@ def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
     kept: Kept,
 ) -> None:
     kept.push(0)
-    kept.training._unconfirmed = {0}
+    kept.training.state.unconfirmed = {0}
     kept.keeper.begin(kept.subject)
     kept.keeper.finish()
     (failed,) = kept.seen(CheckpointFailed)
@@ -381,14 +382,13 @@ def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
 
 
 def test_pushes_wait_while_a_copy_waits_for_those_under_way(kept: Kept) -> None:
-    kept.training._merging += 1
+    kept.training.state.gate.enter()
     copying = Aside(kept.training.snapshot)
-    until(lambda: kept.training._holding)
+    until(lambda: kept.training.state.gate.held)
     pushing = Aside(lambda: kept.push(0))
-    with kept.training._changed:
+    with kept.training.state.changed:
         assert kept.training.store.version == 0
-        kept.training._merging -= 1
-        kept.training._changed.notify_all()
+        kept.training.state.gate.leave(True)
     snapshot = copying.result()
     pushing.result()
     assert snapshot.progress.copied.version == 0
@@ -519,7 +519,7 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
     of_another_rule(folder, 3)
     number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
     assert (number, saved.progress.copied.version) == (2, 2)
-    assert settings.combiner.name == saved.combiner
+    assert settings.strategy.combiner.name == saved.combiner
     assert (
         "checkpoint-00000003.tos cannot be restored, so checkpoint-00000002.tos is: " in caplog.text
     )
@@ -794,7 +794,7 @@ def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
 def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:
     gate = threading.Event()
     with EventBus([kept.keeper], apart=[lambda event: gate.wait(LIMIT)]) as bus:
-        kept.training._publish = bus.publish
+        kept.training.state.publish = bus.publish
         kept.subject = replace(kept.subject, publish=bus.publish, flush=bus.flush)
         kept.push(0)
         written = kept.keeper.write(kept.subject)

@@ -112,7 +112,7 @@ def _continued(folder: Path, sync: str) -> bool:
     reached = saved.progress.reached.epoch
     # A partition may be epochs ahead of the other.
     epochs = 2 + max([reached, *(epoch for epoch, *_ in saved.progress.ledger["records"])])
-    rule = saved.settings_with().combiner
+    rule = saved.settings_with().strategy.combiner
     training, _ = counting_training(
         dying.PARTITIONS, epochs, rule, 2, dying.ROWS, sync=as_sync(sync), first=reached
     )

@@ -31,14 +31,14 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a run that goes on; one worker may have been ahead, in an epoch."""
     training, _ = counting_training(partitions=2, rows=8)
-    training._leg = None
+    training.state.leg = None
     if ahead is not None:
-        training._ledger.begin(0, 0, ahead)
-        training._ledger.admit(ahead, 0, 0, 0, 1)
+        training.state.ledger.begin(0, 0, ahead)
+        training.state.ledger.admit(ahead, 0, 0, 0, 1)
     done: list[Job] = []
 
     def run_job(*_: Any) -> None:
-        leg = training._leg
+        leg = training.state.leg
         assert leg is not None
         epoch = None if leg.layout is None else leg.layout.epoch
         done.append((leg.first_epoch, leg.last_epoch, leg.source.partitions, epoch))

@@ -39,7 +39,7 @@ from tos_notebook.errors import CheckpointError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.described import describe, rebuild
 from tos_notebook.persist.values import decode, encode
-from tos_notebook.strategies.ps.center import Copied, Store
+from tos_notebook.strategies.ps.center import Center, Copied
 
 keys = st.integers() | st.text() | st.booleans()
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -100,7 +100,7 @@ PARAMETERS: dict[str, dict[str, float]] = {"dcasgd": {"lam": 1e-9}}
 RULES = [*(get(name, **PARAMETERS.get(name, {})) for name in sorted(COMBINERS)), *NESTED]
 
 
-def saved(store: Store) -> Copied:
+def saved(store: Center) -> Copied:
     """Return what a checkpoint file gives back of a store."""
     copied = store.snapshot()
     return copied._replace(state=json.loads(json.dumps(copied.state)))
@@ -112,12 +112,12 @@ def test_every_combiner_goes_on_from_a_checkpoint_as_if_nothing_had_happened(
     rule: Combiner, before: int
 ) -> None:
     """Also in the middle of a round, and for pushes whose base was pulled before."""
-    store = Store(MIXED, filled(MIXED, 0), rule, STRIPE)
+    store = Center(MIXED, filled(MIXED, 0), rule, STRIPE)
     pushes = [(seed, seed % 3, min(2, seed)) for seed in range(before + 9)]
     for seed, worker, stale in pushes[:before]:
         store.merge(filled(MIXED, seed), push(store.version - stale, worker, 3, steps=1))
     again = rebuild(json.loads(json.dumps(describe(rule, MADE))), MADE)
-    resumed = Store(MIXED, MIXED.allocate(), again, STRIPE)
+    resumed = Center(MIXED, MIXED.allocate(), again, STRIPE)
     resumed.restore(saved(store))
     assert resumed.version == store.version
     for seed, worker, stale in pushes[before:]:
@@ -170,9 +170,9 @@ REALS = Layout([ParameterSpec("a", (3,), "float64"), ParameterSpec("b", (2, 2), 
 
 @pytest.mark.parametrize("kind", [Memory, Plain, Momentum])
 def test_a_users_own_combiner_keeps_its_state_without_further_ado(kind: type[Any]) -> None:
-    store = Store(REALS, REALS.allocate(), as_combiner(kind()))
+    store = Center(REALS, REALS.allocate(), as_combiner(kind()))
     store.load(np.zeros_like(store.center))
-    resumed = Store(REALS, REALS.allocate(), as_combiner(kind()))
+    resumed = Center(REALS, REALS.allocate(), as_combiner(kind()))
     update = REALS.pack([np.ones(3), np.full((2, 2), 2.0)])
     for _ in range(3):
         store.merge(update.copy(), push(store.version))
@@ -184,9 +184,9 @@ def test_a_users_own_combiner_keeps_its_state_without_further_ado(kind: type[Any
 
 
 def test_a_checkpoint_of_another_combiner_is_refused() -> None:
-    store = Store(MIXED, filled(MIXED, 0), get("downpour"), STRIPE)
+    store = Center(MIXED, filled(MIXED, 0), get("downpour"), STRIPE)
     with pytest.raises(CheckpointError, match="that of another combiner or other parameters"):
-        store.restore(Store(MIXED, filled(MIXED, 0), as_combiner(Momentum()), STRIPE).snapshot())
+        store.restore(Center(MIXED, filled(MIXED, 0), as_combiner(Momentum()), STRIPE).snapshot())
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_the_state_of_another_rule_is_refused_and_changes_nothing(
     mine: Combiner, other: Combiner
 ) -> None:
     """Also where both keep the same by name, as Adam and Yogi do."""
-    store, control = (Store(MIXED, filled(MIXED, 0), mine, STRIPE) for _ in range(2))
-    foreign = Store(MIXED, filled(MIXED, 7), other, STRIPE)
+    store, control = (Center(MIXED, filled(MIXED, 0), mine, STRIPE) for _ in range(2))
+    foreign = Center(MIXED, filled(MIXED, 7), other, STRIPE)
     for seed in range(3):
         foreign.merge(filled(MIXED, seed), push(seed, seed, 3, steps=1))
     with pytest.raises(CheckpointError, match="that of another combiner or other parameters"):
@@ -218,7 +218,7 @@ def test_the_state_of_another_rule_is_refused_and_changes_nothing(
 
 
 def test_state_that_a_rule_does_not_have_is_refused() -> None:
-    store = Store(REALS, REALS.allocate(), FedAvg(2))
+    store = Center(REALS, REALS.allocate(), FedAvg(2))
     copied = saved(store)
     copied.state["stripes"][0]["kept"].append(["striped", False])
     with pytest.raises(CheckpointError, match=r"FedAvg: expected the state count, .*got .*striped"):
@@ -227,8 +227,8 @@ def test_state_that_a_rule_does_not_have_is_refused() -> None:
 
 def test_a_copy_whose_state_is_damaged_changes_nothing() -> None:
     """Not even where the damage is behind what could be restored."""
-    store = Store(MIXED, filled(MIXED, 0), FedAvg(3), STRIPE)
-    other = Store(MIXED, filled(MIXED, 1), FedAvg(3), STRIPE)
+    store = Center(MIXED, filled(MIXED, 0), FedAvg(3), STRIPE)
+    other = Center(MIXED, filled(MIXED, 1), FedAvg(3), STRIPE)
     other.merge(filled(MIXED, 2), push())
     copied = saved(other)
     copied.state["stripes"][-1]["class"] = "FedSgd"
@@ -241,7 +241,7 @@ def test_a_copy_whose_state_is_damaged_changes_nothing() -> None:
 
 def test_a_copy_is_of_one_version_while_others_push() -> None:
     """What comes after `entered` is not in it, and follows behind it."""
-    store = Store(MIXED, filled(MIXED, 0), get("downpour"), STRIPE)
+    store = Center(MIXED, filled(MIXED, 0), get("downpour"), STRIPE)
     before = values(store)
     copied = store.snapshot()
     store.merge(filled(MIXED, 3), push(0))

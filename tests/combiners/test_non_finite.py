@@ -20,7 +20,7 @@ from tos_notebook.combiners import (
 )
 from tos_notebook.errors import CheckpointError, CombinerError, NonFiniteUpdate
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Merge, Push, Store
+from tos_notebook.strategies.ps.center import Center, Merge, Push
 
 LAYOUT = Layout([ParameterSpec("W", (40,), "float32"), ParameterSpec("h", (3,), "float16")])
 STRIPE = 64
@@ -38,13 +38,13 @@ ROBUST: dict[str, Callable[[], Combiner]] = {
 }
 
 
-def store_of(combiner: Combiner) -> Store:
+def store_of(combiner: Combiner) -> Center:
     initial = LAYOUT.pack([np.ones(spec.shape, spec.dtype) for spec in LAYOUT.specs])
-    return Store(LAYOUT, initial, combiner, STRIPE)
+    return Center(LAYOUT, initial, combiner, STRIPE)
 
 
 def merge(
-    store: Store, value: Array | float, worker: int = 0, skip: bool = False, finite: bool = True
+    store: Center, value: Array | float, worker: int = 0, skip: bool = False, finite: bool = True
 ) -> Merge:
     """Push one value for all parameters."""
     update = LAYOUT.pack([np.full(spec.shape, value, spec.dtype) for spec in LAYOUT.specs])
@@ -52,17 +52,17 @@ def merge(
     return store.merge(update, push)
 
 
-def merge_huge(store: Store, worker: int, sign: int) -> None:
+def merge_huge(store: Center, worker: int, sign: int) -> None:
     update = LAYOUT.pack([np.full(s.shape, sign * HUGE[s.name], s.dtype) for s in LAYOUT.specs])
     store.merge(update, Push(worker, store.version, 1, 10, workers=5))
 
 
-def merge_all_huge(store: Store, *signs: int) -> None:
+def merge_all_huge(store: Center, *signs: int) -> None:
     for turn, sign in enumerate(signs):
         merge_huge(store, turn % 5, sign)
 
 
-def center(store: Store) -> dict[str, Array]:
+def center(store: Center) -> dict[str, Array]:
     return LAYOUT.tensors(store.read()[0])
 
 

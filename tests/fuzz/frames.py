@@ -29,14 +29,15 @@ from tests.numpy_program import NumpyProgram, SoftmaxRegression
 from tests.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
-from tos_notebook.strategies.ps.center import Store
-from tos_notebook.strategies.ps.exchange import Replica
+from tos_notebook.strategies.ps.exchange import ParameterExchange
 from tos_notebook.strategies.ps.residual import Memory
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.transport import shared
 from tos_notebook.transport.auth import client_handshake, new_secret, server_handshake
 from tos_notebook.transport.client import ChannelConnection
@@ -152,19 +153,19 @@ class World:
         self.requests: list[bytes] = []
         self.answers: list[bytes] = []
         self._initial = self.layout.allocate()
-        self._settings = Settings(Downpour(), 1, codec=self.codec)
+        self._settings = Settings(ServerSettings(Downpour(), self.codec), 1)
         self._source = ArraySource((np.ones((8, 4), np.float32), np.zeros(8, np.int64)), 1)
         self._memo = Memo()
         self._handler: Steady | None = None
-        self._replica: Replica | None = None
+        self._replica: ParameterExchange | None = None
         self._training = self._new()
         self._record()
         self.kinds = {frame: KINDS[frame[5]] for frame in self.requests + self.answers}
 
-    def _new(self) -> Training:
-        training = Training(
+    def _new(self) -> Coordinator:
+        training = Coordinator(
             "run",
-            Store(self.layout, self._initial, self._settings.combiner),
+            ParameterServer().trainer(self.layout, self._initial, self._settings),
             self._settings,
             publish=lambda event: None,
             locate=lambda task: ("executor", "?"),
@@ -173,20 +174,20 @@ class World:
         training.begin_leg(self._source, 0, 0)
         return training
 
-    def training(self) -> Training:
+    def training(self) -> Coordinator:
         """See `ParameterServer.training`."""
         return self._training
 
     def handler(self) -> WorkerHandler:
         """Return the handler of a worker that has joined a run, and changed nothing yet."""
         if self._handler is None:
-            self._training, self._handler = self._new(), Steady(self)  # type: ignore[arg-type]
+            self._training, self._handler = self._new(), Steady(self.training)
             self._memo.begin(self.requests[0])
             serve(self._memo, self._handler, Reactor())
             assert len(self._memo.heads) == 1
         return self._handler
 
-    def replica(self, connection: ChannelConnection) -> Replica:
+    def replica(self, connection: ChannelConnection) -> ParameterExchange:
         """Return the replica of a worker that has joined."""
         if self._replica is None:
             self._memo.begin(self.answers[0])
@@ -196,11 +197,11 @@ class World:
         self._replica._connection = connection
         return self._replica
 
-    def joined(self, connection: ChannelConnection) -> Replica:
+    def joined(self, connection: ChannelConnection) -> ParameterExchange:
         """Return a replica that has joined over a connection."""
-        replica = Replica(connection, self.layout, Memory(self.layout.nbytes))
+        replica = ParameterExchange(connection, self.layout, Memory(self.layout.nbytes))
         replica.join(join())
-        replica.use(self.codec)
+        replica.use(self._settings.for_worker())
         return replica
 
     def spoil(self, replica: bool = False) -> None:
@@ -211,7 +212,7 @@ class World:
             self._handler = None
 
     def _record(self) -> None:
-        listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+        listener = InprocListener(lambda peer: WorkerHandler(self.training))
         listener.start()
         connection = ChannelConnection(Tap(listener.accept(10.0), self.requests, self.answers))
         replica = self.joined(connection)
@@ -220,8 +221,8 @@ class World:
         connection.request(Fetch(1))
         connection.request(Loaded(8, "0" * 32, streamed=False))
         for number in range(3):
-            replica.write([np.full_like(t, 1 + number) for t in replica._tensors], "delta")
-            replica.push(push(number), 0, lambda: None)
+            replica.write([np.full_like(t, 1 + number) for t in replica._tensors])
+            replica.push(push(number), lambda: None)
             replica.poll(Poll(0))
         connection.request(Finish(0, 8, 3))
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
@@ -323,9 +324,9 @@ class Fuzz:
         mutated = mutate(random, frame, world.requests)
         handler = world.handler()
         if world.kinds[frame] is Join:
-            handler = WorkerHandler(world)  # type: ignore[arg-type]
+            handler = WorkerHandler(world.training)
         training = world.training()
-        before = training.store.center.tobytes()
+        before = training.parameters.center.tobytes()
         self._memo.begin(mutated)
         serve(self._memo, handler, Reactor())
         heads = self._memo.heads
@@ -338,19 +339,24 @@ class Fuzz:
                 world.spoil()
         if not heads:
             self.counts["server: closed"] += 1
-        if training.store.version or training.store.center.tobytes() != before:
+        if training.parameters.version or training.parameters.center.tobytes() != before:
             world.spoil()
             self._check_push(world, training, mutated, before, heads)
 
     def _check_push(
-        self, world: World, training: Training, sent: bytes, before: bytes, heads: Sequence[bytes]
+        self,
+        world: World,
+        training: Coordinator,
+        sent: bytes,
+        before: bytes,
+        heads: Sequence[bytes],
     ) -> None:
         """Let the center change only by pushes that are whole, by an account of their own."""
         answers = [_message(head) for head in heads]
         committed = sum(isinstance(a, Reply) and a.status == "committed" for a in answers)
         # Merged, but the parameters have become too large for the codec of the reply.
         diverged = sum(isinstance(a, Refused) and a.error == "NonFiniteUpdate" for a in answers)
-        version = training.store.version
+        version = training.parameters.version
         if not committed <= version <= min(committed + diverged, _whole_pushes(sent)):
             raise Forgery(f"{version} pushes merged, answered {answers}: {sent!r}")
         if not version:
@@ -379,11 +385,11 @@ class Fuzz:
 
     def _follow(self, kind: type[Message], world: World, connection: ChannelConnection) -> None:
         if kind is Joined:
-            Replica(connection, world.layout, Memory(world.layout.nbytes)).join(join())
+            ParameterExchange(connection, world.layout, Memory(world.layout.nbytes)).join(join())
         elif kind is Reply:
             replica = world.replica(connection)
-            replica.write([t + 1 for t in replica._tensors], "delta")
-            replica.push(push(), 0, lambda: None)
+            replica.write([t + 1 for t in replica._tensors])
+            replica.push(push(), lambda: None)
         elif kind is Proceed:
             world.replica(connection).poll(Poll(0))
         elif kind is Rows:
@@ -459,12 +465,12 @@ def _payload_at(data: bytes) -> int:
     return at + 24 + int.from_bytes(data[at + 12 : at + 16], "big")
 
 
-def _expect_sum(world: World, before: bytes, update: Any, training: Training) -> None:
+def _expect_sum(world: World, before: bytes, update: Any, training: Coordinator) -> None:
     center = np.frombuffer(before, np.uint8).copy()
     pairs = zip(
         world.layout.vectors(center),
         world.layout.vectors(update.copy()),
-        world.layout.vectors(training.store.center),
+        world.layout.vectors(training.parameters.center),
         strict=True,
     )
     with np.errstate(all="ignore"):

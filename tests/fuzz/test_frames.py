@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.frames import Forgery, Fuzz
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.center import Center
 from tos_notebook.transport import auth, shared
 from tos_notebook.wire import packed
 
@@ -39,14 +39,14 @@ def _fails(text: str) -> None:
 
 
 def test_a_merge_that_nobody_was_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Store.read
+    read = Center.read
 
     def corrupt(self: Any, out: Any = None) -> Any:
         self.center[0] ^= 1
         return read(self, out)
 
     fuzz = Fuzz(seed=0)
-    monkeypatch.setattr(Store, "read", corrupt)
+    monkeypatch.setattr(Center, "read", corrupt)
     with pytest.raises(AssertionError, match="the center changed") as caught:
         fuzz.run(0, 3000)
     assert isinstance(caught.value.__cause__, Forgery)

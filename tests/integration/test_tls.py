@@ -10,7 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tos_notebook.coordination import server
+from tos_notebook.strategies.ps import trainer
 from tos_notebook.training import session as session_module
 from tos_notebook.transport import shared
 
@@ -38,7 +38,7 @@ def test_every_batch_counts_once_and_hosts_share_memory_with_tls_and_without(
         attached.append(found is not None)
         return found
 
-    monkeypatch.setattr(server, "attach", attach)
+    monkeypatch.setattr(trainer, "attach", attach)
     # A setting of Spark's, which is fixed when it starts.
     monkeypatch.setattr(session_module, "encrypts_loopback", lambda sc: asked)
     values = np.arange(2000.0)

@@ -33,7 +33,7 @@ from tos_notebook.errors import (
     WaitTimeout,
 )
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Merge, Push, Store, _Chain
+from tos_notebook.strategies.ps.center import Center, Merge, Push, _Chain
 
 MIXED = Layout(
     [
@@ -59,11 +59,11 @@ def filled(layout: Layout, seed: int) -> Array:
     return layout.pack(tensors)
 
 
-def mixed_store(combiner: Any = "downpour") -> Store:
-    return Store(MIXED, filled(MIXED, 0), as_combiner(combiner), STRIPE)
+def mixed_store(combiner: Any = "downpour") -> Center:
+    return Center(MIXED, filled(MIXED, 0), as_combiner(combiner), STRIPE)
 
 
-def values(store: Store) -> dict[str, Array]:
+def values(store: Center) -> dict[str, Array]:
     return store.layout.tensors(store.read()[0])
 
 
@@ -82,7 +82,7 @@ class Elementwise(Combiner):
 
 def test_a_new_store_holds_a_copy_of_the_initial_values_at_version_0() -> None:
     initial = filled(MIXED, 0)
-    store = Store(MIXED, initial, Downpour(), STRIPE)
+    store = Center(MIXED, initial, Downpour(), STRIPE)
     initial[:] = 0
     buffer, version = store.read()
     assert (version, store.version) == (0, 0)
@@ -162,7 +162,7 @@ def whole_numbers(seed: int) -> Array:
     "rule", [Downpour(), as_combiner(lambda c, u, p: c + u)], ids=["class", "function"]
 )
 def test_no_update_of_many_threads_is_lost(rule: Combiner) -> None:
-    store = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    store = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
 
     def work(worker: int) -> None:
         for step in range(25):
@@ -180,7 +180,7 @@ def test_no_update_of_many_threads_is_lost(rule: Combiner) -> None:
 @pytest.mark.parametrize("rule", [DynSGD(), EASGD(0.3), FedAsync()], ids=repr)
 def test_concurrent_pushes_equal_the_same_pushes_one_by_one(rule: Combiner) -> None:
     """Every reply is, to the bit, what it had been if pushes came in their versions' order."""
-    store = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    store = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
     log: dict[int, tuple[int, int, Array]] = {}
     reads: list[tuple[Array, int]] = []
 
@@ -195,7 +195,7 @@ def test_concurrent_pushes_equal_the_same_pushes_one_by_one(rule: Combiner) -> N
             reads.append(store.read())
 
     in_threads(6, work)
-    replay = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=1 << 20)
+    replay = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=1 << 20)
     centers = {}
     for version in range(1, 121):
         seed, base, reply = log[version]
@@ -242,7 +242,7 @@ def test_a_rule_for_whole_tensors_waits_for_merges_under_way() -> None:
                 entered.set()
                 leave.wait(timeout=30)
 
-    store = Store(MIXED, filled(MIXED, 0), StopsAtTheLastStripe(), STRIPE, patience=0.001)
+    store = Center(MIXED, filled(MIXED, 0), StopsAtTheLastStripe(), STRIPE, patience=0.001)
     with ThreadPoolExecutor(1) as pool:
         merge = pool.submit(store.merge, filled(MIXED, 1), push())
         assert entered.wait(timeout=30)
@@ -315,7 +315,7 @@ def test_a_push_waits_for_a_hanging_combiner_only_so_long() -> None:
         leave.wait(timeout=30)
         return center
 
-    store = Store(MIXED, filled(MIXED, 0), as_combiner(hangs), STRIPE, patience=0.001)
+    store = Center(MIXED, filled(MIXED, 0), as_combiner(hangs), STRIPE, patience=0.001)
     with ThreadPoolExecutor(1) as pool:
         merge = pool.submit(store.merge, filled(MIXED, 1), push())
         assert entered.wait(timeout=30)
@@ -379,7 +379,7 @@ def test_a_copy_that_follows_behind_a_push_that_fails_is_refused() -> None:
 
 
 def test_a_push_that_never_got_to_the_first_stripe_leaves_all_as_it_was() -> None:
-    store = Store(MIXED, filled(MIXED, 0), Downpour(), STRIPE, patience=0.001)
+    store = Center(MIXED, filled(MIXED, 0), Downpour(), STRIPE, patience=0.001)
     before = values(store)
     with store._stripes[0].lock, pytest.raises(WaitTimeout):
         store.merge(filled(MIXED, 1), push())
@@ -394,7 +394,7 @@ def test_the_push_tells_the_combiner_what_it_knows() -> None:
         infos.append(push)
         return center
 
-    store = Store(WIDE, WIDE.allocate(), as_combiner(rule))
+    store = Center(WIDE, WIDE.allocate(), as_combiner(rule))
     store.merge(WIDE.allocate(), Push(worker=0, base_version=0, steps=1, samples=8, workers=2))
     store.merge(WIDE.allocate(), Push(worker=3, base_version=0, steps=5, samples=40, workers=4))
     assert infos[-1] == PushInfo(3, staleness=1, steps=5, samples=40, workers=4, pushes=1)
@@ -462,7 +462,7 @@ def test_read_fills_a_given_buffer() -> None:
 
 
 def test_a_swapped_combiner_takes_the_next_push() -> None:
-    store = Store(WIDE, WIDE.allocate(), Downpour())
+    store = Center(WIDE, WIDE.allocate(), Downpour())
     store.swap(FedAsync(alpha=0.5, a=0))
     store.merge(ones := WIDE.pack([np.ones(s.shape, s.dtype) for s in WIDE.specs]), push())
     assert repr(store.combiner) == "FedAsync(alpha=0.5, a=0)"
@@ -471,7 +471,7 @@ def test_a_swapped_combiner_takes_the_next_push() -> None:
 
 def test_a_change_pushed_before_a_swap_to_weights_is_still_added() -> None:
     """Taken for weights, it would pull the center to zero."""
-    store = Store(WIDE, WIDE.allocate(), Downpour())
+    store = Center(WIDE, WIDE.allocate(), Downpour())
     for _ in range(2):
         store.merge(WIDE.pack([np.ones(s.shape, s.dtype) for s in WIDE.specs]), push())
         store.swap(EASGD())
@@ -498,7 +498,7 @@ def test_statistics_take_the_change_itself_whatever_the_rule_makes_of_trained_pa
             ParameterSpec("mean", (3,), "float32", trained=False),
         ]
     )
-    store = Store(layout, layout.allocate(), get(name))
+    store = Center(layout, layout.allocate(), get(name))
     total = np.zeros(3, np.float32)
     for version in range(3):
         change = np.array([1.0, -2.0, 300.0], np.float32)
@@ -514,7 +514,7 @@ def test_a_state_with_statistics_is_restored() -> None:
         ParameterSpec("mean", (3,), "float32", False),
     ]
     layout = Layout(specs)
-    store, other = (Store(layout, layout.allocate(), get("fedadam")) for _ in range(2))
+    store, other = (Center(layout, layout.allocate(), get("fedadam")) for _ in range(2))
     store.merge(filled(layout, 0), push(workers=2))
     other.restore(store.snapshot())
     for each in (store, other):

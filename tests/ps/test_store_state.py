@@ -35,7 +35,7 @@ from tos_notebook.combiners import (
     get,
 )
 from tos_notebook.errors import CombinerError, NonFiniteUpdate, WaitTimeout
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.center import Center
 
 WORKERS = 4
 
@@ -67,7 +67,7 @@ def reals(seed: int) -> Array:
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_concurrent_pushes_equal_the_same_pushes_one_by_one(rule: Combiner) -> None:
     """Every reply is, to the bit, what it had been if pushes came in their versions' order."""
-    store = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    store = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
     log: dict[int, tuple[int, int, Array]] = {}
 
     def work(worker: int) -> None:
@@ -81,7 +81,7 @@ def test_concurrent_pushes_equal_the_same_pushes_one_by_one(rule: Combiner) -> N
 
     in_threads(WORKERS, work)
     # The same stripes: a norm over them is rounded in their order.
-    again = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    again = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
     for version in range(1, 12 * WORKERS + 1):
         seed, base, reply = log[version]
         update = reals(seed)
@@ -93,10 +93,10 @@ def test_concurrent_pushes_equal_the_same_pushes_one_by_one(rule: Combiner) -> N
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_a_swap_to_the_same_combiner_begins_with_empty_state(rule: Combiner) -> None:
-    swapped = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    swapped = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
     for seed in range(5):
         swapped.merge(reals(seed), push(swapped.version, seed % WORKERS, WORKERS, steps=1))
-    fresh = Store(WIDE, swapped.read()[0], rule, stripe_bytes=512)
+    fresh = Center(WIDE, swapped.read()[0], rule, stripe_bytes=512)
     swapped.swap(rule)
     bases = swapped.version, fresh.version
     for seed in range(9):
@@ -107,7 +107,7 @@ def test_a_swap_to_the_same_combiner_begins_with_empty_state(rule: Combiner) -> 
 
 @pytest.mark.parametrize("name", sorted(COMBINERS))
 def test_a_refused_push_leaves_centre_and_state(name: str) -> None:
-    store, control = (Store(MIXED, filled(MIXED, 0), get(name), STRIPE) for _ in range(2))
+    store, control = (Center(MIXED, filled(MIXED, 0), get(name), STRIPE) for _ in range(2))
     for seed in range(9):
         bad = filled(MIXED, 99 + seed)
         MIXED.tensors(bad)["h"][...] = np.nan
@@ -121,7 +121,7 @@ def test_a_refused_push_leaves_centre_and_state(name: str) -> None:
 
 
 def test_a_push_that_dcasgd_refuses_leaves_centre_version_and_state() -> None:
-    store, control = (Store(MIXED, filled(MIXED, 0), DCASGD(), STRIPE) for _ in range(2))
+    store, control = (Center(MIXED, filled(MIXED, 0), DCASGD(), STRIPE) for _ in range(2))
     for seed in range(4):
         with pytest.raises(CombinerError, match="got 5 from worker 1"):
             store.merge(filled(MIXED, 9), push(store.version, worker=1, steps=5))
@@ -145,7 +145,7 @@ class Momentum(StatefulCombiner):
 
 
 def test_a_users_stateful_rule_that_fails_leaves_centre_and_state() -> None:
-    store, control = (Store(MIXED, filled(MIXED, 0), Momentum(), STRIPE) for _ in range(2))
+    store, control = (Center(MIXED, filled(MIXED, 0), Momentum(), STRIPE) for _ in range(2))
     for seed in range(4):
         with pytest.raises(CombinerError, match="Momentum, parameter 'h': raised ZeroDivision"):
             store.merge(filled(MIXED, 9), push(store.version, worker=13))
@@ -159,7 +159,7 @@ def test_a_users_stateful_rule_equals_the_striped_one() -> None:
     class Striped(Momentum):
         striped = True
 
-    stores = [Store(MIXED, filled(MIXED, 0), rule(), STRIPE) for rule in (Momentum, Striped)]
+    stores = [Center(MIXED, filled(MIXED, 0), rule(), STRIPE) for rule in (Momentum, Striped)]
     for seed in range(4):
         for store in stores:
             store.merge(filled(MIXED, seed), push(store.version))
@@ -188,7 +188,7 @@ class Prepares(Downpour):
 def test_a_rule_that_fails_to_prepare_is_named_and_changes_nothing(striped: bool) -> None:
     rule = Prepares()
     rule.striped = striped
-    store = Store(MIXED, filled(MIXED, 0), rule, STRIPE)
+    store = Center(MIXED, filled(MIXED, 0), rule, STRIPE)
     rule.error = MemoryError("no room")
     with pytest.raises(CombinerError, match="Prepares: raised MemoryError: no room in prepare"):
         store.merge(filled(MIXED, 1), push())
@@ -203,7 +203,7 @@ def test_a_rule_that_fails_to_prepare_is_named_and_changes_nothing(striped: bool
 def test_to_prepare_a_rule_has_the_model_to_itself() -> None:
     """It reads what merges write: MultiKrum's distances to the voices before."""
     rule = Prepares()
-    store = Store(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
+    store = Center(WIDE, WIDE.allocate(), rule, stripe_bytes=512)
 
     def work(worker: int) -> None:
         for step in range(20):
@@ -223,7 +223,7 @@ def test_to_prepare_waits_for_merges_under_way() -> None:
                 leave.wait(timeout=30)
 
     rule = StopsAtTheLastStripe()
-    store = Store(MIXED, filled(MIXED, 0), rule, STRIPE, patience=0.001)
+    store = Center(MIXED, filled(MIXED, 0), rule, STRIPE, patience=0.001)
     with ThreadPoolExecutor(1) as pool:
         merge = pool.submit(store.merge, filled(MIXED, 1), push())
         assert entered.wait(timeout=30)
@@ -244,9 +244,9 @@ def test_a_combiner_that_cannot_begin_is_named_and_the_old_one_stays() -> None:
         def merge(self, center: Array, update: Array, push: PushInfo) -> None: ...
 
     with pytest.raises(CombinerError, match="NoRoom could not begin: MemoryError: no room"):
-        Store(MIXED, filled(MIXED, 0), NoRoom())
-    store = Store(MIXED, filled(MIXED, 0), SlowMo(1), STRIPE)
-    control = Store(MIXED, filled(MIXED, 0), SlowMo(1), STRIPE)
+        Center(MIXED, filled(MIXED, 0), NoRoom())
+    store = Center(MIXED, filled(MIXED, 0), SlowMo(1), STRIPE)
+    control = Center(MIXED, filled(MIXED, 0), SlowMo(1), STRIPE)
     for seed in range(3):
         with pytest.raises(CombinerError, match="could not begin"):
             store.swap(NoRoom())
@@ -258,7 +258,7 @@ def test_a_combiner_that_cannot_begin_is_named_and_the_old_one_stays() -> None:
 
 def test_a_push_made_for_the_combiner_before_meets_its_state() -> None:
     """Changes that come after a swap to weights are still averaged, not lost."""
-    store = Store(WIDE, WIDE.allocate(), SlowMo(2, 1.0, 0))
+    store = Center(WIDE, WIDE.allocate(), SlowMo(2, 1.0, 0))
     one = [np.ones(s.shape, s.dtype) for s in WIDE.specs]
     store.merge(WIDE.pack(one), push())
     store.swap(get("easgd"))
@@ -268,10 +268,10 @@ def test_a_push_made_for_the_combiner_before_meets_its_state() -> None:
 
 def test_two_runs_of_one_combiner_share_nothing() -> None:
     rule: Any = DiLoCo(1)
-    first, alone = (Store(WIDE, WIDE.allocate(), rule) for _ in range(2))
+    first, alone = (Center(WIDE, WIDE.allocate(), rule) for _ in range(2))
     for seed in range(4):
         first.merge(reals(seed), push(first.version))
-        Store(WIDE, WIDE.allocate(), rule).merge(reals(9), push())
+        Center(WIDE, WIDE.allocate(), rule).merge(reals(9), push())
     for seed in range(4):
         alone.merge(reals(seed), push(alone.version))
     assert same(values(first), values(alone))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.support import Served, nothing_left
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 
 Serve = Callable[..., Served]
 
@@ -27,7 +27,7 @@ def serve(shared_memory: Path) -> Iterator[Serve]:
     """Put a training behind a listener, for the test's time."""
     opened: list[Served] = []
 
-    def start(training: Training, kind: str = "inproc") -> Served:
+    def start(training: Coordinator, kind: str = "inproc") -> Served:
         opened.append(Served(training, kind))
         return opened[-1]
 

@@ -1,4 +1,4 @@
-"""A run without Spark: a `Training` behind a listener, and workers in threads."""
+"""A run without Spark: a `Coordinator` behind a listener, and workers in threads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import PLAIN, CodecPair
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.common.arrays import Array
-from tos_notebook.coordination.coordinator import Training
-from tos_notebook.coordination.server import ParameterServer, WorkerHandler
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.server import RunServer, WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import Event
 from tos_notebook.steering.sync import ASP, SyncMode
-from tos_notebook.strategies.ps.center import Store
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.exchange import exchange
+from tos_notebook.strategies.ps.merging import NonFinite
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp
@@ -85,6 +89,48 @@ def numbers(rows: int) -> Array:
     return np.arange(1, rows + 1, dtype=np.float64)
 
 
+class Bench(Coordinator):
+    """A run of a parameter server whose parts are called without a connection."""
+
+    trainer: ServerTrainer
+
+    @property
+    def store(self) -> Center:
+        return self.trainer.center
+
+    def join(self, *arguments: Any, **named: Any) -> Any:
+        return self.requests.join(*arguments, **named)
+
+    def loaded(self, *arguments: Any) -> Any:
+        return self.requests.loaded(*arguments)
+
+    def labelled(self, *arguments: Any) -> Any:
+        return self.requests.labelled(*arguments)
+
+    def suspect(self, *arguments: Any) -> Any:
+        return self.requests.suspect(*arguments)
+
+    def finish(self, *arguments: Any) -> Any:
+        return self.requests.finish(*arguments)
+
+    def failed(self, *arguments: Any) -> Any:
+        return self.requests.failed(*arguments)
+
+    def rows(self, *arguments: Any) -> Any:
+        return self.requests.rows(*arguments)
+
+    def lost(self, *arguments: Any) -> None:
+        self.state.lost(*arguments)
+
+    def push(self, *arguments: Any) -> Any:
+        return self.trainer.merging.push(*arguments)
+
+    def poll(self, member: Any, message: Any, center: Any = None, owed: bool = False) -> Any:
+        if center is None:
+            return self.requests.poll(member, message)
+        return self.trainer.merging.poll(member, message, center, owed)
+
+
 def counting_training(
     partitions: int = 1,
     epochs: int = 1,
@@ -96,8 +142,9 @@ def counting_training(
     sync: SyncMode = ASP,
     codec: CodecPair = PLAIN,
     first: int = 0,
+    non_finite: NonFinite = "raise",
     **options: Any,
-) -> tuple[Training, list[Event]]:
+) -> tuple[Bench, list[Event]]:
     """Return a run of the counting program that waits for its workers, and its events."""
     events: list[Event] = []
     layout = (program or Counting()).spec.layout
@@ -107,10 +154,10 @@ def counting_training(
         "locate": lambda task: (f"executor-{task}", "?"),
         "on_failure": lambda: None,
     }
-    training = Training(
+    training = Bench(
         "run",
-        Store(layout, layout.allocate(), combiner),
-        Settings(combiner, sync_interval, sync, codec=codec),
+        ServerTrainer(Center(layout, layout.allocate(), combiner), non_finite),
+        Settings(ServerSettings(combiner, codec), sync_interval, sync),
         **(settings | options),
     )
     source = ArraySource(columns or (numbers(rows),), partitions)
@@ -123,22 +170,22 @@ def of(kind: type[Any], events: Iterable[Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def center(training: Training) -> dict[str, Any]:
+def center(training: Coordinator) -> dict[str, Any]:
     """Return the center by name, scalars as Python numbers."""
-    tensors = training.store.layout.tensors(training.store.read()[0])
+    tensors = training.parameters.layout.tensors(training.parameters.read()[0])
     return {name: value.item() if value.ndim == 0 else value for name, value in tensors.items()}
 
 
 class Served:
     """A training behind a listener, and connections to it."""
 
-    def __init__(self, training: Training, kind: str = "inproc") -> None:
+    def __init__(self, training: Coordinator, kind: str = "inproc") -> None:
         self.training = training
         self.kind = kind
         self.connections: list[ChannelConnection] = []
         self.secret = new_secret()
         if kind == "tcp":
-            self.server: Any = ParameterServer(self.secret, "127.0.0.1", 0)
+            self.server: Any = RunServer(self.secret, "127.0.0.1", 0)
             self.server.serve(training)
             return
         self.server = InprocServer(training)
@@ -170,7 +217,9 @@ class Served:
         connection = connection or self.connect()
         plan = Plan("run", seed, shuffle, batch_size, columns, optimizer_state, count_labels)
         try:
-            Worker(connection, program, plan, join(partition, task), folder=folder).run(blocks)
+            who = join(partition, task)
+            moves = exchange(connection, program.spec.layout, plan.run, who, folder)
+            Worker(connection, moves, program, plan, who).run(blocks)
         finally:
             connection.close()
 
@@ -181,15 +230,11 @@ class Served:
 
 
 class InprocServer:
-    """`ParameterServer` over the transport within a process."""
+    """`RunServer` over the transport within a process."""
 
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self.listener = InprocListener(lambda peer: WorkerHandler(self))  # type: ignore[arg-type]
+    def __init__(self, training: Coordinator) -> None:
+        self.listener = InprocListener(lambda peer: WorkerHandler(lambda: training))
         self.listener.start()
-
-    def training(self) -> Training:
-        return self._training
 
     def close(self) -> None:
         self.listener.close(LIMIT)

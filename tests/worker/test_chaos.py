@@ -10,10 +10,11 @@ import pytest
 from tests.numpy_program import Counting
 from tests.worker.support import center, counting_training, join, numbers, of
 from tos_notebook.chaos import Kill, Pause, Rule, Slow
-from tos_notebook.coordination.coordinator import Training
+from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerFailed, WorkerLost
 from tos_notebook.steering.machine import Command, RunEvent
+from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.worker.loop import Plan, Worker, refuse
 
 
@@ -24,7 +25,7 @@ class Died(BaseException):
 class Machine:
     """Time that passes only in batches and in sleep: a batch takes one second."""
 
-    def __init__(self, serve: Any, training: Training) -> None:
+    def __init__(self, serve: Any, training: Coordinator) -> None:
         self._served = serve(training)
         self.now = 0.0
         self.slept: list[float] = []
@@ -46,14 +47,14 @@ class Machine:
         plan = Plan("run", 0, False, 1, 1)
         given: dict[str, Any] = {"sleep": self._sleep, "kill": self._die} | options
         try:
-            Worker(
-                connection, self.program, plan, join(partition, task), lambda: self.now, **given
-            ).run([])
+            who = join(partition, task)
+            moves = exchange(connection, self.program.spec.layout, "run", who, None)
+            Worker(connection, moves, self.program, plan, who, lambda: self.now, **given).run([])
         finally:
             connection.close()
 
 
-def disturb(training: Training, *rules: Rule) -> None:
+def disturb(training: Coordinator, *rules: Rule) -> None:
     training.change_settings(Command.CHAOS, "", chaos=rules)
 
 
@@ -202,7 +203,7 @@ def test_who_waits_is_struck_in_the_milestone_after_it(serve: Any) -> None:
     disturb(training, Slow(2))
     machine = Machine(serve, training)
     polls = []
-    before = training._poll
+    before = training.requests.poll
 
     def poll(member: Any, message: Any) -> Any:
         polls.append(message)
@@ -210,7 +211,7 @@ def test_who_waits_is_struck_in_the_milestone_after_it(serve: Any) -> None:
             training.command(Command.RESUME, "")
         return before(member, message)
 
-    training._poll = poll  # type: ignore[method-assign]
+    training.requests.poll = poll  # type: ignore[method-assign]
     machine.work()
     assert len(polls) == 1
     assert compute(events) == [2.0] * 4

@@ -303,7 +303,7 @@ def test_a_worker_goes_on_from_where_the_centre_is(
 ) -> None:
     """Up to the codec's rounding of one step, also after the codec was changed and changed back."""
     if "without" in kind:
-        monkeypatch.setattr("tos_notebook.coordination.server.attach", lambda name, nbytes: None)
+        monkeypatch.setattr("tos_notebook.strategies.ps.trainer.attach", lambda name, nbytes: None)
     training = stepping(rows(40), codec=codec)
     program = Following(training)
     changes = {10: "fp32", 20: codec, 30: "bf16"}

@@ -94,7 +94,7 @@ def test_an_attempt_that_finds_other_rows_ends_the_run_before_it_trains(
 
 def test_the_error_tells_rows_and_digests_and_what_to_do(serve: Any) -> None:
     training, served = interrupted(serve, "held", 0)
-    leg = training._leg
+    leg = training.state.leg
     assert leg is not None
     leg.source.remedy = "Cache the data."
     work(served, "held", OTHERS["fewer"], task=1)
@@ -141,7 +141,7 @@ def test_arrays_that_are_changed_in_place_end_the_run_at_the_next_attempt(serve:
     served = serve(training)
     with pytest.raises(TransportError):
         served.work(Counting(), columns=1, connection=Frail(served.connect(), 0, True))
-    leg = training._leg
+    leg = training.state.leg
     assert leg is not None
     leg.source.rows(0)[0][:] /= 255
     again = Counting()

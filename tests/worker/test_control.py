@@ -219,7 +219,7 @@ def test_a_swap_merges_what_is_in_flight_by_the_old_rule(serve: Any) -> None:
 def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: Any) -> None:
     """Nobody skips a batch of it, and nobody begins the next one."""
     training, events = counting_training(partitions=2, rows=10, epochs=9)
-    leg = training._leg
+    leg = training.state.leg
     served = serve(training)
     programs, gates = [Counting(), Counting()], [Gate(12), Gate(3)]
     for program, gate in zip(programs, gates, strict=True):

@@ -28,6 +28,7 @@ from tos_notebook.errors import (
     WorkerError,
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
+from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.worker.loop import Plan, Worker, fetch
@@ -282,8 +283,8 @@ def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
 
 def test_a_row_that_has_no_number_of_the_user_s_is_named_by_its_values(serve: Any) -> None:
     training, _ = counting_training()
-    assert training._leg is not None
-    training._leg.source.number = lambda partition, row: None  # type: ignore[method-assign]
+    assert training.state.leg is not None
+    training.state.leg.source.number = lambda partition, row: None  # type: ignore[method-assign]
     rows = np.array([1.0, np.nan, 3.0]), np.arange(30.0).reshape(3, 10)
     program = Counting()
     wide = FeedSpec("wide", "float64", (10,))
@@ -403,8 +404,13 @@ KNOWN = Proceed(Directive.WAIT, 0, None)
 """What is said to the rows of a worker."""
 
 
+def worker(connection: Scripted) -> Worker:
+    moves = exchange(connection, Counting().spec.layout, "run", join(), None)  # type: ignore[arg-type]
+    return Worker(connection, moves, Counting(), Plan("run", 0, False, 1, 0), join())
+
+
 def _run(connection: Scripted) -> None:
-    Worker(connection, Counting(), Plan("run", 0, False, 1, 0), join()).run([(numbers(1),)])
+    worker(connection).run([(numbers(1),)])
 
 
 @pytest.mark.parametrize(
@@ -441,7 +447,7 @@ def test_a_worker_that_may_not_begin_does_not_read_its_data(directive: Directive
         raise AssertionError("read")
         yield
 
-    Worker(connection, Counting(), Plan("run", 0, False, 1, 0), join()).run(unread())
+    worker(connection).run(unread())
     assert not any(isinstance(message, Finish) for message in connection.heard)
 
 

@@ -39,7 +39,7 @@ from tos_notebook.errors import (
     TransportError,
 )
 from tos_notebook.events import WorkerFailed, WorkerJoined
-from tos_notebook.strategies.ps.peer_replica import Mirror
+from tos_notebook.strategies.ps.peer_replica import PeerReplica
 from tos_notebook.telemetry.history import History
 from tos_notebook.transport.server import ConnectionThreads
 from tos_notebook.wire.frames import encode_head, encode_header
@@ -217,11 +217,11 @@ def test_events_tell_of_so_many_attempts_and_no_more(serve: Callable[..., Served
     assert len(events) <= 2 * KEPT_JOINS + 10
 
 
-def mirrors(besides: Sequence[Mirror] = ()) -> list[Mirror]:
+def mirrors(besides: Sequence[PeerReplica] = ()) -> list[PeerReplica]:
     """Return what connections of this process hold, besides those of other tests."""
     gc.collect()
     known = set(map(id, besides))
-    return [m for m in gc.get_objects() if type(m) is Mirror and id(m) not in known]
+    return [m for m in gc.get_objects() if type(m) is PeerReplica and id(m) not in known]
 
 
 def test_connections_that_join_one_partition_hold_the_memory_of_two(run: Run) -> None:

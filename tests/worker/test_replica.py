@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.worker.support import join, push
-from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.exchange import Replica
+from tos_notebook.strategies.ps.exchange import ParameterExchange
 from tos_notebook.strategies.ps.residual import Memory
+from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.wire.messages import Directive, Join, Joined, Push, Reply, Request
 
 LAYOUT = Layout([ParameterSpec("x", (64,), "float32")])
@@ -27,7 +27,7 @@ class Recorder:
 
     def request(self, message: Request, *rest: Any) -> tuple[Any, memoryview | None]:
         if isinstance(message, Join):
-            settings = Settings(Downpour(), 1).for_worker()
+            settings = Settings(ServerSettings(Downpour()), 1).for_worker()
             return Joined(0, 0, 0, 0, settings, 0, Directive.GO, False), None
         assert isinstance(message, Push)
         self.pushed.append(message)
@@ -40,15 +40,15 @@ def test_a_worker_looks_again_at_an_update_that_took_a_residual_along(
     codec: str, residual: float | None
 ) -> None:
     connection, memory = Recorder(), Memory(LAYOUT.nbytes, None, "run", 0, 0)
-    replica = Replica(connection, LAYOUT, memory)  # type: ignore[arg-type]
+    replica = ParameterExchange(connection, LAYOUT, memory)  # type: ignore[arg-type]
     replica.join(join())
     replica.vectors[0][:] = 0
     if residual is not None:
         memory.next()[:] = LAYOUT.pack([np.full(64, residual, np.float32)])
         memory.keep((0, 1))
-    replica.use(as_codecs(codec))
+    replica.use({"pushes": "weights", "codec": codec})
     # Parameters travel as they are: with a codec, those that the server does not know yet.
-    finite = replica.write([np.full(64, 3e38, np.float32)], "weights")
+    finite = replica.write([np.full(64, 3e38, np.float32)])
     assert finite
-    replica.push(push(finite=finite), 0, lambda: None)
+    replica.push(push(finite=finite), lambda: None)
     assert connection.pushed[0].finite is (residual != 3e38)

@@ -54,7 +54,7 @@ def test_what_was_left_out_goes_along_when_the_combiner_is_swapped(
     swaps = {4: DynSGD(), 8: FedAsync(1.0), 9: Downpour(), 12: FedAsync(1.0)}
     swapping(training, program, swaps)
     serve(training).work(program, columns=1)
-    assert training.settings.combiner is swaps[12]
+    assert training.settings.strategy.combiner is swaps[12]
     np.testing.assert_allclose(center(training)["w"], center(whole)["w"], atol=1e-4)
     if codec == SPARSE:
         np.testing.assert_allclose(missing(training, data), 0, atol=1e-4)

@@ -36,7 +36,7 @@ def transport(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take care that a worker is woken, not found by a later question, and of where it looks."""
     monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
     if "without" in kind:
-        monkeypatch.setattr("tos_notebook.coordination.server.attach", lambda name, nbytes: None)
+        monkeypatch.setattr("tos_notebook.strategies.ps.trainer.attach", lambda name, nbytes: None)
     return kind.split()[0]
 
 

@@ -1,37 +1,140 @@
-"""One run from the server's side: the driver's commands; `answers` has the workers' side."""
+"""One run on the driver: its commands. Workers' requests and copies of the run are beside it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..blocks.source import DataSource
 from ..chaos.rules import Rule
-from ..events import CommandAccepted
-from ..steering.machine import ONWARD, Command
+from ..errors import TosError, WorkerError
+from ..events import CommandAccepted, Event
+from ..steering.machine import ONWARD, Command, Machine, RunEvent
+from .exchange import Parameters, Trainer, WorkerExchange
 from .membership import LaidOut, Leg, Member
-from .snapshots import Snapshots
-from .state import log
+from .reports import Reports
+from .requests import WorkerRequests
+from .settings import Settings
+from .snapshots import Asked, Progress, Snapshot, Snapshotter
+from .state import ControlState, log
 from .watchdog import Facts
 
 SETTLE = 5.0
 """Seconds that the end of a run waits for pushes that are being merged."""
 
 
-class Training(Snapshots):
-    """One run, from the server's side; its parameters are those of `TrainingState`."""
+class Coordinator:
+    """One run: who trains, under which settings, and what the driver commands.
+
+    Parameters
+    ----------
+    run_id : str
+    trainer : Trainer
+        The strategy's side: has the parameters.
+    settings : Settings
+        Those that the run begins with.
+    publish : callable
+        Takes an event.
+    locate : callable
+        Takes a Spark task attempt id, returns (executor id, host).
+    on_failure : callable
+        Called once, from a connection's thread, when the run cannot continue.
+
+    Attributes
+    ----------
+    requests : WorkerRequests
+    reports : Reports
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        trainer: Trainer,
+        settings: Settings,
+        publish: Callable[[Event], None],
+        locate: Callable[[int], tuple[str, str]],
+        on_failure: Callable[[], None],
+    ) -> None:
+        self.state = ControlState(run_id, settings, publish, locate, on_failure)
+        self.trainer = trainer
+        self.requests = WorkerRequests(self.state)
+        self.reports = Reports(self.state)
+        self._snapshotter = Snapshotter(self.state, trainer)
+        trainer.begin(self.reports, self.requests)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.state.run_id
+
+    @property
+    def parameters(self) -> Parameters:
+        """What is trained."""
+        return self.trainer.parameters
+
+    @property
+    def machine(self) -> Machine:
+        """Where the run stands."""
+        return self.state.machine
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force for whoever asks next."""
+        return self.state.settings
+
+    @property
+    def error(self) -> TosError | None:
+        """What ended the run."""
+        return self.state.error
+
+    @property
+    def failures(self) -> Sequence[WorkerError]:
+        """What workers have raised, the latest last."""
+        return self.state.failures
+
+    @property
+    def raised(self) -> int:
+        """How many failures there were, with those that are not kept any more."""
+        return self.state.raised
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the data."""
+        return self.state.notes
+
+    def report(self, event: RunEvent) -> None:
+        """Move the state machine by something that happened."""
+        self.state.report(event)
+
+    def fail(self, error: TosError) -> None:
+        """End the run with an error; the first one counts, even one that comes after the end."""
+        self.state.fail(error)
+
+    def snapshot(
+        self, asked: Callable[[], Asked | None] = lambda: None, last: bool = False
+    ) -> Snapshot | None:
+        """Copy what is done; see `Snapshotter.snapshot`."""
+        return self._snapshotter.snapshot(asked, last)
+
+    def restore(self, progress: Progress) -> None:
+        """Continue from what was done, before any worker joins; see `Snapshotter.restore`."""
+        self._snapshotter.restore(progress)
+
+    def exchange(self, segment: str) -> WorkerExchange:
+        """Return what serves a worker that is about to join; see `Trainer.exchange`."""
+        return self.trainer.exchange(segment)
 
     @property
     def chaos(self) -> tuple[Rule, ...]:
         """The rules that may still strike; none once the run is over."""
-        return self._roster.chaos if self.machine.active else ()
+        return self.state.roster.chaos if self.state.machine.active else ()
 
     def executors(self) -> set[str]:
         """Return the executors that train now."""
-        with self._lock:
-            return self._roster.executors()
+        with self.state.lock:
+            return self.state.roster.executors()
 
     def begin_leg(
         self,
@@ -41,20 +144,20 @@ class Training(Snapshots):
         layout: LaidOut | None = None,
     ) -> Leg:
         """Let the workers of the next Spark job in."""
-        with self._lock:
-            if layout != self._layout:
-                if self._ledger.contents.turn(self._ledger.partitions):
-                    self._earlier = self._layout
-                self._layout = layout
-                self._rows.clear()
-                self._labels.clear()
-                self._skew = ()
-            self._leg = Leg(source, first_epoch, last_epoch, layout)
+        with self.state.lock:
+            if layout != self.state.layout:
+                if self.state.ledger.contents.turn(self.state.ledger.partitions):
+                    self.state.earlier = self.state.layout
+                self.state.layout = layout
+                self.state.rows.clear()
+                self.state.labels.clear()
+                self.state.skew = ()
+            self.state.leg = Leg(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
-            self._leg.started = max(first_epoch, self._ledger.latest_epoch())
-            self._ledger.partitions = self._roster.partitions = source.partitions
-            self._roster.clear()
-            return self._leg
+            self.state.leg.started = max(first_epoch, self.state.ledger.latest_epoch())
+            self.state.ledger.partitions = self.state.roster.partitions = source.partitions
+            self.state.roster.clear()
+            return self.state.leg
 
     def command(
         self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
@@ -66,35 +169,35 @@ class Training(Snapshots):
         InvalidTransition
             The state does not allow it; nothing was changed.
         """
-        with self._changed:
-            before = self.machine.state
-            self.machine.command(command)
-            self._publish(CommandAccepted(time.time(), command, detail, changes or {}))
-            self._report_state(before)
+        with self.state.changed:
+            before = self.state.machine.state
+            self.state.machine.command(command)
+            self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
+            self.state.report_state(before)
             if command not in PASSIVE:
-                self._roster.watch_pause(command is Command.PAUSE)
-            self._changed.notify_all()
+                self.state.roster.watch_pause(command is Command.PAUSE)
+            self.state.changed.notify_all()
 
     @property
     def latest_epoch(self) -> int:
         """The latest epoch of which anything is done; -1 if nothing is."""
-        with self._lock:
-            return self._ledger.latest_epoch()
+        with self.state.lock:
+            return self.state.ledger.latest_epoch()
 
     def settle(self) -> None:
         """Merge no further push, and wait for those under way: the center is final."""
-        with self._changed:
-            self._settled = True
-            self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self._merging == 0, SETTLE):
+        with self.state.changed:
+            self.state.settled = True
+            self.state.changed.notify_all()
+            if not self.state.gate.wait_idle(SETTLE):
                 log.warning(
                     "A push of %s is still being merged after its end. The model does not hold it.",
-                    self.run_id,
+                    self.state.run_id,
                 )
                 return
-        found = self.store.check(self.store.center)
+        found = self.trainer.final()
         if found is not None:
-            self.fail(found)
+            self.state.fail(found)
 
     def supersede(self, member: Member, reason: str) -> bool:
         """Take a partition from a worker that stands still; return whether that was done.
@@ -105,16 +208,16 @@ class Training(Snapshots):
             A copy of it: one that has spoken since keeps its place.
         reason : str
         """
-        with self._changed:
-            present = self._roster.present(member.partition)
+        with self.state.changed:
+            present = self.state.roster.present(member.partition)
             same = present is not None and present.task == member.task
             if present is None or not same or present.heard != member.heard:
                 return False
-            if not self.machine.active:
+            if not self.state.machine.active:
                 return False
-            self._ledger.supersede(member.partition, member.task)
-            self.lost(present, reason)
-            self._roster.dismiss(present)
+            self.state.ledger.supersede(member.partition, member.task)
+            self.state.lost(present, reason)
+            self.state.roster.dismiss(present)
             return True
 
     def wait_ending(self, timeout: float) -> None:
@@ -125,8 +228,8 @@ class Training(Snapshots):
         timeout : float
             Seconds.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self.machine.state not in ONWARD, timeout)
+        with self.state.changed:
+            self.state.changed.wait_for(lambda: self.state.machine.state not in ONWARD, timeout)
 
     def wait_left(self, timeout: float) -> bool:
         """Wait until no worker trains any more; return whether that came in time.
@@ -136,8 +239,8 @@ class Training(Snapshots):
         timeout : float
             Seconds.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._roster.active(), timeout)
+        with self.state.changed:
+            return self.state.changed.wait_for(lambda: not self.state.roster.active(), timeout)
 
     def change_settings(self, command: Command, detail: str, **changes: Any) -> None:
         """Change what `Settings` has, from each worker's next milestone on.
@@ -149,26 +252,23 @@ class Training(Snapshots):
         InvalidTransition
             The run is over.
         """
-        with self._steering:
-            replace(self._roster.settings, **changes)
+        with self.state.steering:
+            settings = self.state.settings.changed(**changes)
             named = {name: str(value) for name, value in changes.items()}
             self.command(command, detail, named if command is Command.SET else None)
 
             def change() -> None:
-                with self._changed:
-                    self._roster.change(command, detail, **changes)
-                    self._changed.notify_all()
+                with self.state.changed:
+                    self.state.roster.change(command, detail, **changes)
+                    self.state.changed.notify_all()
 
-            if "combiner" in changes:
-                # As one: a snapshot has both or neither. No push for it is merged before.
-                self.store.swap(changes["combiner"], change)
-            else:
-                change()
+            # As one: a snapshot has both or neither, and no push that was made for it comes before.
+            self.trainer.change(settings, change)
 
     def has_trained(self, leg: Leg) -> bool:
         """Return whether every partition was used up in a leg's last epoch."""
-        with self._lock:
-            return self._ledger.epoch_done(leg.last_epoch, leg.source.partitions)
+        with self.state.lock:
+            return self.state.ledger.epoch_done(leg.last_epoch, leg.source.partitions)
 
     def facts(self, phase: tuple[str, float], slots: int) -> Facts:
         """Return what a watchdog has to know.
@@ -180,36 +280,36 @@ class Training(Snapshots):
         slots : int
             Tasks that Spark runs at once.
         """
-        with self._lock:
+        with self.state.lock:
             return Facts(
-                str(self.machine.state),
+                str(self.state.machine.state),
                 *phase,
-                str(self.settings.sync),
+                str(self.state.settings.sync),
                 slots,
-                [replace(member) for member in self._roster.active()],
+                [replace(member) for member in self.state.roster.active()],
                 self._missing(),
-                self._roster.changed,
-                self._roster.left(),
+                self.state.roster.changed,
+                self.state.roster.left(),
             )
 
     def _missing(self) -> list[int]:
         """Return the partitions that are not used up and that nobody trains."""
-        if self._leg is None:
+        if self.state.leg is None:
             return []
-        last = self._leg.last_epoch
+        last = self.state.leg.last_epoch
         return [
             partition
-            for partition in range(self._leg.source.partitions)
-            if self._roster.present(partition) is None
-            and not self._ledger.is_finished(last, partition)
+            for partition in range(self.state.leg.source.partitions)
+            if self.state.roster.present(partition) is None
+            and not self.state.ledger.is_finished(last, partition)
         ]
 
     def end_leg_early(self, detail: str) -> None:
         """Let the workers leave when the latest epoch that any of them has begun is done."""
-        with self._lock:
+        with self.state.lock:
             self.command(Command.REPARTITION, detail)
-            if self._leg is not None:
-                self._leg.last_epoch = min(self._leg.last_epoch, self._leg.started)
+            if self.state.leg is not None:
+                self.state.leg.last_epoch = min(self.state.leg.last_epoch, self.state.leg.started)
 
 
 PASSIVE = (Command.SET, Command.SWAP_COMBINER, Command.REPARTITION, Command.CHAOS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from ..chaos.state import Chaos
 from ..errors import RemoteProtocolError
 from ..events import CommandApplied, Event, MilestoneCommitted
 from ..steering.machine import Command
-from ..strategies.ps.center import Merge
 from ..wire.messages import Directive, Push, Suspect
 from .settings import Settings
 
@@ -88,7 +87,7 @@ class Member:
         }
 
     def milestone(
-        self, push: Push, merged: Merge, traffic: tuple[int, int], workers: int
+        self, push: Push, version: int, staleness: int, traffic: tuple[int, int], workers: int
     ) -> MilestoneCommitted:
         """Return the event of a merged push."""
         return MilestoneCommitted(
@@ -102,8 +101,8 @@ class Member:
             steps=push.steps,
             samples=push.samples,
             loss=push.loss,
-            staleness=merged.staleness,
-            version=merged.version,
+            staleness=staleness,
+            version=version,
             compute=push.compute,
             wait=push.wait,
             exchange=push.exchange,
@@ -279,7 +278,7 @@ class Roster:
             # had been allowed to be ahead.
             for member in self.active():
                 member.clock = 0
-        version, settings = self.version + 1, replace(self.settings, **changes)
+        version, settings = self.version + 1, self.settings.changed(**changes)
         needed = {v for m in self.active() for v in (m.settings_version, m.told)}
         kept = {v: earlier for v, earlier in self._settings.items() if v in needed}
         self._settings = kept | {version: settings}

@@ -1,21 +1,19 @@
-"""The parameter server: runs a `Training` behind a listener."""
+"""Serves a run to its workers: one port, one handler for each connection."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
 from ..blocks.block import Columns
 from ..errors import RemoteProtocolError, SessionClosed, TransportError
-from ..strategies.ps.peer_replica import Mirror
 from ..transport.auth import Secret
 from ..transport.base import Address, BytesLike
 from ..transport.listener import TcpListener
-from ..transport.shared import attach
 from ..wire.messages import (
     Answer,
-    Directive,
     Failed,
     Fetch,
     Finish,
@@ -28,11 +26,12 @@ from ..wire.messages import (
     Rows,
     Suspect,
 )
-from .coordinator import Training
+from .coordinator import Coordinator
+from .exchange import WorkerExchange
 from .membership import Member
 
 
-class ParameterServer:
+class RunServer:
     """Serves one run after another on one port.
 
     The port is bound here, before any job starts.
@@ -55,7 +54,7 @@ class ParameterServer:
     """
 
     def __init__(self, secret: Secret, host: str, port: int, tls: bool = False) -> None:
-        self._training: Training | None = None
+        self._run: Coordinator | None = None
         self._deaf: TransportError | None = None
         self._lock = threading.Lock()
         self._listener = TcpListener(self.handler, secret, host, port, tls=tls, failed=self._fail)
@@ -73,9 +72,9 @@ class ParameterServer:
 
     def handler(self, peer: str) -> WorkerHandler:
         """Return the handler of a new connection."""
-        return WorkerHandler(self)
+        return WorkerHandler(self.run)
 
-    def serve(self, training: Training | None) -> None:
+    def serve(self, run: Coordinator | None) -> None:
         """Serve this run from now on, or none.
 
         Raises
@@ -84,18 +83,18 @@ class ParameterServer:
             The server cannot let workers in any more.
         """
         with self._lock:
-            if training is not None and self._deaf is not None:
+            if run is not None and self._deaf is not None:
                 raise self._deaf
-            self._training = training
+            self._run = run
 
     def _fail(self, error: TransportError) -> None:
         """End the run that waits for workers in vain."""
         with self._lock:
-            self._deaf, training = error, self._training
-        if training is not None:
-            training.fail(error)
+            self._deaf, run = error, self._run
+        if run is not None:
+            run.fail(error)
 
-    def training(self) -> Training:
+    def run(self) -> Coordinator:
         """Return the run being served.
 
         Raises
@@ -104,9 +103,9 @@ class ParameterServer:
             There is none.
         """
         with self._lock:
-            if self._training is None:
+            if self._run is None:
                 raise SessionClosed("No run is being served; it has ended.")
-            return self._training
+            return self._run
 
     def close(self) -> None:
         """Stop listening and end all connections; idempotent."""
@@ -115,48 +114,49 @@ class ParameterServer:
 
 
 class WorkerHandler:
-    """The server's side of one worker's connection."""
+    """The server's side of one worker's connection.
 
-    def __init__(self, server: ParameterServer) -> None:
-        self._server = server
-        self._training: Training | None = None
+    Parameters
+    ----------
+    serving : callable
+        Returns the run that is served.
+    """
+
+    def __init__(self, serving: Callable[[], Coordinator]) -> None:
+        self._serving = serving
+        self._run: Coordinator | None = None
         self._member: Member | None = None
-        self._mirror: Mirror | None = None
-        # Whether the worker waits for parameters: the first, or those that belong to its last push.
-        self._owing = True
+        self._exchange: WorkerExchange | None = None
         self._columns: Columns | None = None
         self._released = False
 
     @property
     def brief(self) -> bool:
         """See `Handler.brief`."""
-        return self._mirror is not None and self._mirror.brief
+        return self._exchange is not None and self._exchange.brief
 
     @property
     def needed(self) -> bool:
         """See `Handler.needed`."""
-        training, member = self._training, self._member
-        return training is not None and member is not None and training.trains(member)
+        run, member = self._run, self._member
+        return run is not None and member is not None and run.state.trains(member)
 
     def _let_go(self) -> None:
         """Give back what is held for a worker whose place others have taken twice."""
         self._released = True
-        self._mirror = self._columns = None
+        self._columns = None
+        if self._exchange is not None:
+            self._exchange.close()
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
         if self._released:
             raise SessionClosed("The partition belongs to a later attempt by now.")
-        if self._training is None or self._mirror is None:
+        if self._member is None or self._exchange is None:
             if not isinstance(message, Join):
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         elif isinstance(message, Push | Poll):
-            # A version that there is not is refused when the request is handled.
-            settings = self._training.find_settings(message.settings_version)
-            if settings is not None:
-                self._mirror.use(settings.codec)
-            if isinstance(message, Push):
-                return self._mirror.receive_into(nbytes)
+            return self._exchange.receive_into(message, nbytes)
         if nbytes:
             raise RemoteProtocolError(
                 f"{type(message).__name__}: expected a payload of 0 bytes, got {nbytes}."
@@ -169,72 +169,53 @@ class WorkerHandler:
         """See `Handler.handle`."""
         if isinstance(message, Join):
             return self._join(message)
-        if self._training is None or self._member is None or self._mirror is None:
+        member, exchange, run = self._member, self._exchange, self._run
+        if member is None or exchange is None or run is None:
             raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         match message:
             case Push():
-                return self._push(self._training, self._member, self._mirror, message)
+                return exchange.push(member, message)
             case Finish():
-                return self._training.finish(self._member, message), None
+                return run.requests.finish(member, message), None
             case Loaded():
-                return self._training.loaded(self._member, message), None
+                return run.requests.loaded(member, message), None
             case Poll():
-                return self._poll(self._training, self._member, self._mirror, message)
+                return exchange.poll(member, message)
             case Failed():
-                return self._training.failed(self._member, message), None
+                return run.requests.failed(member, message), None
             case Labelled():
-                return self._training.labelled(self._member, message), None
+                return run.requests.labelled(member, message), None
             case Suspect():
-                return self._training.suspect(self._member, message), None
+                return run.requests.suspect(member, message), None
             case Fetch():
-                return self._fetch(self._training, self._member, message.column)
+                return self._fetch(run, member, message.column)
 
     def _join(self, message: Join) -> tuple[Answer, BytesLike | None]:
         if self._member is not None:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
-        training = self._server.training()
-        layout = training.store.layout
-        segment = attach(message.segment, layout.nbytes)
+        run = self._serving()
+        exchange = run.exchange(message.segment)
         # Whoever may not join costs no memory.
-        self._member, joined = training.join(message, segment is not None, self._let_go)
-        self._training, self._mirror = training, Mirror(layout, segment)
+        self._member, joined = run.requests.join(message, exchange.shared, self._let_go)
+        exchange.open()
+        self._run, self._exchange = run, exchange
         if self._released:
             self._let_go()
         return joined, None
 
     def _fetch(
-        self, training: Training, member: Member, number: int
+        self, run: Coordinator, member: Member, number: int
     ) -> tuple[Answer, BytesLike | None]:
         # A layout may have to collect a partition's rows: once for all columns.
-        columns = training.rows(member) if self._columns is None else self._columns
+        columns = run.requests.rows(member) if self._columns is None else self._columns
         if not 0 <= number < len(columns):
             raise RemoteProtocolError(f"There is no column {number} to fetch.")
         self._columns = None if number == len(columns) - 1 else columns
         column = np.ascontiguousarray(columns[number])
         return Rows(column.dtype.str, list(column.shape)), column.reshape(-1).view(np.uint8)
 
-    def _push(
-        self, training: Training, member: Member, mirror: Mirror, message: Push
-    ) -> tuple[Answer, BytesLike | None]:
-        settings = training.find_settings(message.settings_version)
-        if settings is not None and not mirror.read(settings.combiner.pushes):
-            message = message._replace(finite=False)
-        reply = training.push(member, message, mirror.buffer, mirror.count())
-        self._owing = reply.directive is Directive.WAIT and not training.keeps_own
-        nothing = self._owing or reply.status == "superseded"
-        return reply, None if nothing else mirror.reply(reply.version)
-
-    def _poll(
-        self, training: Training, member: Member, mirror: Mirror, message: Poll
-    ) -> tuple[Answer, BytesLike | None]:
-        proceed = training.poll(member, message, mirror.buffer, self._owing)
-        if proceed.version is None:
-            return proceed, None
-        self._owing = False
-        return proceed, mirror.reply(proceed.version)
-
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""
         self._let_go()
-        if self._training is not None and self._member is not None:
-            self._training.lost(self._member, "it left early" if error is None else str(error))
+        if self._run is not None and self._member is not None:
+            self._run.state.lost(self._member, "it left early" if error is None else str(error))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 from ..chaos.rules import Rule
-from ..codecs.pair import PLAIN, CodecPair
-from ..combiners.base import Combiner
-from ..errors import ConfigError
 from ..steering.sync import ASP, SyncMode
 
 
-def default_combiner(sync: SyncMode) -> str:
-    """Return the name of the combiner that goes with a sync mode.
+class StrategySettings(Protocol):
+    """Settings that a strategy has of its own; a frozen dataclass."""
 
-    Workers that wait for each other are averaged, as in local SGD. For others it is DynSGD, which
-    stays accurate however many they are: it gives a push the less weight the staler it is.
-    """
-    return "fedavg" if sync.barrier else "dynsgd"
+    def check(self, sync_interval: int) -> None:
+        """Raise ConfigError if they do not go together."""
+
+    def for_worker(self) -> dict[str, str]:
+        """Return what a worker must know of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +25,13 @@ class Settings:
 
     Parameters
     ----------
-    combiner : Combiner
-        By which the server merges.
+    strategy : StrategySettings
+        Those of the strategy.
     sync_interval : int
         Batches between two exchanges.
     sync : SyncMode
     learning_rate : float or None
         None for the program's own.
-    codec : CodecPair
-        How updates and replies travel.
     chaos : tuple of Rule
         What is to go wrong; who trains hears only of its own next milestone.
 
@@ -45,31 +41,33 @@ class Settings:
         They do not go together.
     """
 
-    combiner: Combiner
+    strategy: Any
     sync_interval: int
     sync: SyncMode = ASP
     learning_rate: float | None = None
-    codec: CodecPair = PLAIN
     chaos: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.combiner.one_step and self.sync_interval != 1:
-            raise ConfigError(
-                f"Combiner {self.combiner.name}: expected sync_interval 1, got "
-                f"{self.sync_interval}. Set it to 1 first, or choose another combiner."
-            )
-        if self.combiner.compares and self.codec.up.sparse:
-            raise ConfigError(
-                f"Combiner {self.combiner.name} compares whole updates, but codec "
-                f"{self.codec.up} sends few of their values. Choose another codec, such as int8, "
-                "or another combiner."
-            )
+        self.strategy.check(self.sync_interval)
+
+    def changed(self, **changes: Any) -> Settings:
+        """Return others; a name that is none of these is one of the strategy's.
+
+        Raises
+        ------
+        ConfigError
+            They do not go together.
+        """
+        own = {field.name for field in fields(self)}
+        rest = {name: value for name, value in changes.items() if name not in own}
+        strategy = replace(self.strategy, **rest) if rest else self.strategy
+        mine = {name: value for name, value in changes.items() if name in own}
+        return replace(self, strategy=strategy, **mine)
 
     def for_worker(self) -> dict[str, Any]:
         """Return what a worker must know, as plain JSON values."""
         return {
             "sync_interval": self.sync_interval,
             "learning_rate": self.learning_rate,
-            "pushes": self.combiner.pushes,
-            "codec": str(self.codec),
+            **self.strategy.for_worker(),
         }

@@ -10,11 +10,11 @@ from typing import Any
 
 from ..blocks.partitioners import AnyPartitioner
 from ..errors import CheckpointError, WaitTimeout
-from ..strategies.ps.center import Copied
+from .exchange import Trainer
 from .ledger import Ledger
 from .membership import LaidOut
-from .requests import Answers
 from .settings import Settings
+from .state import ControlState
 
 Asked = tuple[int, AnyPartitioner]
 """A repartition: into how many partitions, and by what."""
@@ -57,8 +57,8 @@ class Progress:
     ----------
     ledger : mapping
         `Ledger.to_json`, from `reached.epoch` on: what is done before needs no proof.
-    copied : Copied
-        Center and combiner state.
+    copied : object
+        What `Trainer.snapshot` returned.
     samples : mapping of int
         Of each unfinished epoch: rows of the partitions that are done.
     rows : mapping of int
@@ -67,7 +67,7 @@ class Progress:
     """
 
     ledger: Mapping[str, Any]
-    copied: Copied
+    copied: Any
     samples: Mapping[int, int]
     rows: Mapping[int, int]
     reached: Reached
@@ -95,8 +95,19 @@ class Snapshot:
     asked: Asked | None = None
 
 
-class Snapshots(Answers):
-    """Copies a run, and restores it; its parameters are those of `TrainingState`."""
+class Snapshotter:
+    """Copies a run, and restores it.
+
+    Parameters
+    ----------
+    state : ControlState
+    trainer : Trainer
+        Has the parameters.
+    """
+
+    def __init__(self, state: ControlState, trainer: Trainer) -> None:
+        self._state = state
+        self._trainer = trainer
 
     def snapshot(
         self, asked: Callable[[], Asked | None] = lambda: None, last: bool = False
@@ -126,33 +137,36 @@ class Snapshots(Answers):
             last one, and the data are not known to be the same.
         """
         began = time.perf_counter()
-        with self._changed:
-            leg = self._leg
+        state = self._state
+        with state.changed:
+            leg = state.leg
             if leg is None:
                 return None
-            if self._unconfirmed:
+            if state.unconfirmed:
                 self._not_yet(last)
                 return None
-            self._holding = True
-            if not self._changed.wait_for(lambda: not self._merging, PATIENCE):
+            if not state.gate.hold(PATIENCE):
                 self._let_go()
                 raise WaitTimeout(f"A push is still being merged after {PATIENCE:g} s.")
-            epoch = self._ledger.open_epoch(leg.first_epoch)
-            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, self._earlier)
-            ledger, wanted = self._ledger.to_json(epoch), asked()
+            epoch = state.ledger.open_epoch(leg.first_epoch)
+            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, state.earlier)
+            ledger, wanted = state.ledger.to_json(epoch), asked()
             # The rows of another layout say nothing of the next.
-            samples, rows = dict(self._samples), {} if reached.between else dict(self._rows)
+            samples, rows = (
+                dict(state.samples),
+                {} if reached.between else dict(state.rows),
+            )
         seen: list[tuple[Settings, str, float]] = []
 
         def entered() -> None:
             # The combiner that the settings name is the one whose state is copied.
-            with self._changed:
+            with self._state.changed:
                 self._let_go()
                 stalled = time.perf_counter() - began
-                seen.append((self.settings, str(self.machine.state), stalled))
+                seen.append((self._state.settings, str(self._state.machine.state), stalled))
 
         try:
-            copied = self.store.snapshot(entered)
+            copied = self._trainer.snapshot(entered)
         finally:
             self._let_go()
         progress = Progress(ledger, copied, samples, rows, reached)
@@ -162,14 +176,13 @@ class Snapshots(Answers):
         if last:
             raise CheckpointError(
                 "The functions of datasets did not show in time that they return the records that "
-                f"were trained before: partitions {sorted(self._unconfirmed)}. What was trained "
-                "since is in no checkpoint; the one that the run continued from is as it was."
+                f"were trained before: partitions {sorted(self._state.unconfirmed)}. What was "
+                "trained since is in no checkpoint. The one before is unchanged."
             )
 
     def _let_go(self) -> None:
-        with self._changed:
-            self._holding = False
-            self._changed.notify_all()
+        with self._state.changed:
+            self._state.gate.release()
 
     def restore(self, progress: Progress) -> None:
         """Go on from what was done, before any worker joins.
@@ -182,12 +195,12 @@ class Snapshots(Answers):
         # All that can fail comes first.
         ledger = Ledger.from_json(progress.ledger)
         samples, rows = Counter(progress.samples), dict(progress.rows)
-        self.store.restore(progress.copied)
-        with self._lock:
-            self._ledger, self._samples, self._rows = ledger, samples, rows
-            self._layout = progress.reached.layout
-            self._earlier = progress.reached.earlier
-            self._unconfirmed = {
+        self._trainer.restore(progress.copied)
+        with self._state.lock:
+            self._state.ledger, self._state.samples, self._state.rows = ledger, samples, rows
+            self._state.layout = progress.reached.layout
+            self._state.earlier = progress.reached.earlier
+            self._state.unconfirmed = {
                 partition
                 for epoch, partition in ledger.contents.streams()
                 if not ledger.is_finished(epoch, partition)

@@ -14,10 +14,10 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.display import display
 
 from ..common.console import quiet_stderr
-from ..coordination.settings import default_combiner
 from ..errors import InvalidTransition, TosError
 from ..lab.cell import cell_id
 from ..steering.sync import as_sync
+from ..strategies.ps.settings import default_combiner
 from . import beside, find
 from .cell import refuse_empty, run_cell
 from .find import Names

@@ -17,7 +17,7 @@ from ..blocks.source import DataSource
 from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
-from ..coordination.coordinator import Training
+from ..coordination.coordinator import Coordinator
 from ..coordination.membership import LaidOut, Leg
 from ..coordination.snapshots import BEGINNING, Reached
 from ..coordination.watchdog import JOB, Phase
@@ -104,7 +104,7 @@ class Legs:
     Parameters
     ----------
     sc : SparkContext
-    training : Training
+    training : Coordinator
     task : Task
     source : DataSource
         Closed in the end.
@@ -129,7 +129,7 @@ class Legs:
     def __init__(
         self,
         sc: Any,
-        training: Training,
+        training: Coordinator,
         task: Task,
         source: DataSource,
         plan: RunPlan,
@@ -217,7 +217,7 @@ class Legs:
         continues behind the last batch that was committed. `Restarts` says when it is enough.
         """
         while self.onward:
-            before, raised_before = self._training.store.version, self._training.raised
+            before, raised_before = self._training.parameters.version, self._training.raised
             error = self._try(description)
             if error is None and (self._training.has_trained(leg) or not self.onward):
                 return
@@ -226,7 +226,7 @@ class Legs:
             lost = isinstance(error, LOST) and self._training.raised == raised_before
             if not lost:
                 raise error
-            self._restart(error, self._training.store.version - before)
+            self._restart(error, self._training.parameters.version - before)
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""

@@ -19,8 +19,8 @@ from ..cluster.jobs import cancel
 from ..cluster.storage import Storage, archive_name, digest_of, executor_folder
 from ..common.arrays import Buffer
 from ..common.content import content_of
-from ..coordination.coordinator import Training
-from ..coordination.server import ParameterServer
+from ..coordination.coordinator import Coordinator
+from ..coordination.server import RunServer
 from ..coordination.settings import Settings
 from ..coordination.snapshots import Reached
 from ..coordination.watchdog import held
@@ -29,8 +29,9 @@ from ..data.described import Described
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..steering.trigger import Every
-from ..strategies.ps.center import Store
+from ..strategies.ps.merging import NonFinite
 from ..strategies.ps.residual import sweep
+from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from ..transport.auth import Secret
@@ -124,7 +125,7 @@ class Launcher:
     program : Program
     storage : Storage
         For programs, initial parameters and checkpoints.
-    server : ParameterServer
+    server : RunServer
     host : str
         Where executors reach the server.
     secret : Secret
@@ -138,7 +139,7 @@ class Launcher:
     sc: Any
     program: Program
     storage: Storage
-    server: ParameterServer
+    server: RunServer
     host: str
     secret: Secret
     batch_size: int
@@ -248,16 +249,15 @@ class Launcher:
             others=partial(runs_on, self.sc),
         )
 
-    def _training(self, wanted: Wanted, bus: EventBus, initial: Buffer) -> Training:
+    def _training(self, wanted: Wanted, bus: EventBus, initial: Buffer) -> Coordinator:
         layout, run_id = self.program.layout, wanted.run_id
-        training = Training(
+        training = Coordinator(
             run_id,
-            Store(layout, initial, wanted.settings.combiner, wanted.stripe_bytes),
+            self._strategy(wanted).trainer(layout, initial, wanted.settings),
             wanted.settings,
             publish=bus.publish,
             locate=lambda task: executor_of_started(self.sc, task),
             on_failure=lambda: cancel(self.sc, run_id),
-            non_finite="skip" if self.non_finite == "skip" else "raise",
         )
         if wanted.resumed is not None:
             training.restore(wanted.resumed.checkpoint.progress)
@@ -293,7 +293,12 @@ class Launcher:
                 self.optimizer_state,
                 count_labels=wanted.as_they_come,
             ),
+            self._strategy(wanted).exchange,
         )
+
+    def _strategy(self, wanted: Wanted) -> ParameterServer:
+        non_finite: NonFinite = "skip" if self.non_finite == "skip" else "raise"
+        return ParameterServer(non_finite, wanted.stripe_bytes)
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
         self.server.serve(None)

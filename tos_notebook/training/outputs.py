@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common.arrays import Array
-from ..coordination.coordinator import Training
+from ..coordination.coordinator import Coordinator
 from ..data.described import Described
 from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
@@ -42,7 +42,7 @@ class Outputs:
     run_id: str
     _sc: Any
     _program: Program
-    _training: Training
+    _training: Coordinator
     _history: History
     _model: HeldModel
     _companions: list[Companion]
@@ -88,7 +88,7 @@ class Outputs:
 
     def _torn(self) -> tuple[str, ...]:
         """Say so if the parameters are not what a sequence of whole pushes makes of them."""
-        why = self._training.store.torn
+        why = self._training.parameters.torn
         if why is None:
             return ()
         advice = "If the run has checkpoints, tos.resume continues from the last good one."
@@ -96,7 +96,7 @@ class Outputs:
 
     def parameters(self) -> dict[str, Array]:
         """Return a copy of the center parameters, by name."""
-        buffer, _ = self._training.store.read()
+        buffer, _ = self._training.parameters.read()
         tensors = self._program.layout.tensors(buffer)
         return {spec.name: tensors[spec.name] for spec in self._program.layout.of_model.specs}
 

@@ -24,7 +24,7 @@ from ..codecs import Codec
 from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import as_combiner
 from ..common.checks import at_least_one, positive
-from ..coordination.coordinator import Training
+from ..coordination.coordinator import Coordinator
 from ..coordination.snapshots import BEGINNING, Reached
 from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
@@ -34,6 +34,7 @@ from ..events import Event, RunFinished, RunResumed, RunStarted, Stalled
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Goal, Progress, RunStatus
 from ..steering.sync import SyncMode, as_sync
+from ..strategies.ps.settings import settings_in
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
@@ -107,7 +108,7 @@ class Run(Outputs):
         number: int,
         sc: Any,
         program: Program,
-        training: Training,
+        training: Coordinator,
         task: Task,
         source: DataSource,
         plan: RunPlan,
@@ -146,7 +147,7 @@ class Run(Outputs):
         self._on_end = on_end
         self._others = others
         self._given = bus.sinks
-        self._model = HeldModel(program, training.store)
+        self._model = HeldModel(program, training.parameters)
         self._companions: list[Companion] = []
         self._reason: str | None = None
         self._told: tuple[str, ...] = () if resumed is None else resumed.notes
@@ -177,7 +178,7 @@ class Run(Outputs):
         return Handle(
             self,
             self._model,
-            self._training.store,
+            self._training.parameters,
             self._bus.publish,
             self._training.fail,
             range(self._legs.first_epoch, self._plan.epochs),
@@ -327,12 +328,13 @@ class Run(Outputs):
     def settings(self) -> dict[str, Any]:
         """What is in force; a learning rate of None is that of the captured program."""
         settings = self._training.settings
+        server = settings_in(settings)
         return {
             "sync": str(settings.sync),
             "sync_interval": settings.sync_interval,
-            "codec": str(settings.codec),
+            "codec": str(server.codec),
             "learning_rate": settings.learning_rate,
-            "combiner": settings.combiner,
+            "combiner": server.combiner,
             "batch_size": self._task.plan.batch_size,
             "chaos": self._training.chaos,
         }
@@ -376,14 +378,14 @@ class Run(Outputs):
         """
         from ..telemetry.report import write_report
 
-        status = self.status
+        status, settings = self.status, self.settings
         facts = {
             "State": status.state,
             "Epochs": f"{status.epoch} of {status.epochs}",
-            "Combiner": repr(self._training.settings.combiner),
-            "Exchange every": f"{self._training.settings.sync_interval} batches",
-            "Sync mode": str(self._training.settings.sync),
-            "Codec": str(self._training.settings.codec),
+            "Combiner": repr(settings["combiner"]),
+            "Exchange every": f"{settings['sync_interval']} batches",
+            "Sync mode": settings["sync"],
+            "Codec": settings["codec"],
             "Batch size": str(self._task.plan.batch_size),
             "Optimizer state": self._task.plan.optimizer_state,
             "Program": self._program.summary,

@@ -23,7 +23,7 @@ from ..cluster.storage import Storage, digest_of
 from ..combiners import Combiner, as_combiner
 from ..common import temporary
 from ..common.checks import at_least_one, positive
-from ..coordination.coordinator import Training
+from ..coordination.coordinator import Coordinator
 from ..coordination.settings import Settings
 from ..data.source import as_source
 from ..errors import CheckpointError, ConfigError, InvalidTransition, TosError
@@ -35,7 +35,8 @@ from ..program.export.base import Program
 from ..readable import all_readable, readable
 from ..steering.machine import ACTIVE
 from ..steering.trigger import Every, as_every
-from ..strategies.ps.center import Store
+from ..strategies.ps.settings import settings_in
+from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.history import History
 from ..telemetry.mlflow import MLflow
 from . import factory
@@ -339,9 +340,10 @@ def _restorable(
 def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
     """Restore all of a checkpoint's state into a run that is not trained."""
     origin = saved.origin
-    trial = Training(
+    strategy = ParameterServer(stripe_bytes=origin.stripe_bytes)
+    trial = Coordinator(
         origin.run_id,
-        Store(program.layout, program.read(), settings.combiner, origin.stripe_bytes),
+        strategy.trainer(program.layout, program.read(), settings),
         settings,
         publish=lambda event: None,
         locate=lambda task: ("", ""),
@@ -455,10 +457,10 @@ def resume(
     session = TrainingSession(
         spark,
         model,
-        combiner=chosen.combiner,
+        combiner=settings_in(chosen).combiner,
         sync_interval=chosen.sync_interval,
         sync=chosen.sync,
-        codec=chosen.codec,
+        codec=settings_in(chosen).codec,
         batch_size=origin.batch_size,
         server_host=server_host,
         server_port=server_port,

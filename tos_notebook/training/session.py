@@ -27,8 +27,8 @@ from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import Combiner, as_combiner
 from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
 from ..coordination.membership import LaidOut
-from ..coordination.server import ParameterServer
-from ..coordination.settings import Settings, default_combiner
+from ..coordination.server import RunServer
+from ..coordination.settings import Settings
 from ..coordination.snapshots import Reached
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
@@ -36,6 +36,7 @@ from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode, as_sync
 from ..steering.trigger import Every, as_every
+from ..strategies.ps.settings import ServerSettings, default_combiner
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
 from ..worker.optimizer_state import POLICIES
@@ -153,7 +154,7 @@ class TrainingSession:
         self._directory = directory
         storage = Storage(self._sc, directory or temporary_directory(self._sc))
         secret = new_secret()
-        self._server = ParameterServer(
+        self._server = RunServer(
             secret, listening_host(self._host), port, encrypts_loopback(self._sc)
         )
         self._launcher = Launcher(
@@ -365,11 +366,10 @@ class TrainingSession:
                     pool_of(self._sc),
                 ),
                 Settings(
-                    self._combiner,
+                    ServerSettings(self._combiner, self._codec),
                     self._sync_interval,
                     self._sync,
                     beside.learning_rate,
-                    self._codec,
                 ),
                 bool(shuffle),
                 first,

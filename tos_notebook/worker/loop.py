@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -23,7 +22,6 @@ from ..blocks.block import Columns
 from ..blocks.feeds import check_values, non_finite
 from ..blocks.skew import class_counts
 from ..chaos.mishap import NOTHING, as_mishap
-from ..codecs.pair import as_codecs
 from ..common.arrays import Array
 from ..common.content import content_of
 from ..common.tracebacks import describe
@@ -39,8 +37,6 @@ from ..errors import (
     TosError,
     TransportError,
 )
-from ..strategies.ps.exchange import Replica, expect
-from ..strategies.ps.residual import Memory
 from ..transport.base import Connection
 from ..wire.messages import (
     Directive,
@@ -60,6 +56,7 @@ from ..wire.messages import (
     Suspect,
 )
 from .batches import Feed, Held, Streamed, record_text
+from .exchange import Exchange, expect
 from .optimizer_state import OptimizerState
 
 Answer = TypeVar("Answer")
@@ -123,6 +120,8 @@ class Worker:
     ----------
     connection : Connection
         To the server.
+    exchange : Exchange
+        Moves the parameters, over the same connection or others.
     runner : Runner
         The program.
     plan : Plan
@@ -130,9 +129,6 @@ class Worker:
         Who this worker is.
     clock : callable
         Seconds, for the times in the pushes.
-    folder : Path, optional
-        Where to keep what encoded updates leave out, for later attempts at this partition; by
-        default it ends with this one.
     sleep : callable
         Takes seconds; for chaos.
     kill : callable
@@ -142,11 +138,11 @@ class Worker:
     def __init__(
         self,
         connection: Connection,
+        exchange: Exchange,
         runner: Runner,
         plan: Plan,
         join: Join,
         clock: Callable[[], float] = time.perf_counter,
-        folder: Path | None = None,
         sleep: Callable[[float], object] = time.sleep,
         kill: Callable[[], object] = refuse,
     ) -> None:
@@ -158,14 +154,11 @@ class Worker:
         self._sleep = sleep
         self._kill = kill
         self._mishap = NOTHING
-        layout = runner.spec.layout
-        memory = Memory(layout.nbytes, folder, plan.run, join.partition, join.task)
-        self._replica = Replica(connection, layout, memory)
+        self._exchange = exchange
         self._optimizer_state = OptimizerState(runner, plan.optimizer_state)
         self._metrics: list[str] = []
         self._settings_version = -1
         self._sync_interval = 1
-        self._pushes = "delta"
         self._version = 0
         self._waited = 0.0
         self._exchanged = 0.0
@@ -211,7 +204,7 @@ class Worker:
 
     def _open(self) -> Joined:
         self._metrics = [name for name in self._runner.spec.outputs if name != "loss"]
-        joined = self._replica.join(replace(self._join, metrics=self._metrics))
+        joined = self._exchange.join(replace(self._join, metrics=self._metrics))
         if joined.directive is Directive.GO:
             raise RemoteProtocolError("Expected to poll for parameters first, was told to train.")
         self._adopt_settings(joined.settings_version, joined.settings)
@@ -272,13 +265,13 @@ class Worker:
         batch = feed(first, self._sync_interval)
         began = self._clock()
         try:
-            trained = self._runner.train(self._replica.vectors, batch, self._plan.batch_size)
+            trained = self._runner.train(self._exchange.vectors, batch, self._plan.batch_size)
         except Exception:
             self._failed_at = epoch, self._failing_batches(first, batch)
             raise
         self._suffer(self._clock() - began)
         computed = self._clock()
-        finite = self._replica.write(trained.parameters, self._pushes)
+        finite = self._exchange.write(trained.parameters)
         if not finite:
             self._suspect(first, feed, batch)
         push = Push(
@@ -297,7 +290,7 @@ class Worker:
             digest=feed.digest,
         )
         self._waited = 0.0
-        reply = self._replica.push(push, self._join.partition, meanwhile)
+        reply = self._exchange.push(push, meanwhile)
         self._exchanged = self._clock() - computed
         if reply.status == "superseded":
             raise LocalProtocolError(
@@ -350,7 +343,7 @@ class Worker:
                 break
             alone = tuple(column[number * size : (number + 1) * size] for column in batch)
             try:
-                self._runner.train(self._replica.vectors, alone, size)
+                self._runner.train(self._exchange.vectors, alone, size)
             except Exception:
                 return [first + number] * 2
         return [first, first + count - 1]
@@ -366,7 +359,7 @@ class Worker:
         return directive is Directive.GO
 
     def _poll(self) -> Proceed:
-        proceed = self._replica.poll(Poll(self._settings_version))
+        proceed = self._exchange.poll(Poll(self._settings_version))
         if proceed.version is not None:
             self._version = proceed.version
         return proceed
@@ -377,9 +370,8 @@ class Worker:
         known, self._settings_version = self._settings_version, version
         if settings is None or version == known:
             return
-        self._replica.use(as_codecs(str(settings["codec"])))
+        self._exchange.use(settings)
         self._sync_interval = int(settings["sync_interval"])
-        self._pushes = str(settings["pushes"])
         if settings.get("learning_rate") is not None:
             self._runner.set_learning_rate(float(settings["learning_rate"]))
 

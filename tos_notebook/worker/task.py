@@ -20,6 +20,7 @@ from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
+from .exchange import ExchangeMaker
 from .loop import Plan, Worker
 
 
@@ -40,6 +41,8 @@ class Task:
     cores : int
         Cores of one task.
     plan : Plan
+    exchange : callable
+        Makes the worker's side of the strategy.
     """
 
     host: str
@@ -49,6 +52,7 @@ class Task:
     program: str
     cores: int
     plan: Plan
+    exchange: ExchangeMaker
 
     def __call__(self, partition: int, blocks: Iterable[Columns]) -> Iterator[int]:
         """Train one partition; yield its number when it is done."""
@@ -58,8 +62,9 @@ class Task:
         try:
             runner = _runner(self.program, self.plan.run, self.cores, gpus)
             join = self._join(partition)
-            folder = executor_folder()
-            Worker(connection, runner, self.plan, join, folder=folder, kill=_die).run(whole(blocks))
+            run, layout = self.plan.run, runner.spec.layout
+            exchange = self.exchange(connection, layout, run, join, executor_folder())
+            Worker(connection, exchange, runner, self.plan, join, kill=_die).run(whole(blocks))
         finally:
             connection.close()
         yield partition

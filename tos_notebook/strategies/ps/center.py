@@ -3,7 +3,7 @@
 Built-in rules merge in place, stripe by stripe. A merge takes the next stripe's lock
 before it lets the present one go, so merges run at the same time, one behind the other,
 and none overtakes: every stripe sees the pushes in one order, that of their versions. Every
-reply and every `Store.read` therefore is the center of exactly one version.
+reply and every `Center.read` therefore is the center of exactly one version.
 
 Users' own rules keep other pushes out: they merge into copies, all results are checked, and only
 then is anything committed, under the locks of all stripes. Meanwhile readers see the version
@@ -11,7 +11,7 @@ before: they need the stripes, and not the gate.
 
 A rule's state lies here beside the center, cut in the same pieces: the state of a stripe is
 guarded by the stripe's lock. It begins empty with the store, which lives for one run, and
-with every `Store.swap`.
+with every `Center.swap`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Push(NamedTuple):
     """Active workers, as the server counts them."""
     pushes: Pushes | None = None
     """What the update is, if it may have been computed for the combiner before the last
-    `Store.swap`; None for what the present one asks for."""
+    `Center.swap`; None for what the present one asks for."""
     finite: bool = True
     """Whether the worker found neither NaN nor infinity in it: it looks where the update is still
     in its core's cache, and all do so at the same time. Rules that compare do not rely on it."""
@@ -116,7 +116,7 @@ class _Bound(NamedTuple):
     """One for each parameter, if it is not."""
 
 
-class Store:
+class Center:
     """The center parameters, their version, the combiner and its state.
 
     Holds the parameters once, and what the combiner keeps of them. While a user's own combiner

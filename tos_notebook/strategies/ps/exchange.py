@@ -10,25 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar
+from pathlib import Path
 
 import numpy as np
 
 from ...blocks.partitioners import mix_key
 from ...codecs.coding import Coding, add
-from ...codecs.pair import CodecPair
+from ...codecs.pair import CodecPair, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
 from ...errors import RemoteProtocolError
 from ...layout import Layout
 from ...transport.base import Connection
 from ...transport.shared import Segment
-from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
+from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Settings
+from ...worker.exchange import expect
 from .residual import Memory, Place
 
-Answer = TypeVar("Answer")
 
-
-class Replica:
+class ParameterExchange:
     """The parameters that one worker trains.
 
     Parameters
@@ -46,6 +45,8 @@ class Replica:
         self._memory = memory
         self._shared = False
         self._coding: Coding | None = None
+        self._pushes = "delta"
+        self._partition = 0
         self._known = False
         """Whether the server holds, to the bit, what was adopted last."""
         self._differs = True
@@ -64,6 +65,7 @@ class Replica:
             message = replace(message, segment=segment.name)
             answer, _ = self._connection.request(message)
         joined = expect(Joined, answer, message)
+        self._partition = message.partition
         self._adopted = segment.buffer
         self._tensors = list(self._layout.tensors(self._adopted).values())
         self.vectors = self._layout.vectors(self._adopted)
@@ -72,8 +74,12 @@ class Replica:
         self._memory.begin((joined.epoch, joined.sequence), joined.before)
         return joined
 
-    def use(self, codecs: CodecPair) -> None:
-        """Let what follows travel by other codecs."""
+    def use(self, settings: Settings) -> None:
+        """Make and encode what follows by other settings."""
+        self._pushes = str(settings["pushes"])
+        self._use(as_codecs(str(settings["codec"])))
+
+    def _use(self, codecs: CodecPair) -> None:
         if codecs.lossless:
             self._coding = None
             self._write_to(self._adopted, self._tensors)
@@ -83,18 +89,17 @@ class Replica:
             update = self._layout.allocate()
             self._write_to(update, list(self._layout.tensors(update).values()))
 
-    def write(self, trained: Iterable[Array], pushes: str) -> bool:
+    def write(self, trained: Iterable[Array]) -> bool:
         """Make the update of what was trained; return whether it is finite.
 
         Parameters
         ----------
         trained : iterable of ndarray
             The parameters after a milestone, in the program's order.
-        pushes : {"delta", "weights"}
         """
         # Encoded parameters travel as a difference, too, to those that both sides know.
         encoded = self._coding is not None and self._coding.up is not None
-        self._differs = pushes == "delta" or (encoded and self._known)
+        self._differs = self._pushes == "delta" or (encoded and self._known)
         finite = True
         for before, update, after in zip(self._tensors, self._updates, trained, strict=True):
             if self._differs:
@@ -104,11 +109,11 @@ class Replica:
             finite = finite and is_finite(update)
         return finite
 
-    def push(self, message: Push, partition: int, meanwhile: Callable[[], object]) -> Reply:
+    def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """Send the update, and adopt the reply."""
         coding = self._coding
         if coding is not None:
-            message, payload = self._encode(coding, message, partition)
+            message, payload = self._encode(coding, message)
             answer, received = self._connection.request(message, payload, None, meanwhile)
         else:
             if message.finite:
@@ -132,14 +137,14 @@ class Replica:
         self._adopt(received)
         return proceed
 
-    def _encode(self, coding: Coding, message: Push, partition: int) -> tuple[Push, Buffer]:
+    def _encode(self, coding: Coding, message: Push) -> tuple[Push, Buffer]:
         if not message.finite:
             # As it is, so that the server can tell what is wrong with it.
             return message, self._update
         if coding.up is None or not self._differs:
             return self._complete(message, self._update), self._update
         self._add_residual(self._update)
-        key = mix_key(partition, message.epoch, message.sequence)
+        key = mix_key(self._partition, message.epoch, message.sequence)
         if not coding.codecs.up.feedback:
             self._memory.forget(_after(message))
             return message, coding.up.encode(self._update, key)
@@ -182,17 +187,9 @@ def _after(message: Push) -> Place:
     return message.epoch, message.sequence + 1
 
 
-def expect(kind: type[Answer], answer: object, message: Request) -> Answer:
-    """Return an answer if it is of a kind.
-
-    Raises
-    ------
-    RemoteProtocolError
-        It is not.
-    """
-    if not isinstance(answer, kind):
-        raise RemoteProtocolError(
-            f"Expected {kind.__name__} in answer to {type(message).__name__}, "
-            f"got {type(answer).__name__}."
-        )
-    return answer
+def exchange(
+    connection: Connection, layout: Layout, run: str, join: Join, folder: Path | None
+) -> ParameterExchange:
+    """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
+    memory = Memory(layout.nbytes, folder, run, join.partition, join.task)
+    return ParameterExchange(connection, layout, memory)

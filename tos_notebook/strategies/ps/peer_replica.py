@@ -15,7 +15,7 @@ BRIEF_BYTES = 60_000
 """What a socket takes at once, and what comes with one look at it."""
 
 
-class Mirror:
+class PeerReplica:
     """Receives one worker's updates, and sends it replies.
 
     Parameters

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
-from ...codecs.pair import as_codecs
 from ...combiners.base import Combiner
-from ...combiners.registry import MADE
 from ...common.arrays import Array
 from ...common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
 from ...coordination.ledger import Ledger
@@ -23,7 +21,9 @@ from ...persist.described import describe, rebuild
 from ...persist.sealed import Sealed
 from ...persist.values import encode, require_plain
 from ...steering.sync import as_sync
-from ...strategies.ps.center import Copied
+from ...strategies.ps.strategy import ParameterServer
+
+STRATEGY = ParameterServer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Origin:
     optimizer_state, non_finite : str
         As `TrainingSession` has them.
     stripe_bytes : int
-        See `Store`.
+        See `Center`.
     partitions : int
         Of the data's first layout.
     columns : sequence of (str, sequence of int)
@@ -131,20 +131,12 @@ class Checkpoint:
             It is needed, and was not given.
         """
         saved = self.settings
-        if combiner is None:
-            if self.own_combiner:
-                raise CheckpointError(
-                    f"The run merges by a combiner of your own, {self.combiner}: give it, such as "
-                    f"combiner={self.combiner}(...)."
-                )
-            combiner = rebuild(saved["combiner"], MADE)
         try:
             return Settings(
-                combiner,
+                STRATEGY.settings_from_json({**saved, "combiner_name": self.combiner}, combiner),
                 at_least_one("sync_interval", saved["sync_interval"]),
                 as_sync(saved["sync"]),
                 saved["learning_rate"],
-                as_codecs(saved["codec"]),
             )
         except (KeyError, ConfigError) as error:
             raise CheckpointError(f"The saved settings do not go together: {error}") from None
@@ -158,11 +150,10 @@ class Checkpoint:
 def settings_to_json(settings: Settings) -> dict[str, Any]:
     """Return settings as plain values; chaos is not for a run that goes on."""
     return {
-        "combiner": describe(settings.combiner, MADE),
+        **STRATEGY.settings_to_json(settings.strategy),
         "sync_interval": settings.sync_interval,
         "sync": str(settings.sync),
         "learning_rate": settings.learning_rate,
-        "codec": str(settings.codec),
     }
 
 
@@ -198,12 +189,13 @@ def to_parts(
 ) -> tuple[dict[str, Any], list[Array]]:
     """Return a checkpoint's JSON value and its arrays; `from_sealed` undoes it."""
     progress = snapshot.progress
-    copied, reached = progress.copied, progress.reached
+    reached = progress.reached
+    trained, arrays = STRATEGY.to_parts(progress.copied)
+    settings = settings_to_json(snapshot.settings)
     value = {
         "origin": asdict(origin),
         "ledger": progress.ledger,
-        "version": copied.version,
-        "state": copied.state,
+        **trained,
         "samples": list(progress.samples.items()),
         "rows": list(progress.rows.items()),
         "reached": [
@@ -212,12 +204,12 @@ def to_parts(
             _layout(reached.layout),
             _layout(reached.earlier),
         ],
-        "settings": settings_to_json(snapshot.settings),
-        "combiner": snapshot.settings.combiner.name,
+        "settings": settings,
+        "combiner": settings["combiner_name"],
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
     }
-    return value, [copied.center, *copied.arrays]
+    return value, arrays
 
 
 def _layout(layout: LaidOut | None) -> Any:
@@ -250,10 +242,7 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     told = dict(value["origin"])
     require_plain(Origin, told)
     told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
-    center, *rest = arrays
-    copied = Copied(center, value["version"], value["state"], rest)
-    if center.dtype != np.uint8 or center.ndim != 1:
-        raise ValueError(f"expected parameters as bytes, got {center.dtype}")
+    copied = STRATEGY.from_parts(value, arrays)
     if not isinstance(value["settings"], dict):
         raise TypeError(f"expected settings by name, got {value['settings']!r}")
     # Looked at here, where a wrong one is told as what it is.

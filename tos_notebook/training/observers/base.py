@@ -13,7 +13,7 @@ from ..results.held_model import HeldModel
 from ..results.view import RunView
 
 if TYPE_CHECKING:
-    from ...strategies.ps.center import Store
+    from ...coordination.exchange import Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Handle:
     ----------
     run : RunView
     model : HeldModel
-    store : Store
+    store : Parameters
     publish : callable
         Takes an event.
     fail : callable
@@ -37,7 +37,7 @@ class Handle:
 
     run: RunView
     model: HeldModel
-    store: Store
+    store: Parameters
     publish: Callable[[Event], None]
     fail: Callable[[TosError], None]
     epochs: range

@@ -17,8 +17,8 @@ from ...inference.predictor import BATCH_SIZE, Predictor
 if TYPE_CHECKING:
     from ...blocks.block import ColumnSpec
     from ...blocks.feeds import Feed
+    from ...coordination.exchange import Parameters
     from ...program.export.base import Program
-    from ...strategies.ps.center import Store
 
 MERGE = 30.0
 """Seconds that the end of a run waits for a push that is still being merged."""
@@ -33,11 +33,11 @@ class HeldModel(Predictor):
     Parameters
     ----------
     program : Program
-    store : Store
+    store : Parameters
         Has the center.
     """
 
-    def __init__(self, program: Program, store: Store) -> None:
+    def __init__(self, program: Program, store: Parameters) -> None:
         self.program = program
         self._store = store
         # Reentrant: a callback may evaluate.

@@ -1,0 +1,237 @@
+"""What workers report of their training: admitted once, answered with what comes next.
+
+A strategy asks here before it touches parameters, and again when it has: `Reports` counts batches
+and knows no parameters.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..common.content import NO_DIGEST
+from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
+from ..events import UpdateSkipped
+from ..wire.messages import Directive, Push, Status, Suspect
+from .ledger import Admission
+from .membership import Doing, Member
+from .settings import Settings
+from .state import ControlState
+
+
+class Admitted(NamedTuple):
+    """Whether what a worker reports counts."""
+
+    status: Status
+    settings: Settings | None
+    """Those that the worker trained under; None for a superseded attempt."""
+    workers: int
+    """Active ones."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is to be merged, and `Reports.merged` called with the outcome."""
+        return self.status == "committed"
+
+
+class Verdict(NamedTuple):
+    """What a worker does next."""
+
+    status: Status
+    directive: Directive
+    settings_version: int
+    settings: dict[str, Any] | None
+    """None if the worker knows the newest."""
+    bounded: bool
+    """Whether the sync mode bounds how far workers may be apart."""
+
+
+class Reports:
+    """Admits what workers have trained.
+
+    Parameters
+    ----------
+    state : ControlState
+    """
+
+    def __init__(self, state: ControlState) -> None:
+        self._state = state
+
+    def find_settings(self, version: int) -> Settings | None:
+        """Return a version of the settings; None if no current worker may still use it."""
+        return self._state.roster.find_settings(version)
+
+    def admit(self, member: Member, message: Push) -> Admitted:
+        """Let what a worker has trained count; wait while somebody copies the run.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The report contradicts itself, or what was committed before; nothing was changed.
+        """
+        check_range("samples", message.samples, max(1, message.steps), math.inf)
+        metrics = len(member.metrics)
+        check_range("metrics", len(message.metrics), metrics, metrics)
+        state = self._state
+        with state.lock:
+            state.gate.wait_open()
+            # A superseded attempt may know such settings only as no other uses any more.
+            current = state.roster.is_current(member)
+            known = state.roster.settings_of(message.settings_version) if current else None
+            status = self._admit(member, message)
+            member.epoch = message.epoch
+            member.hear(Doing.MERGE)
+            return Admitted(status, known, max(1, len(state.roster.active())))
+
+    def _admit(self, member: Member, message: Push) -> Status:
+        if not self._state.roster.is_current(member):
+            return "superseded"
+        if self._state.settled or not self._state.machine.active:
+            return "skipped"
+        admission = self._state.ledger.admit(
+            message.epoch, member.partition, member.task, message.sequence, message.steps
+        )
+        if admission is Admission.COMMIT:
+            self._state.gate.enter()
+            digest = "" if message.digest == NO_DIGEST else message.digest.hex()
+            place = message.epoch, member.partition
+            self._state.ledger.contents.commit(
+                *place, digest, message.steps, self._state.ledger.partitions or 0
+            )
+        return _STATUS[admission]
+
+    def abandon(self, admitted: Admitted) -> None:
+        """Count a merge as ended that has raised."""
+        with self._state.lock:
+            self._state.gate.leave(admitted.counts)
+
+    def decide(self, member: Member, message: Push, status: Status, merging: bool) -> Verdict:
+        """Return what a worker does next, once its report was dealt with.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        status : {"committed", "duplicate", "skipped", "superseded"}
+            What has become of it.
+        merging : bool
+            Whether it was admitted, so that the run waits for it.
+        """
+        state = self._state
+        with state.lock:
+            state.gate.leave(merging)
+            member.hear(Doing.TRAIN)
+            state.roster.acknowledge(member, message.settings_version)
+            if status in ("committed", "skipped"):
+                state.roster.tick(member)
+            directive = state.tell(member)
+            if not state.roster.is_current(member):
+                # Perhaps only since it was admitted: what it has pushed counts, but it must end.
+                status = "superseded"
+            news = state.roster.news(member, message.settings_version, directive)
+            return Verdict(status, directive, *news, state.settings.sync.slack is not None)
+
+    def merged(
+        self,
+        member: Member,
+        message: Push,
+        place: tuple[int, int],
+        traffic: tuple[int, int],
+        workers: int,
+    ) -> None:
+        """Tell of a milestone.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        place : tuple of int
+            The version that it made, and its staleness.
+        traffic : tuple of int
+            Bytes of parameters that came from the worker, and went to it.
+        workers : int
+            Active ones.
+        """
+        self._state.publish(member.milestone(message, *place, traffic, workers))
+
+    def skip(self, member: Member, message: Push, error: BaseException) -> None:
+        """Tell of an update that is not in the parameters, though the run continues."""
+        place = (message.epoch, member.partition, member.attempt, message.sequence)
+        self._state.leave_out(message.steps, error)
+        self._state.publish(UpdateSkipped(time.time(), *place, str(error)))
+
+    def revoke(self, member: Member, message: Push, otherwise: Callable[[], object]) -> bool:
+        """Take back what counted and was not merged.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        otherwise : callable
+            Called before anybody can copy the run, if a later attempt relies on the push.
+
+        Returns
+        -------
+        bool
+            False if a later attempt relies on it.
+        """
+        with self._state.lock:
+            revoked = self._revoke(member, message)
+            if not revoked:
+                otherwise()
+            return revoked
+
+    def _revoke(self, member: Member, message: Push) -> bool:
+        """Take a push back that was not merged; return False if a later attempt relies on it."""
+        place = message.epoch, member.partition, member.task, message.sequence
+        try:
+            # A task that has come back by another connection relies on it, too.
+            return self._state.roster.present(member.partition) in (None, member) and (
+                self._state.ledger.revoke(*place)
+            )
+        except RemoteProtocolError:
+            return False
+
+    def fail(self, error: TosError) -> None:
+        """End the run."""
+        self._state.fail(error)
+
+    def explain(self, member: Member, message: Push, error: NonFiniteUpdate) -> TosError:
+        """Return the error of the data that a worker suspects; the one that is given, if none."""
+        found = member.suspect
+        return error if found is None else self._blame(member, message.epoch, found)
+
+    def _blame(self, member: Member, epoch: int, found: Suspect) -> DataError:
+        """Return an error of the data, with the worker that was given them as its cause."""
+        partition = member.partition
+        number = (
+            None if self._state.leg is None else self._state.leg.source.number(partition, found.row)
+        )
+        place = f"partition {partition}, row {found.row}"
+        where = f"row {number} of the arrays ({place})"
+        if number is None:
+            where = f"{place} of the rows as dealt to the worker, perhaps not in your order"
+        others = f" (as in {found.rows - 1} more rows of this milestone)" if found.rows > 1 else ""
+        text = (
+            f"{where[0].upper()}{where[1:]}, feed {found.feed!r}: expected finite numbers, got "
+            f"{found.value}{others}. The update that was learned from them is not finite either. "
+            "Leave such rows out of the data, or replace their values."
+        )
+        error = DataError(text)
+        error.__cause__ = WorkerError(f"DataError: {text}", **member.who(), epoch=epoch)
+        return error
+
+
+_STATUS: dict[Admission, Status] = {
+    Admission.COMMIT: "committed",
+    Admission.DUPLICATE: "duplicate",
+    Admission.SUPERSEDED: "superseded",
+}
+
+
+def check_range(name: str, value: int, low: int, high: float) -> None:
+    """Raise RemoteProtocolError for a field of a push that is out of range."""
+    if not low <= value <= high:
+        raise RemoteProtocolError(f"Push.{name}: expected {low} to {high}, got {value}.")

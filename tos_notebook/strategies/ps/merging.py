@@ -1,0 +1,192 @@
+"""How a worker's push gets into the center: admitted, merged, answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from ...common.arrays import Buffer
+from ...coordination.membership import Member
+from ...coordination.reports import Admitted, Reports, check_range
+from ...coordination.requests import WorkerRequests
+from ...errors import CombinerError, NonFiniteUpdate, TosError
+from ...wire.messages import Directive, Poll, Proceed, Push, Reply
+from . import center as ps
+from .settings import settings_in
+
+NonFinite = Literal["raise", "skip"]
+"""What a non-finite update does: end the run, or be left out."""
+
+
+class Merging:
+    """Merges what workers push, and says what they adopt.
+
+    Threads of all connections call in here. Merging is the long part: no lock of the run is held.
+
+    Parameters
+    ----------
+    center : Center
+    reports : Reports
+    requests : WorkerRequests
+    non_finite : {"raise", "skip"}
+    """
+
+    def __init__(
+        self,
+        center: ps.Center,
+        reports: Reports,
+        requests: WorkerRequests,
+        non_finite: NonFinite = "raise",
+    ) -> None:
+        self._center = center
+        self._reports = reports
+        self._requests = requests
+        self._non_finite = non_finite
+
+    def push(
+        self,
+        member: Member,
+        message: Push,
+        update: Buffer,
+        traffic: tuple[int, int] = (0, 0),
+    ) -> Reply:
+        """Merge a push; on return `update` holds what the worker adopts.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        update : ndarray, shape (layout.nbytes,), uint8
+        traffic : tuple of int, optional
+            Bytes of parameters that have come from the worker, and gone to it, since its last push.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The push contradicts itself, or what was committed before; nothing was changed.
+        """
+        check_range("base_version", message.base_version, 0, self._center.version)
+        admitted, version = self._reports.admit(member, message), None
+        status = admitted.status
+        try:
+            if admitted.counts:
+                version = self._merge(member, message, update, admitted, traffic)
+                status = "skipped" if version is None else status
+            if version is None:
+                version = self._center.read(update)[1]
+        except BaseException:
+            self._reports.abandon(admitted)
+            raise
+        verdict = self._reports.decide(member, message, status, admitted.counts)
+        if verdict.bounded and verdict.directive is Directive.GO and not self.keeps_own:
+            # Others may have reached this milestone since the merge: no worker waits, so none must
+            # continue without what they pushed.
+            version = self._catch_up(version, update)
+        status, directive, newest, settings, _ = verdict
+        return Reply(version, newest, status, directive, settings)
+
+    def _catch_up(self, version: int, update: Buffer) -> int:
+        """Fill in the center if there is a newer one; return the version that `update` holds."""
+        return version if self._center.version == version else self._center.read(update)[1]
+
+    def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
+        """Answer a waiting worker; fill `center` with the parameters that it continues with.
+
+        Parameters
+        ----------
+        member : Member
+        message : Poll
+        center : ndarray, shape (layout.nbytes,), uint8
+            Left as it is if the worker waits on, or continues with its own.
+        owed : bool
+            Whether it has none of its own: it has just joined, or had to wait and its last reply
+            came without.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        proceed = self._requests.poll(member, message)
+        if proceed.directive is not Directive.GO or (self.keeps_own and not owed):
+            return proceed
+        return replace(proceed, version=self._center.read(center)[1])
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether workers continue with parameters of their own."""
+        return self._center.combiner.keeps_own
+
+    def _merge(
+        self,
+        member: Member,
+        message: Push,
+        update: Buffer,
+        admitted: Admitted,
+        traffic: tuple[int, int],
+    ) -> int | None:
+        """Return the version that the push made, None if it was refused."""
+        known = admitted.settings
+        push = ps.Push(
+            member.partition,
+            message.base_version,
+            message.steps,
+            message.samples,
+            admitted.workers,
+            None if known is None else settings_in(known).combiner.pushes,
+            message.finite,
+            skip=self._non_finite == "skip",
+        )
+        try:
+            merged = self._center.merge(update, push)
+            if merged.left_out is not None:
+                error = self._reports.explain(member, message, merged.left_out)
+                self._reports.skip(member, message, error)
+                return None
+        except BaseException as error:
+            self._refuse(member, message, error)
+            return None
+        finally:
+            member.suspect = None
+        place = merged.version, merged.staleness
+        self._reports.merged(member, message, place, traffic, admitted.workers)
+        return merged.version
+
+    def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
+        """Deal with an update that was not merged: leave it out, or end the run.
+
+        What is unforeseen is raised, so that Spark tries the push again, unless the ledger has
+        told a later attempt that the push counts.
+        """
+        if isinstance(error, NonFiniteUpdate):
+            error = self._reports.explain(member, message, error)
+            if self._non_finite == "skip":
+                self._reports.skip(member, message, error)
+                return
+        revoked = self._reports.revoke(member, message, self._tear)
+        if revoked and isinstance(error, TosError):
+            self._reports.fail(error)
+        elif revoked and isinstance(error, Exception):
+            raise error
+        else:
+            self._reports.fail(_not_merged(member, message, error, revoked))
+
+    def _tear(self) -> None:
+        self._center.tear("The parameters lack a push that counts as merged.")
+
+
+def _not_merged(
+    member: Member, message: Push, error: BaseException, revoked: bool
+) -> CombinerError:
+    relies = (
+        "It does not count either."
+        if revoked
+        else "The ledger counts it already. No checkpoint is written of "
+        "these parameters. tos.resume continues from the last one before."
+    )
+    found = CombinerError(
+        f"Push {message.sequence} of partition {member.partition}, epoch {message.epoch + 1}, was "
+        f"not merged: {type(error).__name__}: {error}. {relies}"
+    )
+    found.__cause__ = error
+    return found

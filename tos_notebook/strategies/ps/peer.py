@@ -1,0 +1,96 @@
+"""The server's side of one worker's parameters: what comes, what is merged, what goes back."""
+
+from __future__ import annotations
+
+from ...common.arrays import Buffer
+from ...coordination.membership import Member
+from ...coordination.reports import Reports
+from ...errors import RemoteProtocolError, SessionClosed
+from ...layout import Layout
+from ...transport.base import BytesLike
+from ...wire.messages import Answer, Directive, Poll, Push
+from .merging import Merging
+from .peer_replica import PeerReplica
+from .settings import settings_in
+
+
+class PeerExchange:
+    """Exchanges parameters with one worker; see `WorkerExchange`.
+
+    Parameters
+    ----------
+    layout : Layout
+    merging : Merging
+    reports : Reports
+    segment : ndarray, shape (layout.nbytes,), uint8, optional
+        Memory that the worker shares.
+    """
+
+    def __init__(
+        self, layout: Layout, merging: Merging, reports: Reports, segment: Buffer | None
+    ) -> None:
+        self.shared = segment is not None
+        self._layout = layout
+        self._merging = merging
+        self._reports = reports
+        self._segment = segment
+        self._mirror: PeerReplica | None = None
+        # Whether the worker waits for parameters: the first, or those that belong to its last push.
+        self._owing = True
+
+    @property
+    def brief(self) -> bool:
+        """See `WorkerExchange.brief`."""
+        return self._mirror is not None and self._mirror.brief
+
+    def open(self) -> None:
+        """See `WorkerExchange.open`."""
+        self._mirror = PeerReplica(self._layout, self._segment)
+
+    def close(self) -> None:
+        """See `WorkerExchange.close`."""
+        self._mirror = self._segment = None
+
+    def _replica(self) -> PeerReplica:
+        if self._mirror is None:
+            raise SessionClosed("The partition belongs to a later attempt by now.")
+        return self._mirror
+
+    def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
+        """See `WorkerExchange.receive_into`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            An update cannot be of that length.
+        """
+        mirror = self._replica()
+        # A version that there is not is refused when the request is handled.
+        settings = self._reports.find_settings(message.settings_version)
+        if settings is not None:
+            mirror.use(settings_in(settings).codec)
+        if isinstance(message, Push):
+            return mirror.receive_into(nbytes)
+        if nbytes:
+            raise RemoteProtocolError(f"Poll: expected a payload of 0 bytes, got {nbytes}.")
+        return None
+
+    def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.push`."""
+        mirror = self._replica()
+        settings = self._reports.find_settings(message.settings_version)
+        if settings is not None and not mirror.read(settings_in(settings).combiner.pushes):
+            message = message._replace(finite=False)
+        reply = self._merging.push(member, message, mirror.buffer, mirror.count())
+        self._owing = reply.directive is Directive.WAIT and not self._merging.keeps_own
+        nothing = self._owing or reply.status == "superseded"
+        return reply, None if nothing else mirror.reply(reply.version)
+
+    def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.poll`."""
+        mirror = self._replica()
+        proceed = self._merging.poll(member, message, mirror.buffer, self._owing)
+        if proceed.version is None:
+            return proceed, None
+        self._owing = False
+        return proceed, mirror.reply(proceed.version)

@@ -1,0 +1,74 @@
+"""The driver's side of the parameter server, for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...coordination.exchange import WorkerExchange
+from ...coordination.reports import Reports
+from ...coordination.requests import WorkerRequests
+from ...coordination.settings import Settings
+from ...errors import NonFiniteUpdate
+from ...transport.shared import attach
+from .center import Center, Copied
+from .merging import Merging, NonFinite
+from .peer import PeerExchange
+from .settings import settings_in
+
+
+class ServerTrainer:
+    """Merges what workers push into the center; see `Trainer`.
+
+    Parameters
+    ----------
+    center : Center
+    non_finite : {"raise", "skip"}
+        What an update with NaN or infinity does: end the run, or be left out.
+
+    Attributes
+    ----------
+    merging : Merging
+        There once the run has begun.
+    """
+
+    merging: Merging
+
+    def __init__(self, center: Center, non_finite: NonFinite = "raise") -> None:
+        self.center = center
+        self._non_finite = non_finite
+        self._reports: Reports
+
+    @property
+    def parameters(self) -> Center:
+        """See `Trainer.parameters`."""
+        return self.center
+
+    def begin(self, reports: Reports, requests: WorkerRequests) -> None:
+        """See `Trainer.begin`."""
+        self._reports = reports
+        self.merging = Merging(self.center, reports, requests, self._non_finite)
+
+    def exchange(self, segment: str) -> WorkerExchange:
+        """See `Trainer.exchange`."""
+        shared = attach(segment, self.center.layout.nbytes)
+        return PeerExchange(self.center.layout, self.merging, self._reports, shared)
+
+    def change(self, settings: Settings, entered: Callable[[], object]) -> None:
+        """See `Trainer.change`."""
+        combiner = settings_in(settings).combiner
+        if combiner is self.center.combiner:
+            entered()
+        else:
+            self.center.swap(combiner, entered)
+
+    def final(self) -> NonFiniteUpdate | None:
+        """See `Trainer.final`."""
+        return self.center.check(self.center.center)
+
+    def snapshot(self, entered: Callable[[], object]) -> Copied:
+        """See `Trainer.snapshot`."""
+        return self.center.snapshot(entered)
+
+    def restore(self, copied: Copied) -> None:
+        """See `Trainer.restore`."""
+        self.center.restore(copied)
