@@ -6,12 +6,12 @@ from .adaptive import FedAdam, FedYogi
 from .averaging import AveragingCombiner, DelayedNesterov, FedAvg, FedBuff, OuterMomentum
 from .base import Combiner, Part, Pushes, PushInfo, StatefulCombiner, TensorCombiner
 from .clip import Clip
-from .gaps import DCASGD, GapAware
-from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
+from .gap_aware import DCASGD, GapAware
 from .preset import Preset
 from .registry import BMUF, COMBINERS, DiLoCo, SlowMo, as_combiner, describe, get
 from .robust import Median, MultiKrum, RobustCombiner, TrimmedMean
-from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
+from .stateless import ADAG, EASGD, Downpour, DynSGD, FedAsync
+from .tensoronspark import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
 
 __all__ = [
     "ADAG",

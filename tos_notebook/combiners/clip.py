@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from .arithmetic import global_norm
 from .base import Combiner, Part, PushInfo
 from .parameters import require_positive
-from .rules import Downpour
+from .stateless import Downpour
 
 
 class Clip(Combiner):

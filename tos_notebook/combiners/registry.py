@@ -12,11 +12,11 @@ from .adaptive import FedAdam, FedYogi
 from .averaging import DelayedNesterov, FedAvg, FedBuff, OuterMomentum
 from .base import Combiner, Pushes
 from .clip import Clip
-from .gaps import DCASGD, GapAware
-from .originals import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
+from .gap_aware import DCASGD, GapAware
 from .preset import Preset
 from .robust import Median, MultiKrum, TrimmedMean
-from .rules import ADAG, EASGD, Downpour, DynSGD, FedAsync
+from .stateless import ADAG, EASGD, Downpour, DynSGD, FedAsync
+from .tensoronspark import DeltaWeightCombiner, MeanWeightCombiner, UpdateMeanWeightCombiner
 
 ORIGINALS = (MeanWeightCombiner, UpdateMeanWeightCombiner, DeltaWeightCombiner)
 

@@ -29,7 +29,7 @@ from ..errors import ConfigError
 from .arithmetic import narrow, pieces, sum_of_squares, wide_dtype, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner, prepares
 from .parameters import optional_count, require_below, require_count
-from .rules import Downpour
+from .stateless import Downpour
 
 
 class RobustCombiner(StatefulCombiner):

@@ -17,7 +17,7 @@ from ..persist.values import put_back
 from .arithmetic import move, widen, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner
 from .parameters import require_non_negative, require_positive
-from .rules import DynSGD
+from .stateless import DynSGD
 
 
 class Adopted:

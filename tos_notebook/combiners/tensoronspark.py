@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from .arithmetic import blend
 from .base import Combiner, Pushes, PushInfo
 from .parameters import require_count
-from .rules import Downpour
+from .stateless import Downpour
 
 SOURCE = "TensorOnSpark 2016"
 
