@@ -8,39 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.checks import at_least_one, not_negative, positive
+from ..common.hashing import mix64, mix_key
 from ..errors import ConfigError
 
 Integers = npt.NDArray[np.int64]
-
-_MASK = 0xFFFFFFFFFFFFFFFF
-_GAMMA = 0x9E3779B97F4A7C15
-
-
-def mix64(word: Any) -> Any:
-    """Return the splitmix64 hash of an integer, or of each in an array.
-
-    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-
-    Parameters
-    ----------
-    word : int in 0..2**64-1, or ndarray of uint64
-
-    Returns
-    -------
-    int or ndarray of uint64, as `word`
-    """
-    word = (word + _GAMMA) & _MASK
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
-    return word ^ (word >> 31)
-
-
-def mix_key(*words: int) -> int:
-    """Return one 64-bit hash of several integers; their order counts."""
-    key = 0
-    for word in words:
-        key = int(mix64(key ^ (word & _MASK)))
-    return key
 
 
 @runtime_checkable

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..common.arrays import Buffer, aligned_empty
+from ..common.hashing import nth_hash
 from ..errors import CodecError, RemoteProtocolError
 from ..layout import Layout
-from .parts import Part, Range, Raw, mixed, ranges_of
+from .parts import Part, Range, Raw, ranges_of
 
 
 class Coder:
@@ -79,7 +80,7 @@ class Coder:
         kept = None if residual is None else self.layout.vectors(residual)
         for number, (segment, span, part) in enumerate(self._parts):
             rest = None if kept is None else kept[segment]
-            part.encode(values[segment], self._payload[span], mixed(key, number), rest)
+            part.encode(values[segment], self._payload[span], nth_hash(key, number), rest)
         return self._payload
 
     def decode(self, payload: Buffer, out: Buffer) -> None:
@@ -119,7 +120,7 @@ class Coder:
         new, old, work = (list(each) for each in vectors)
         for number, (segment, span, part) in enumerate(self._parts):
             own = self._payload[span]
-            part.follow(new[segment], old[segment], own, mixed(key, number), work[segment])
+            part.follow(new[segment], old[segment], own, nth_hash(key, number), work[segment])
         return self._payload
 
     def _check(self, payload: Buffer) -> None:

@@ -156,11 +156,3 @@ def fields(payload: Buffer, *counts: tuple[type[np.generic], int]) -> list[Array
         start, end = end, end + count * np.dtype(dtype).itemsize
         views.append(payload[start:end].view(dtype))
     return views
-
-
-def mixed(key: int, index: int) -> int:
-    """Return 64 bits that look random, from a key and an index (SplitMix64, Steele et al. 2014)."""
-    bits = (key + (index + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-    return bits ^ bits >> 31

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array
+from ..common.hashing import nth_hash
 from .base import Codec
 from .buckets import BucketPart, multiply
-from .parts import Floats, Part, Range, mixed, smaller
+from .parts import Floats, Part, Range, smaller
 from .pieces import PIECE, Piece
 
 _SEED = 1610
@@ -59,7 +60,7 @@ class RoundedPart(BucketPart):
         """Return what decides where to round up, None for the nearest; levels; least scale."""
         if self._dither is None:
             return None, self._levels, _LEAST
-        at = mixed(key, piece.number) % PIECE
+        at = nth_hash(key, piece.number) % PIECE
         return self._dither[at : at + piece.size], self._levels, _LEAST
 
     def pack(self, piece: Piece, values: Floats, scales: Floats, codes: Array, key: int) -> None:

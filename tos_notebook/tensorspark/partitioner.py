@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.partitioners import mix_key
+from ..common.hashing import mix_key
 from ..errors import ConfigError
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...blocks.partitioners import mix_key
 from ...codecs.coding import Coding, add
 from ...codecs.pair import CodecPair, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
+from ...common.hashing import mix_key
 from ...errors import RemoteProtocolError
 from ...layout import Layout
 from ...transport.base import Connection
