@@ -83,7 +83,7 @@ def test_by_hand_it_takes_an_array_for_the_whole_model() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((0,), "norm > 0, got 0"),
+        ((0,), r"Clip\(norm\): expected a finite number above 0, got 0"),
         ((1.0, EASGD()), "takes changes, got EASGD"),
         ((1.0, "downpour"), "takes changes, got 'downpour'"),
     ],

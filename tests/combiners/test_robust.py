@@ -205,9 +205,12 @@ def test_distances_beyond_the_largest_number_are_just_the_largest() -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: Median(k=0), "k >= 1, got 0"),
-        (lambda: TrimmedMean(trim=0.5), r"0 <= trim < 0\.5, got 0\.5"),
-        (lambda: MultiKrum(f=0), "f >= 1, got 0"),
+        (lambda: Median(k=0), r"Median\(k\): expected a whole number of at least 1, got 0"),
+        (
+            lambda: TrimmedMean(trim=0.5),
+            r"TrimmedMean\(trim\): expected a number from 0 to below 0\.5",
+        ),
+        (lambda: MultiKrum(f=0), r"MultiKrum\(f\): expected a whole number of at least 1, got 0"),
         (lambda: MultiKrum(f=2, k=6), r"k >= 2 f \+ 3 = 7, got k=6"),
         (lambda: Median(then=EASGD()), "Median: expected then .* got EASGD"),
         (lambda: Median(then=Median()), "got Median"),

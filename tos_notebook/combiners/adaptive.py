@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.arrays import Array
+from ..common.checks import below, positive
 from .arithmetic import move, pieces
 from .averaging import AveragingCombiner, FedAvg
 from .base import Combiner
-from .parameters import require_below, require_positive
 
 
 class FedAdam(AveragingCombiner):
@@ -44,10 +44,10 @@ class FedAdam(AveragingCombiner):
     ) -> None:
         super().__init__(k)
         owner = type(self).__name__
-        self.lr = require_positive(owner, "lr", lr)
-        self.beta1 = require_below(owner, "beta1", beta1, 1)
-        self.beta2 = require_below(owner, "beta2", beta2, 1)
-        self.eps = require_positive(owner, "eps", eps)
+        self.lr = positive(f"{owner}(lr)", lr)
+        self.beta1 = below(f"{owner}(beta1)", beta1, 1)
+        self.beta2 = below(f"{owner}(beta2)", beta2, 1)
+        self.eps = positive(f"{owner}(eps)", eps)
 
     def of_statistics(self) -> Combiner:
         """Return the mean of as many pushes; see `Combiner.of_statistics`."""

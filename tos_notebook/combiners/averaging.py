@@ -18,9 +18,9 @@ from itertools import takewhile
 import numpy as np
 
 from ..common.arrays import Array
+from ..common.checks import at_least_one, below, positive
 from .arithmetic import move, wide_dtype, widen_delta
 from .base import Combiner, PushInfo, StatefulCombiner
-from .parameters import optional_count, require_below, require_positive
 
 REMEMBERED = 1000
 """Steps of the server that a push can have missed; those that missed more count as these."""
@@ -38,7 +38,7 @@ class AveragingCombiner(StatefulCombiner):
     striped = True
 
     def __init__(self, k: int | None = None) -> None:
-        self.k = optional_count(type(self).__name__, "k", k)
+        self.k = None if k is None else at_least_one(f"{type(self).__name__}(k)", k)
 
     @abstractmethod
     def step(self, center: Array, change: Array) -> None:
@@ -155,8 +155,8 @@ class OuterMomentum(AveragingCombiner):
         self, k: int | None = None, lr: float = 1.0, momentum: float = 0.9, nesterov: bool = False
     ) -> None:
         super().__init__(k)
-        self.lr = require_positive(type(self).__name__, "lr", lr)
-        self.momentum = require_below(type(self).__name__, "momentum", momentum, 1)
+        self.lr = positive(f"{type(self).__name__}(lr)", lr)
+        self.momentum = below(f"{type(self).__name__}(momentum)", momentum, 1)
         self.nesterov = nesterov
 
     def reset(self, like: Array) -> None:
@@ -256,9 +256,9 @@ class DelayedNesterov(StatefulCombiner):
     state = "the sum of up to N changes, m"
 
     def __init__(self, lr: float = 0.7, beta: float = 0.9, n: int | None = None) -> None:
-        self.lr = require_positive("DelayedNesterov", "lr", lr)
-        self.beta = require_below("DelayedNesterov", "beta", beta, 1)
-        self.n = optional_count("DelayedNesterov", "n", n)
+        self.lr = positive("DelayedNesterov(lr)", lr)
+        self.beta = below("DelayedNesterov(beta)", beta, 1)
+        self.n = None if n is None else at_least_one("DelayedNesterov(n)", n)
 
     def of_statistics(self) -> Combiner:
         """Return the same without momentum; see `Combiner.of_statistics`."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..common.arrays import Array
+from ..common.checks import positive
 from ..errors import ConfigError
 from .arithmetic import global_norm
 from .base import Combiner, Part, PushInfo
-from .parameters import require_positive
 from .stateless import Downpour
 
 
@@ -36,7 +36,7 @@ class Clip(Combiner):
     state = "that of `then`"
 
     def __init__(self, norm: float, then: Combiner | None = None) -> None:
-        self.norm = require_positive("Clip", "norm", norm)
+        self.norm = positive("Clip(norm)", norm)
         self.then = Downpour() if then is None else then
         if not isinstance(self.then, Combiner) or self.then.pushes != "delta":
             raise ConfigError(

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array
+from ..common.checks import at_least_zero, positive
 from ..errors import CombinerError
 from ..persist.values import put_back
 from .arithmetic import move, widen, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner
-from .parameters import require_non_negative, require_positive
 from .stateless import DynSGD
 
 
@@ -117,7 +117,7 @@ class GapAware(_GapCombiner):
     when = "Stale pushes, if only those parameters should be held back that moved meanwhile."
 
     def __init__(self, gamma: float = 1e-4) -> None:
-        self.gamma = require_positive("GapAware", "gamma", gamma)
+        self.gamma = positive("GapAware(gamma)", gamma)
 
     def correct(self, change: Array, gap: Array) -> None:
         """Divide by 1 + (c - b)² / γ."""
@@ -150,8 +150,8 @@ class DCASGD(_GapCombiner):
     when = "Experimental: plain SGD with sync_interval=1."
 
     def __init__(self, lam: float = 0.04, lr: float = 1.0) -> None:
-        self.lam = require_non_negative("DCASGD", "lam", lam)
-        self.lr = require_positive("DCASGD", "lr", lr)
+        self.lam = at_least_zero("DCASGD(lam)", lam)
+        self.lr = positive("DCASGD(lr)", lr)
 
     def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
         """Refuse a push of several steps, and make room; see `Combiner.prepare`."""

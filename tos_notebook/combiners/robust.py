@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.arrays import Array
+from ..common.checks import at_least_one, below
 from ..errors import ConfigError
 from .arithmetic import narrow, pieces, sum_of_squares, wide_dtype, widen_delta
 from .base import Combiner, Part, PushInfo, StatefulCombiner, prepares
-from .parameters import optional_count, require_below, require_count
 from .stateless import Downpour
 
 
@@ -48,7 +48,7 @@ class RobustCombiner(StatefulCombiner):
     state = "up to K changes, one for each worker; that of `then`"
 
     def __init__(self, k: int | None = None, then: Combiner | None = None) -> None:
-        self.k = optional_count(type(self).__name__, "k", k)
+        self.k = None if k is None else at_least_one(f"{type(self).__name__}(k)", k)
         self.then = None if then is None else _require_elementwise(type(self).__name__, then)
 
     @abstractmethod
@@ -146,7 +146,7 @@ class TrimmedMean(RobustCombiner):
 
     def __init__(self, trim: float = 0.2, k: int | None = None, then: Combiner | None = None):
         super().__init__(k, then)
-        self.trim = require_below("TrimmedMean", "trim", trim, 0.5)
+        self.trim = below("TrimmedMean(trim)", trim, 0.5)
 
     def cut(self, voices: int) -> int:
         """Return how many changes to leave out at either end."""
@@ -192,7 +192,7 @@ class MultiKrum(RobustCombiner):
 
     def __init__(self, f: int = 1, k: int | None = None, then: Combiner | None = None) -> None:
         super().__init__(k, then)
-        self.f = require_count("MultiKrum", "f", f)
+        self.f = at_least_one("MultiKrum(f)", f)
         if self.k is not None and self.k < 2 * self.f + 3:
             raise ConfigError(
                 f"MultiKrum: expected k >= 2 f + 3 = {2 * self.f + 3}, got k={self.k}."

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from ..common.arrays import Array
+from ..common.checks import at_least_zero, fraction
 from .arithmetic import add_delta, attract, blend
 from .base import Combiner, Pushes, PushInfo
-from .parameters import require_fraction, require_non_negative
 
 
 class _DividedDelta(Combiner):
@@ -62,7 +62,7 @@ class DynSGD(_DividedDelta):
     when = "The default for asynchronous training: stays stable with many workers."
 
     def __init__(self, exponent: float = 1.0) -> None:
-        self.exponent = require_non_negative("DynSGD", "exponent", exponent)
+        self.exponent = at_least_zero("DynSGD(exponent)", exponent)
 
     def divisor(self, push: PushInfo) -> float:
         """Return (τ + 1)^exponent."""
@@ -104,7 +104,7 @@ class EASGD(Combiner):
     when = "Workers should explore: their parameters may stay apart, loosely bound to c."
 
     def __init__(self, alpha: float | None = None) -> None:
-        self.alpha = None if alpha is None else require_fraction("EASGD", "alpha", alpha)
+        self.alpha = None if alpha is None else fraction("EASGD(alpha)", alpha)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Move both by the elastic force; see `Combiner.merge`."""
@@ -130,8 +130,8 @@ class FedAsync(Combiner):
     when = "Partitions that differ much: each push can move the center by a bounded share."
 
     def __init__(self, alpha: float = 0.6, a: float = 0.5) -> None:
-        self.alpha = require_fraction("FedAsync", "alpha", alpha)
-        self.a = require_non_negative("FedAsync", "a", a)
+        self.alpha = fraction("FedAsync(alpha)", alpha)
+        self.a = at_least_zero("FedAsync(a)", a)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Blend the worker's parameters in; see `Combiner.merge`."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array
+from ..common.checks import at_least_one
 from ..errors import ConfigError
 from .arithmetic import blend
 from .base import Combiner, Pushes, PushInfo
-from .parameters import require_count
 from .stateless import Downpour
 
 SOURCE = "TensorOnSpark 2016"
@@ -37,7 +37,7 @@ class MeanWeightCombiner(Combiner):
     when = "As the original did it; FedAsync with α = 1/num and a = 0."
 
     def __init__(self, num: int | None = None) -> None:
-        self.num = None if num is None else require_count("MeanWeightCombiner", "num", num)
+        self.num = None if num is None else at_least_one("MeanWeightCombiner(num)", num)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Blend the worker's parameters in; see `Combiner.merge`."""

@@ -58,13 +58,63 @@ def positive(name: str, value: Any) -> float:
     ConfigError
         It is something else.
     """
-    try:
-        number = float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:
-        number = math.inf
-    if isinstance(value, bool) or not 0 < number < math.inf:
+    number = _finite(value)
+    if not number > 0:
         raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
     return number
+
+
+def at_least_zero(name: str, value: Any) -> float:
+    """Return a finite number of at least 0, whole or not.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    number = _finite(value)
+    if not number >= 0:
+        raise ConfigError(f"{name}: expected a finite number of at least 0, got {value!r}.")
+    return number
+
+
+def fraction(name: str, value: Any) -> float:
+    """Return a number above 0 and up to 1.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    number = _finite(value)
+    if not 0 < number <= 1:
+        raise ConfigError(f"{name}: expected a number above 0 and up to 1, got {value!r}.")
+    return number
+
+
+def below(name: str, value: Any, limit: float) -> float:
+    """Return a number from 0 to below a limit.
+
+    Raises
+    ------
+    ConfigError
+        It is something else.
+    """
+    number = _finite(value)
+    if not 0 <= number < limit:
+        raise ConfigError(f"{name}: expected a number from 0 to below {limit:g}, got {value!r}.")
+    return number
+
+
+def _finite(value: Any) -> float:
+    """Return a real number as a float; NaN for all others, which no comparison accepts."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -25,8 +23,7 @@ from pyspark.ml.param.shared import (
 
 from ..codecs.pair import as_codecs
 from ..combiners import as_combiner
-from ..common.checks import at_least_one, not_negative, one_of, positive
-from ..errors import ConfigError
+from ..common.checks import at_least_one, below, not_negative, one_of, positive
 from ..steering.conditions import parse
 from ..steering.sync import as_sync
 from .source import as_model_source
@@ -36,13 +33,6 @@ MODEL_TYPES = ("auto", "classification", "regression")
 HANDLE_INVALID = ("error", "skip")
 
 
-def _fraction(name: str, value: Any) -> float:
-    number = float(value) if isinstance(value, Real) else math.nan
-    if not 0 <= number < 1:
-        raise ConfigError(f"{name}: expected a number from 0 to below 1, got {value!r}.")
-    return number
-
-
 CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     "batchSize": at_least_one,
     "epochs": at_least_one,
@@ -50,7 +40,7 @@ CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     "numTrainWorkers": at_least_one,
     "seed": not_negative,
     "learningRate": positive,
-    "validationFraction": _fraction,
+    "validationFraction": lambda name, value: below(name, value, 1),
     "modelType": lambda name, value: one_of(name, value, MODEL_TYPES),
     "handleInvalid": lambda name, value: one_of(name, value, HANDLE_INVALID),
     "stopWhen": lambda _, value: parse(str(value)),

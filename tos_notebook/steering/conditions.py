@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..common.checks import at_least_one, one_of, positive
+from ..common.checks import at_least_one, at_least_zero, one_of, positive
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -236,10 +236,9 @@ def no_improvement(
             )
     else:
         largest = mode == "max"
-    if _limit("min_delta", min_delta) < 0:
-        raise ConfigError(f"min_delta: expected a number of at least 0, got {min_delta!r}.")
+    min_delta = at_least_zero("min_delta", min_delta)
     full = VALIDATION + name.removeprefix(VALIDATION)
-    return NoImprovement(full, at_least_one("patience", patience), float(min_delta), largest)
+    return NoImprovement(full, at_least_one("patience", patience), min_delta, largest)
 
 
 def parse(text: str) -> tuple[Condition, ...]:

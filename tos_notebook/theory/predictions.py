@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..common.checks import at_least_one, positive
+from ..common.checks import at_least_one, at_least_zero, positive
 from ..errors import ConfigError
 
 
@@ -94,8 +94,7 @@ def stability_bound(staleness: float) -> float:
     ConfigError
         `staleness` is below 0 or not finite.
     """
-    if not 0 <= staleness < math.inf:
-        raise ConfigError(f"staleness: expected a finite number of at least 0, got {staleness!r}.")
+    staleness = at_least_zero("staleness", staleness)
     return 2 * math.sin(math.pi / (2 * (2 * staleness + 1)))
 
 
