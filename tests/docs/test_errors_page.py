@@ -21,7 +21,6 @@ OTHERS = {
         "training.checkpoint.contents",
         "TypeError()",
     ): "caught there: a checkpoint that is no checkpoint",
-    ("training.checkpoint.contents", "ValueError()"): "the same",
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",
     ("persist.values", "TypeError()"): "the same",

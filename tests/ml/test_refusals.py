@@ -110,9 +110,9 @@ def test_a_schedule_has_no_learning_rate_to_set(assembled: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"featuresCol": "feature"}, r"no column 'feature'. Did you mean 'features'"),
+        ({"featuresCol": "feature"}, r"no column 'feature'. Did you mean features"),
         ({"featuresCol": "kind"}, r"(?s)featuresCol=\['kind'\].*string: expected numbers"),
-        ({"labelCol": "lable"}, r"labelCol='lable': .*Did you mean 'label'"),
+        ({"labelCol": "lable"}, r"labelCol='lable': .*Did you mean label"),
         ({"labelCol": "kind"}, r"labelCol='kind': .*StringIndexer"),
         ({"weightCol": "weight"}, r"weightCol='weight': .*no column 'weight'"),
         ({"inputCols": ["a", "b"]}, "inputCols: expected a column for each .*VectorAssembler"),

@@ -196,7 +196,7 @@ def test_a_lookup_table_in_the_graph(graph: Graph) -> None:
 def test_an_unknown_option_names_its_neighbour(graph: Graph) -> None:
     with pytest.raises(CaptureError, match="got also 'param_list'"):
         graph.capture(param_list=[graph.w])
-    with pytest.raises(CaptureError, match="Did you mean 'feeds'"):
+    with pytest.raises(CaptureError, match="Did you mean feeds"):
         graph.capture(feed=[graph.x])
 
 

@@ -378,7 +378,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[CaptureError], str]] = {
     "scalar feed": (
         wrong(feeds=[FEEDS[0], tf.TensorSpec([])]), ShapeMismatch, "'y' has shape ..: expected No",
     ),
-    "unknown": (wrong(feed=FEEDS), CaptureError, "A module takes loss.*Did you mean 'feeds'"),
+    "unknown": (wrong(feed=FEEDS), CaptureError, "A module takes loss.*Did you mean feeds"),
     "driver": (
         wrong(loss=lambda x, y: tf.numpy_function(lambda v: v, [tf.reduce_mean(x)], tf.float32)),
         UnsupportedProgram, "a Python function of this process",

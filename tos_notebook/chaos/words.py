@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from ..common.checks import did_you_mean
 from ..errors import ConfigError
 from .rules import Kill, Rule, Slow
 
@@ -29,8 +29,7 @@ def as_rules(what: str, amount: float | None = None, **options: Any) -> tuple[Ru
         Unknown words, or values out of range.
     """
     if what not in WORDS:
-        close = difflib.get_close_matches(str(what), WORDS, 1, 0.5)
-        hint = f" Did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(str(what), WORDS)
         raise ConfigError(f"chaos: expected one of {', '.join(WORDS)}; got {what!r}.{hint}")
     given = {name: value for name, value in options.items() if value is not None}
     if (what == "slow") != (amount is not None):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
+from ..common.checks import did_you_mean
 from ..errors import CodecError
 from .base import FP32, Codec
 from .halves import BF16, FP16
@@ -47,7 +47,8 @@ def as_codec(value: str | Codec) -> Codec:
     match = _NAME.fullmatch(value.strip().lower())
     codec = CODECS.get(match["family"]) if match else None
     if match is None or codec is None:
-        raise CodecError(f"No codec is named {value!r}. {_suggest(value)}")
+        hint = did_you_mean(re.split("[:+]", value.strip().lower())[0], CODECS)
+        raise CodecError(f"No codec is named {value!r}.{hint} Known: {', '.join(names())}.")
     given = {} if match["value"] is None else _parameter(codec, match["value"])
     return codec(feedback=bool(match["feedback"]), **given)
 
@@ -96,9 +97,3 @@ def _feedback(codec: type[Codec]) -> str:
     if codec.lossless:
         return "none"
     return "required" if codec.biased else "optional"
-
-
-def _suggest(name: str) -> str:
-    near = difflib.get_close_matches(re.split("[:+]", name.lower())[0], CODECS, cutoff=0.4)
-    known = ", ".join(names())
-    return f"Did you mean {' or '.join(near)}? Known: {known}." if near else f"Known: {known}."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any, get_args
 
+from ..common.checks import did_you_mean
 from ..errors import CombinerError, ConfigError
 from .adapters import ComputeCombiner, FunctionCombiner
 from .adaptive import FedAdam, FedYogi
@@ -79,7 +79,8 @@ def get(name: str, **params: Any) -> Combiner:
     """
     rule = COMBINERS.get(name.lower())
     if rule is None:
-        raise CombinerError(f"No combiner is named {name!r}. {_suggest(name)}")
+        hint = did_you_mean(name.lower(), COMBINERS)
+        raise CombinerError(f"No combiner is named {name!r}.{hint} Known: {', '.join(COMBINERS)}.")
     signature = inspect.signature(rule)
     try:
         signature.bind(**params)
@@ -178,9 +179,3 @@ def _construct(kind: type[Any]) -> Any:
             f"Combiner class {kind.__name__} cannot be created without parameters ({error}); "
             f"give an instance, {kind.__name__}(...)."
         ) from error
-
-
-def _suggest(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), COMBINERS, cutoff=0.4)
-    known = ", ".join(COMBINERS)
-    return f"Did you mean {' or '.join(near)}? Known: {known}." if near else f"Known: {known}."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -128,3 +130,9 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
     return value
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from ..blocks.naming import Field, Names, in_order
 from ..blocks.skips import ADVICE, ON_BAD, Advice, Skips
 from ..blocks.sparse import WIDTH
 from ..cluster.remote import refuse_remote
-from ..common.checks import at_least_one, one_of
+from ..common.checks import at_least_one, did_you_mean, one_of
 from ..errors import DataError, ShapeMismatch
 from .arrow import ArrowColumn, ArrowDecoder
 from .described import Described
@@ -352,8 +351,7 @@ def _check_known(frame: Any, name: str) -> None:
         return
     if count:
         raise DataError(f"Column {name!r}: the DataFrame has {count} of that name; rename them.")
-    close = difflib.get_close_matches(name, frame.columns, 1, 0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, frame.columns)
     raise DataError(
         f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
     )

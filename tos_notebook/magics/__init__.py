@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
-from ..common.checks import PATIENCE, STALL_TIMEOUT
+from ..common.checks import PATIENCE, STALL_TIMEOUT, did_you_mean
 from ..errors import ConfigError
 from ..worker.optimizer_state import POLICIES
 from . import board, steer
@@ -17,7 +17,7 @@ from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
 from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
-from .text import combiners, did_you_mean, say
+from .text import combiners, say
 from .train import Trainer, is_noninteractive
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ..common.checks import did_you_mean
 from ..errors import CaptureError
 from .export.base import Program
 
@@ -101,10 +101,8 @@ def _parameters(program: type[Program]) -> tuple[str, ...]:
 
 def _check_options(options: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for name in options.keys() - set(known):
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         takes = f"takes {', '.join(known)}" if known else "takes no options"
-        raise CaptureError(f"{what} {takes}; got also {name!r}.{hint}")
+        raise CaptureError(f"{what} {takes}; got also {name!r}.{did_you_mean(name, known)}")
 
 
 def _is_keras(model: Any) -> bool:
