@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
+
+from ..common.tracebacks import PACKAGE, is_users
 
 FRAMES_FILE = "frames.json"
 """Name of the frames inside a program's archive."""
 
-_PACKAGE = str(Path(__file__).parents[1]) + "/"
-_OTHERS = ("/site-packages/", "/dist-packages/", "<frozen ", sysconfig.get_paths()["stdlib"] + "/")
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Detected at node (\S+) defined|Node: '([^']+)'")
 
 
@@ -103,9 +101,9 @@ def _users(stack: Any) -> list[Place]:
     """Return the places in a traceback that are the user's, innermost last."""
     places: list[Place] = []
     for frame in reversed(stack or ()):  # Gradients of loops have no traceback.
-        if frame.filename.startswith(_PACKAGE):
+        if frame.filename.startswith(PACKAGE):
             break  # What lies further out called the export, and has nothing to do with it.
-        if not any(part in frame.filename for part in _OTHERS):
+        if is_users(frame.filename):
             places.append((frame.filename, frame.lineno, frame.name))
     return places[::-1]
 

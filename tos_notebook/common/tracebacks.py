@@ -9,11 +9,14 @@ from pathlib import Path
 
 from ..errors import TosError
 
-OTHERS = ("/site-packages/", "/dist-packages/", "/pyspark/", "<frozen ")
+PACKAGE = str(Path(__file__).parents[1]) + "/"
+"""This package's folder."""
+
+_OTHERS = ("/site-packages/", "/dist-packages/", "/pyspark/", "<frozen ")
 """Parts of the file names of frames that are not the user's."""
 
-FOLDERS = (str(Path(__file__).parents[1]) + "/", sysconfig.get_path("stdlib") + "/")
-"""Where this package and the standard library lie: their frames are not the user's either."""
+_FOLDERS = (PACKAGE, sysconfig.get_path("stdlib") + "/")
+"""Frames in these folders are not the user's either."""
 
 OWN, DETAILS = 40, 12
 """How many of the user's frames and of the others are kept, the innermost. A recursion
@@ -42,7 +45,7 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, TosError):
         # It says all that there is to say: where this package raised it helps nobody.
-        frames = traceback.StackSummary(frame for frame in frames if _is_users(frame.filename))
+        frames = traceback.StackSummary(frame for frame in frames if is_users(frame.filename))
     return message, users_first(frames)
 
 
@@ -55,13 +58,14 @@ def users_first(frames: Iterable[traceback.FrameSummary]) -> list[str]:
         Innermost last.
     """
     frames = list(frames)
-    own = [frame for frame in frames if _is_users(frame.filename)]
-    others = [frame for frame in frames if not _is_users(frame.filename)]
+    own = [frame for frame in frames if is_users(frame.filename)]
+    others = [frame for frame in frames if not is_users(frame.filename)]
     return [*_lines(own[-OWN:]), *_lines(others[-DETAILS:])]
 
 
-def _is_users(filename: str) -> bool:
-    return not filename.startswith(FOLDERS) and not any(part in filename for part in OTHERS)
+def is_users(filename: str) -> bool:
+    """Return whether a file holds the user's code: neither a library's nor this package's."""
+    return not filename.startswith(_FOLDERS) and not any(part in filename for part in _OTHERS)
 
 
 def _lines(frames: Iterable[traceback.FrameSummary]) -> list[str]:
