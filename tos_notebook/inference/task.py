@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,12 @@ from ..blocks.block import Columns
 from ..cluster.gpus import claim_gpus
 from ..cluster.storage import fetch_archive
 from ..common.arrays import Array
+from ..runtime.loaded import Loaded
 
 if TYPE_CHECKING:
     from ..runtime.forward import Forward
 
-KEPT_MODELS = 2
-_loaded: OrderedDict[str, Forward] = OrderedDict()
-"""Models of this process, which Spark reuses for later tasks."""
+_models: Loaded[Forward] = Loaded()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +41,14 @@ class Served:
         return self._forward()(columns, self.batch_size)
 
     def _forward(self) -> Forward:
-        if self.name not in _loaded:
+        model = _models.get(self.name)
+        if model is None:
             from ..runtime.forward import Forward
             from ..runtime.runner import configure_threads
 
             configure_threads(self.cores)
-            _loaded[self.name] = Forward(fetch_archive(self.name))
-        _loaded.move_to_end(self.name)
-        while len(_loaded) > KEPT_MODELS:
-            _loaded.popitem(last=False)
-        return _loaded[self.name]
+            model = Forward(fetch_archive(self.name))
+        return _models.keep(self.name, model)
 
 
 @dataclass(frozen=True, slots=True)

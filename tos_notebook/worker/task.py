@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ..cluster.gpus import claim_gpus
 from ..cluster.storage import executor_folder, fetch_archive
 from ..common.arrays import Array
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
+from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
@@ -172,30 +172,22 @@ class LateRunner:
         return None if self._loaded is None else self._loaded.explain(error)
 
 
-KEPT_PROGRAMS = 2
-_runners: OrderedDict[str, tuple[str, Runner]] = OrderedDict()
-"""Loaded programs of this process and the run that each last served. Spark reuses the
-process for later tasks, which then need not load again, and find their optimizer state."""
+_runners: Loaded[tuple[str, Runner]] = Loaded()
+"""Runners, and the run that each last served. Later tasks of a run find their optimizer state."""
 
 
 def _runner(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:
-    last_run, runner = _runners.get(program, ("", None))
-    if runner is None:
+    kept = _runners.get(program)
+    if kept is None:
         archive = fetch_archive(program)
         return LateRunner(
-            read_spec(archive), lambda: _keep(program, run, _load(archive, cores, gpus))
+            read_spec(archive),
+            lambda: _runners.keep(program, (run, _load(archive, cores, gpus)))[1],
         )
+    last_run, runner = kept
     if last_run != run:
         runner.reset()
-    return _keep(program, run, runner)
-
-
-def _keep(program: str, run: str, runner: Runner) -> Runner:
-    _runners[program] = (run, runner)
-    _runners.move_to_end(program)
-    while len(_runners) > KEPT_PROGRAMS:
-        _runners.popitem(last=False)
-    return runner
+    return _runners.keep(program, (run, runner))[1]
 
 
 def _load(archive: Path, cores: int, gpus: Sequence[str]) -> Runner:
