@@ -15,6 +15,7 @@ from ...errors import CallbackError, ConfigError, InvalidTransition, SessionClos
 from ...events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
 from ...readable import summary
 from ...steering.conditions import VALIDATION
+from ...telemetry.window import Window
 from .base import Companion, Handle
 from .validation import Evaluation
 
@@ -36,26 +37,6 @@ REFRESH_SHARE = 0.05
 """Of the time, at most, goes into writing the center into the model for hooks of milestones."""
 
 POLICIES = ("disable", "raise")
-
-
-class Means:
-    """Loss and metrics of an epoch so far, as means over samples."""
-
-    def __init__(self) -> None:
-        self.milestones = 0
-        self._sums: defaultdict[str, float] = defaultdict(float)
-        self._samples: defaultdict[str, int] = defaultdict(int)
-
-    def add(self, event: MilestoneCommitted) -> None:
-        """Take one milestone into account."""
-        self.milestones += 1
-        for name, value in (("loss", event.loss), *event.metrics.items()):
-            self._sums[name] += value * event.samples
-            self._samples[name] += event.samples
-
-    def logs(self) -> dict[str, float]:
-        """Return them by name, as Keras hands them to callbacks."""
-        return {name: total / self._samples[name] for name, total in self._sums.items()}
 
 
 class Callbacks(Companion):
@@ -82,7 +63,7 @@ class Callbacks(Companion):
         self._on_error = on_error
         # The telemetry thread's.
         self._epoch = handle.epochs.start
-        self._means: defaultdict[int, Means] = defaultdict(Means)
+        self._windows: defaultdict[int, Window] = defaultdict(Window)
         self._early: defaultdict[int, list[Call]] = defaultdict(list)
         self._batchwise = hooks.batchwise
         self._left_out = 0
@@ -121,10 +102,10 @@ class Callbacks(Companion):
         if isinstance(event, MilestoneCommitted):
             if self._evaluation is not None:
                 self._evaluation.count(event)
-            means = self._means[event.epoch]
-            means.add(event)
+            window = self._windows[event.epoch]
+            window.add(event.samples, {"loss": event.loss, **event.metrics})
             if self._batchwise:
-                self._milestone(event.epoch, means)
+                self._milestone(event.epoch, window)
         elif isinstance(event, EpochFinished):
             self._epoch_finished(event.epoch)
 
@@ -141,19 +122,21 @@ class Callbacks(Companion):
             )
         self._courier.end(PATIENCE)
 
-    def _milestone(self, epoch: int, means: Means) -> None:
+    def _milestone(self, epoch: int, window: Window) -> None:
         waiting = self._early[epoch] if epoch != self._epoch else None
         if self._courier.full if waiting is None else len(waiting) >= BOUND:
             self._left_out += 1
             return
-        call = partial(self._batch, means.milestones - 1, means.logs())
+        call = partial(self._batch, window.milestones - 1, window.means())
         if waiting is None:
             self._courier.put(call)
         else:
             waiting.append(call)
 
     def _epoch_finished(self, epoch: int) -> None:
-        self._courier.put(partial(self._epoch_end, epoch, self._means.pop(epoch, Means()).logs()))
+        self._courier.put(
+            partial(self._epoch_end, epoch, self._windows.pop(epoch, Window()).means())
+        )
         self._epoch = epoch + 1
         if self._epoch in self._handle.epochs:
             self._courier.put(partial(self._epoch_begin, self._epoch))

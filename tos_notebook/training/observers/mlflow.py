@@ -16,10 +16,10 @@ from ...events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunS
 from ...program.export.base import Program
 from ...readable import beside
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
+from ...telemetry.window import Window
 from ..results.card import versions
 from ..results.save import ENDINGS
 from .base import Companion, Handle, Maker
-from .callbacks import Means
 from .reporter import Reporter
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Tracker(Companion):
         """Have logged what an event says."""
         if isinstance(event, MilestoneCommitted):
             self._samples += event.samples
-            self._window.add(event)
+            self._window.add(event.samples, _means(event), ["samples_per_second"])
             if event.time >= self._window.began + PERIOD:
                 self._point(event.time)
         elif isinstance(event, RunStarted | RunResumed):
@@ -148,36 +148,10 @@ class Tracker(Companion):
             self._log.artifacts(folder)
 
 
-class Window:
-    """Means over the milestones since the last point of the curves.
-
-    Parameters
-    ----------
-    began : float
-        Seconds since the epoch.
-    """
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-        self._means = Means()
-        self._samples = 0
-        self._staleness = 0
-
-    def add(self, event: MilestoneCommitted) -> None:
-        """Take one milestone into account."""
-        self._means.add(event)
-        self._samples += event.samples
-        self._staleness += event.staleness
-
-    def values(self, now: float) -> dict[str, float]:
-        """Return them by name; nothing if no milestone came."""
-        if not self._means.milestones:
-            return {}
-        logs = self._means.logs()
-        values = {_curve(name, logs): value for name, value in logs.items()}
-        values["staleness"] = self._staleness / self._means.milestones
-        seconds = now - self.began
-        return values | ({"samples_per_second": self._samples / seconds} if seconds > 0 else {})
+def _means(event: MilestoneCommitted) -> dict[str, float]:
+    """Return what is averaged over milestones, by the names of curves."""
+    metrics = {_curve(name, event.metrics): value for name, value in event.metrics.items()}
+    return {"loss": event.loss, **metrics, "staleness": float(event.staleness)}
 
 
 def _curve(name: str, metrics: Mapping[str, float]) -> str:

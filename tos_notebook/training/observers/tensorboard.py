@@ -27,6 +27,7 @@ from ...events import (
 )
 from ...readable import beside
 from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
+from ...telemetry.window import Window
 from .base import Companion, Handle, Maker
 from .reporter import Reporter
 
@@ -48,42 +49,21 @@ PATIENCE = 60.0
 """Seconds that the end of a run waits for the last of its points."""
 
 
-class Window:
-    """Sums over the milestones since the last point of the curves."""
+def _means(event: MilestoneCommitted) -> dict[str, float]:
+    """Return what is averaged over milestones, by tag."""
+    common = {"loss": event.loss, "staleness": float(event.staleness)}
+    metrics = {
+        beside(name, {*_OWN, *event.metrics}) if name in _OWN else name: value
+        for name, value in event.metrics.items()
+    }
+    found = {f"training/{name}": value for name, value in (common | metrics).items()}
+    return found | {f"worker {event.partition}/{name}": value for name, value in common.items()}
 
-    def __init__(self, began: float) -> None:
-        self._began = began
-        self._samples = 0
-        self._sums: dict[str, list[float]] = {}
-        self._shares: dict[str, int] = {}
 
-    def add(self, event: MilestoneCommitted) -> None:
-        """Take one milestone into account."""
-        self._samples += event.samples
-        worker = f"worker {event.partition}"
-        means = {"training/loss": event.loss, "training/staleness": float(event.staleness)}
-        for name, value in event.metrics.items():
-            own = beside(name, {*_OWN, *event.metrics}) if name in _OWN else name
-            means[f"training/{own}"] = value
-        means |= {f"{worker}/loss": event.loss, f"{worker}/staleness": float(event.staleness)}
-        for tag, value in means.items():
-            sums = self._sums.setdefault(tag, [0.0, 0.0])
-            sums[0] += value * event.samples
-            sums[1] += event.samples
-        for tag in (
-            f"{worker}/samples_per_second",
-            f"executor {event.executor}/samples_per_second",
-        ):
-            self._shares[tag] = self._shares.get(tag, 0) + event.samples
-
-    def values(self, now: float) -> dict[str, float]:
-        """Return means and rates by tag; nothing if no milestone came."""
-        seconds = now - self._began
-        found = {tag: total / weight for tag, (total, weight) in self._sums.items()}
-        if seconds > 0:
-            rates = self._shares | {"training/samples_per_second": self._samples}
-            found |= {tag: samples / seconds for tag, samples in rates.items() if samples}
-        return {tag: value for tag, value in found.items() if math.isfinite(value)}
+def _rates(event: MilestoneCommitted) -> list[str]:
+    """Return the tags of the rates that a milestone's samples count for."""
+    of = ("training", f"worker {event.partition}", f"executor {event.executor}")
+    return [f"{each}/samples_per_second" for each in of]
 
 
 class Board(Companion):
@@ -141,13 +121,14 @@ class Board(Companion):
         if self._window is None:
             self._window, self._due = Window(event.time), event.time + PERIOD
         self._samples += event.samples
-        self._window.add(event)
+        self._window.add(event.samples, _means(event), _rates(event))
         if event.time >= self._due:
             self._point(event.time, {})
 
     def _point(self, now: float, more: Mapping[str, float]) -> None:
         window, self._window = self._window, None
-        values = {} if window is None else window.values(now)
+        found = {} if window is None else window.values(now)
+        values = {tag: value for tag, value in found.items() if math.isfinite(value)}
         rate = self._handle.run.settings["learning_rate"]
         if rate is not None:
             values["training/learning_rate"] = rate
