@@ -122,7 +122,7 @@ class Followed:
         self.callbacks(milestone(epoch=epoch, loss=float(number), samples=10, **changes))
 
     def settle(self) -> None:
-        assert self.callbacks._courier.settle(LIMIT)
+        assert self.callbacks._executor.settle(LIMIT)
 
 
 @pytest.fixture
@@ -362,8 +362,8 @@ def test_a_callback_that_does_not_return_is_a_named_error(
 def test_the_thread_knows_itself(follow: Follow) -> None:
     found: list[bool] = []
     followed = follow(
-        Recorder(on_train_begin=lambda logs: found.append(followed.callbacks.delivers))
+        Recorder(on_train_begin=lambda logs: found.append(followed.callbacks.is_current_thread))
     )
     followed.callbacks.begin()
     assert found == [True]
-    assert not followed.callbacks.delivers
+    assert not followed.callbacks.is_current_thread

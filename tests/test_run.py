@@ -439,8 +439,7 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
     gate.set()
     (companion,) = run._companions
     assert isinstance(companion, Validator)
-    companion._thread.join(LIMIT)
-    assert not companion._thread.is_alive()
+    assert companion._executor.ended(LIMIT)
 
 
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(

@@ -47,7 +47,7 @@ class Scheduled:
 
     def train(self, steps: int) -> None:
         self.scheduler(milestone(steps=steps))
-        assert self.scheduler._courier.settle(LIMIT)
+        assert self.scheduler._executor.settle(LIMIT)
 
 
 @pytest.fixture

@@ -210,14 +210,14 @@ def test_the_thread_knows_itself(watch: Watch) -> None:
 
     def condition(status: RunStatus) -> bool:
         assert known.wait(LIMIT)
-        found.append(watched.stopper.delivers)
+        found.append(watched.stopper.is_current_thread)
         return True
 
     watched = watch(condition)
     known.set()
     assert watched.run.stopped.wait(LIMIT)
     assert found == [True]
-    assert not watched.stopper.delivers
+    assert not watched.stopper.is_current_thread
 
 
 def test_a_condition_on_a_validation_that_there_is_not_is_refused() -> None:

@@ -228,9 +228,9 @@ def test_a_sink_apart_that_raises_gets_no_more_is_closed_and_reported_once(
 
 def test_the_bus_knows_the_threads_of_its_sinks() -> None:
     found: list[bool] = []
-    with EventBus([lambda event: found.append(bus.delivers)]) as bus:
-        bus.add(lambda event: found.append(bus.delivers), apart=True)
-        assert bus.delivers is False
+    with EventBus([lambda event: found.append(bus.is_current_thread)]) as bus:
+        bus.add(lambda event: found.append(bus.is_current_thread), apart=True)
+        assert bus.is_current_thread is False
         bus.publish(milestone())
     assert found == [True, True]
 

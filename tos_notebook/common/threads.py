@@ -1,4 +1,4 @@
-"""A thread that does one thing after another, so that whoever asks for them need not wait."""
+"""A thread that makes calls one after the other, so that the caller need not wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 Call = Callable[[], object]
 
 
-class Courier:
+class SerialExecutor:
     """A thread that makes calls, one after the other; what one raises is logged.
 
     Parameters
@@ -35,17 +35,17 @@ class Courier:
         self._thread.start()
 
     @property
-    def is_caller(self) -> bool:
-        """Whether it is this thread that asks."""
+    def is_current_thread(self) -> bool:
+        """Whether the caller is this thread."""
         return threading.current_thread() is self._thread
 
     @property
     def full(self) -> bool:
-        """Whether so many wait that whoever can do without should."""
+        """Whether `bound` calls wait: leave out what can be left out."""
         return len(self._calls) >= self.bound
 
     def put(self, call: Call) -> None:
-        """Have a call made after those that wait."""
+        """Queue a call behind those that wait."""
         with self._changed:
             self._calls.append(call)
             self._changed.notify_all()
@@ -73,7 +73,7 @@ class Courier:
             raise WaitTimeout(f"{self._name} is still busy {timeout:g} s after the run's end.")
 
     def leave(self) -> None:
-        """Let the thread end after the calls that wait, and return at once."""
+        """Tell the thread to end after the calls that wait, and return at once."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()

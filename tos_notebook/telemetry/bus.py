@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
 
-from ..common.threads import Courier
+from ..common.threads import SerialExecutor
 from ..errors import SessionClosed, WaitTimeout
 from ..events import Event
 
@@ -55,22 +55,22 @@ class _Apart:
         self.sink = sink
         self._disable = disable
         self._behind = self._failed = False
-        self.courier = Courier(SINK_NAME, bound)
+        self.executor = SerialExecutor(SINK_NAME, bound)
 
     def __call__(self, event: Event) -> None:
         if self._behind or self._failed:
             return
-        if not self.courier.full:
-            self.courier.put(partial(self._deliver, event))
+        if not self.executor.full:
+            self.executor.put(partial(self._deliver, event))
             return
         self._behind = True
-        why = f"{self.courier.bound} events wait for it, so it is too slow or stuck."
+        why = f"{self.executor.bound} events wait for it, so it is too slow or stuck."
         self._disable(self.sink, WaitTimeout(why))
 
     def close(self) -> None:
         """Have the sink closed after the events that wait."""
-        self.courier.put(partial(_close, self.sink, self._disable))
-        self.courier.leave()
+        self.executor.put(partial(_close, self.sink, self._disable))
+        self.executor.leave()
 
     def _deliver(self, event: Event) -> None:
         if self._failed:
@@ -123,10 +123,10 @@ class EventBus:
         return tuple(sink.sink if isinstance(sink, _Apart) else sink for sink in self._sinks)
 
     @property
-    def delivers(self) -> bool:
-        """Whether it is one of the sinks that asks."""
+    def is_current_thread(self) -> bool:
+        """Whether the caller is one of the sinks."""
         own = threading.current_thread() is self._thread
-        return own or any(apart.courier.is_caller for apart in self._apart())
+        return own or any(apart.executor.is_current_thread for apart in self._apart())
 
     def add(self, sink: Sink, apart: bool = False) -> None:
         """Deliver to one more sink, from the next event on; `apart` if it may take its time."""
@@ -198,7 +198,7 @@ class EventBus:
                 self._hurry.set()
         end = monotonic() + timeout
         self._join(timeout)
-        late = [a.sink for a in self._apart() if not a.courier.ended(max(0, end - monotonic()))]
+        late = [a.sink for a in self._apart() if not a.executor.ended(max(0, end - monotonic()))]
         if late:
             raise WaitTimeout(
                 f"Expected the sinks to take all events within {timeout} s; still busy: "

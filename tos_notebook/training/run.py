@@ -519,7 +519,7 @@ class Run(Outputs):
             Spark did not end the job in time.
         """
         # The end of the run waits for its sinks.
-        awaited = self._bus.delivers or any(c.delivers for c in self._companions)
+        awaited = self._bus.is_current_thread or any(c.is_current_thread for c in self._companions)
         try:
             self._training.command(Command.STOP, reason or "")
         except InvalidTransition:

@@ -71,7 +71,7 @@ class Companion(ABC):
         """
 
     @property
-    def delivers(self) -> bool:
+    def is_current_thread(self) -> bool:
         """Whether it is the caller: the run cannot wait for its own end there."""
         return False
 

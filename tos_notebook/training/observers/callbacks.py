@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...common.threads import Call, Courier
+from ...common.threads import Call, SerialExecutor
 from ...errors import CallbackError, ConfigError, InvalidTransition, SessionClosed
 from ...events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
 from ...readable import summary
@@ -74,12 +74,12 @@ class Callbacks(Companion):
         self._logs: Mapping[str, float] = {}
         self._stopped = False
         self._refresh_at = 0.0
-        self._courier = Courier("tos-callbacks", BOUND)
+        self._executor = SerialExecutor("tos-callbacks", BOUND)
 
     @property
-    def delivers(self) -> bool:
+    def is_current_thread(self) -> bool:
         """See `Companion.delivers`."""
-        return self._courier.is_caller
+        return self._executor.is_current_thread
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -91,8 +91,8 @@ class Callbacks(Companion):
 
     def begin(self) -> None:
         """Call the hooks of the beginning: what they set is in force from the first batch on."""
-        self._courier.put(self._train_begin)
-        if not self._courier.settle(BEGIN):
+        self._executor.put(self._train_begin)
+        if not self._executor.settle(BEGIN):
             logger.warning(
                 "on_train_begin of the callbacks takes longer than %g s; training begins.", BEGIN
             )
@@ -112,36 +112,36 @@ class Callbacks(Companion):
     def finish(self, last: bool) -> None:
         """See `Companion.finish`."""
         if not last:
-            self._courier.clear()
-        self._courier.put(self._train_end)
+            self._executor.clear()
+        self._executor.put(self._train_end)
         if self._left_out:
             logger.warning(
                 "Callbacks were slower than the training: the hooks of %d milestones were left "
                 "out. Their losses are in the epochs' logs all the same.",
                 self._left_out,
             )
-        self._courier.end(PATIENCE)
+        self._executor.end(PATIENCE)
 
     def _milestone(self, epoch: int, window: Window) -> None:
         waiting = self._early[epoch] if epoch != self._epoch else None
-        if self._courier.full if waiting is None else len(waiting) >= BOUND:
+        if self._executor.full if waiting is None else len(waiting) >= BOUND:
             self._left_out += 1
             return
         call = partial(self._batch, window.milestones - 1, window.means())
         if waiting is None:
-            self._courier.put(call)
+            self._executor.put(call)
         else:
             waiting.append(call)
 
     def _epoch_finished(self, epoch: int) -> None:
-        self._courier.put(
+        self._executor.put(
             partial(self._epoch_end, epoch, self._windows.pop(epoch, Window()).means())
         )
         self._epoch = epoch + 1
         if self._epoch in self._handle.epochs:
-            self._courier.put(partial(self._epoch_begin, self._epoch))
+            self._executor.put(partial(self._epoch_begin, self._epoch))
         for call in self._early.pop(self._epoch, ()):
-            self._courier.put(call)
+            self._executor.put(call)
 
     # -- on the thread ----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...common.arrays import Array, Buffer
-from ...common.threads import Courier
+from ...common.threads import SerialExecutor
 from ...errors import SessionClosed
 from ...events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
 from .base import Companion, Handle
@@ -54,11 +54,11 @@ class Distributions(Companion):
         self._samples = handle.samples
         self._before: Buffer | None = None
         self._due = 0.0
-        self._courier = Courier("tos-distributions", 1)
+        self._executor = SerialExecutor("tos-distributions", 1)
 
     def begin(self) -> None:
         """Look at the initial parameters."""
-        self._courier.put(partial(self._measure, self._samples))
+        self._executor.put(partial(self._measure, self._samples))
 
     def __call__(self, event: Event) -> None:
         """Have a look if it is time."""
@@ -66,13 +66,13 @@ class Distributions(Companion):
             self._samples += event.samples
         elif not isinstance(event, EpochFinished):
             return
-        if time.perf_counter() >= self._due and not self._courier.full:
-            self._courier.put(partial(self._measure, self._samples))
+        if time.perf_counter() >= self._due and not self._executor.full:
+            self._executor.put(partial(self._measure, self._samples))
 
     def finish(self, last: bool) -> None:
         """Look at the final parameters; see `Companion.finish`."""
-        self._courier.put(partial(self._measure, self._samples))
-        self._courier.end(PATIENCE)
+        self._executor.put(partial(self._measure, self._samples))
+        self._executor.end(PATIENCE)
 
     def _measure(self, samples: int) -> None:
         began = time.perf_counter()

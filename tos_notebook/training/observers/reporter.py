@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from ...common.threads import Call, Courier
+from ...common.threads import Call, SerialExecutor
 
 logger = logging.getLogger(__name__)
 
 
-class Reporter(Courier):
+class Reporter(SerialExecutor):
     """Makes calls for as long as they succeed; the run goes on without what fails.
 
     Parameters
     ----------
     name, bound
-        Those of `Courier`.
+        Those of `SerialExecutor`.
     failure : str
         Begins the note on the call that failed.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...common.checks import positive
-from ...common.threads import Courier
+from ...common.threads import SerialExecutor
 from ...errors import ConfigError, InvalidTransition, SessionClosed
 from ...events import CallbackFailed, Event, MilestoneCommitted
 from ...program.export.base import Program
@@ -57,7 +57,7 @@ class Scheduler(Companion):
         self._ended = False
         self._notes: tuple[str, ...] = ()
         self._due = -math.inf
-        self._courier = Courier("tos-learning-rate", 1)
+        self._executor = SerialExecutor("tos-learning-rate", 1)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -74,13 +74,13 @@ class Scheduler(Companion):
             return
         self._steps += event.steps
         now = time.perf_counter()
-        if now >= self._due and not self._courier.full:
+        if now >= self._due and not self._executor.full:
             self._due = now + PERIOD
-            self._courier.put(partial(self._apply, self._steps))
+            self._executor.put(partial(self._apply, self._steps))
 
     def finish(self, last: bool) -> None:
         """See `Companion.finish`."""
-        self._courier.end(PATIENCE)
+        self._executor.end(PATIENCE)
 
     def _apply(self, step: int) -> None:
         if self._ended:

@@ -54,7 +54,7 @@ class Stopper(Companion):
         self._thread = threading.Thread(target=self._run, name="tos-stop-when", daemon=True)
 
     @property
-    def delivers(self) -> bool:
+    def is_current_thread(self) -> bool:
         """See `Companion.delivers`."""
         return threading.current_thread() is self._thread
 

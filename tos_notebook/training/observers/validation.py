@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from ...blocks.feeds import Feed, check_columns, non_finite
 from ...blocks.source import DataSource
 from ...cluster.jobs import in_pool, named, pool_of
 from ...common.checks import one_of
+from ...common.threads import SerialExecutor
 from ...data.dealing import keep, release
 from ...data.source import as_rows
 from ...errors import ConfigError, DataError, SessionClosed, WaitTimeout
@@ -217,11 +217,7 @@ class Validator(Companion):
         self._asked_at: float | None = None
         # Samples trained when anybody evaluated last.
         self._known = -1
-        self._wanted: int | None = None
-        self._ending = self._last = False
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="tos-validation", daemon=True)
-        self._thread.start()
+        self._executor = SerialExecutor("tos-validation", 1)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -248,13 +244,12 @@ class Validator(Companion):
         WaitTimeout
             It still evaluates.
         """
-        with self._changed:
-            self._ending, self._last = True, last
-            if not last:
-                self._wanted = None
-            self._changed.notify_all()
-        self._thread.join(PATIENCE)
-        if self._thread.is_alive():
+        if not last:
+            self._executor.clear()
+        elif self._every is not None:
+            self._executor.put(self._evaluate_trained)
+        self._executor.leave()
+        if not self._executor.ended(PATIENCE):
             raise WaitTimeout(
                 f"The evaluation of the validation data did not end within {PATIENCE:g} s. "
                 "Validate on fewer rows."
@@ -274,23 +269,13 @@ class Validator(Companion):
         return due
 
     def _ask(self, epoch: int) -> None:
-        with self._changed:
-            self._wanted = epoch
-            self._changed.notify_all()
+        self._executor.clear()
+        self._executor.put(functools.partial(self._evaluation, epoch))
 
-    def _run(self) -> None:
-        while (epoch := self._next()) is not None:
-            self._evaluation(epoch)
-        # The trained center is what everybody wants to know of; callbacks may have told of it.
-        evaluated = max(self._known, self._evaluation.evaluated)
-        if self._last and self._every is not None and self._evaluation.samples > evaluated:
+    def _evaluate_trained(self) -> None:
+        """Evaluate the center after the last milestone, unless callbacks have done so."""
+        if self._evaluation.samples > max(self._known, self._evaluation.evaluated):
             self._evaluation(self._epoch)
-
-    def _next(self) -> int | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._ending or self._wanted is not None)
-            wanted, self._wanted = self._wanted, None
-            return wanted
 
 
 def validator(rows: Rows, every: Every | None = None) -> Maker:
