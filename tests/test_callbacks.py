@@ -334,7 +334,7 @@ def test_slow_callbacks_miss_milestones_but_no_loss(
     gate = threading.Event()
     callback = Recorder(on_train_begin=lambda logs: gate.wait(LIMIT))
     followed = follow(callback)
-    monkeypatch.setattr(module, "BEGIN", 0.01)
+    monkeypatch.setattr(module, "BEGIN_TIMEOUT", 0.01)
     followed.callbacks.begin()
     followed.train(0, milestones=11)
     gate.set()
@@ -352,7 +352,7 @@ def test_a_callback_that_does_not_return_is_a_named_error(
     gate = threading.Event()
     followed = follow(Recorder(on_train_end=lambda logs: gate.wait(LIMIT)))
     followed.callbacks.begin()
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "CALLBACKS_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="tos-callbacks is still busy"):
         followed.callbacks.finish(last=True)
     gate.set()

@@ -209,7 +209,7 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
 def test_a_run_continues_while_spark_does_not_answer_about_an_earlier_layout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deal_module, "CLOSE", 0.01)
+    monkeypatch.setattr(deal_module, "RELEASE_TIMEOUT", 0.01)
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda source: freed.wait(SECONDS))

@@ -427,7 +427,7 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
 def test_a_validation_that_does_not_end_does_not_fail_the_run(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.observers.validation.PATIENCE", 0.01)
+    monkeypatch.setattr("tos_notebook.training.observers.validation.EVALUATION_TIMEOUT", 0.01)
     gate = threading.Event()
 
     def rows() -> Any:
@@ -763,8 +763,8 @@ def test_the_job_s_own_error_is_explained(
 def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dealing, "CLOSE", 0.01)
-    monkeypatch.setattr(watchdog_module, "END", 0.01)
+    monkeypatch.setattr(dealing, "RELEASE_TIMEOUT", 0.01)
+    monkeypatch.setattr(watchdog_module, "WATCHDOG_TIMEOUT", 0.01)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))
     run = setting.make()
@@ -905,7 +905,7 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.END", 0.01)
+    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
     run, answers = setting.make(), threading.Event()
     disk = keep(run, tmp_path)
     disk.before_write = lambda: answers.wait(LIMIT)

@@ -197,11 +197,11 @@ def test_a_condition_that_does_not_return_is_a_named_error(
 
     watched = watch(slow)
     assert asked.wait(LIMIT)
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "CONDITION_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="still computes"):
         watched.stopper.finish(last=False)
     gate.set()
-    monkeypatch.setattr(module, "PATIENCE", LIMIT)
+    monkeypatch.setattr(module, "CONDITION_TIMEOUT", LIMIT)
 
 
 def test_the_thread_knows_itself(watch: Watch) -> None:

@@ -225,7 +225,7 @@ def test_a_server_that_does_not_answer_is_a_named_error(
     slow: Callable[[], tuple[Tracker, SlowLog]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker, log = slow()
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "LOGGING_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="tos-mlflow is still busy"):
         tracker.finish(last=True)
     assert tracker.notes == ("MLflow has not answered within 0.01 s of the run's end.",)

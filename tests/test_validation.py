@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_finite_is_noted_as_long_as_it_is() -> None:
 def test_an_evaluation_that_does_not_end_is_a_named_error(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "PATIENCE", 0.01)
+    monkeypatch.setattr(validation, "EVALUATION_TIMEOUT", 0.01)
     evaluation.epoch(0)
     assert evaluation.started.acquire(timeout=LIMIT)
     with pytest.raises(WaitTimeout, match="did not end within"):

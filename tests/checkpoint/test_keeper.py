@@ -321,7 +321,7 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "PATIENCE", 0.01)
+    monkeypatch.setattr(snapshots, "HOLD_TIMEOUT", 0.01)
     kept.training.state.gate.enter()
     with pytest.raises(WaitTimeout, match="still being merged after"):
         kept.training.snapshot()
@@ -772,7 +772,7 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
 def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.END", 0.01)
+    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
     free = threading.Event()
     subject = Subject(
         kept.training.snapshot, lambda: None, dict, kept.events.append,

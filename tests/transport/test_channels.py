@@ -158,4 +158,4 @@ def test_an_answer_is_waited_for_so_long(patience: float, waits: int) -> None:
 
 def test_a_worker_waits_for_longer_than_its_push_waits_for_its_turn() -> None:
     """Else slow pushes in a row made all workers leave, and come again with the next."""
-    assert dial.ANSWER > center.PATIENCE
+    assert dial.ANSWER > center.MERGE_TIMEOUT

@@ -19,7 +19,7 @@ from . import jvm
 from .connect import connect
 
 OPTIONS = "spark.driver.extraJavaOptions"
-PATIENCE = 300.0
+EXIT_TIMEOUT = 300.0
 """Seconds in which the JVM has to end, which is when it writes."""
 
 
@@ -49,7 +49,7 @@ def archive(path: Path) -> None:
     process = SparkContext._gateway.proc
     spark.stop()
     process.stdin.close()
-    process.wait(PATIENCE)
+    process.wait(EXIT_TIMEOUT)
     if not part.exists():
         raise ConnectError(
             f"Java wrote no archive to {path}. Expected Java 17 or later with class data sharing, "

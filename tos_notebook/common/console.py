@@ -19,7 +19,7 @@ NOISE = re.compile(
 )
 """How lines begin with which TensorFlow, absl and Spark greet; no setting silences them all."""
 
-PATIENCE = 5.0
+DRAIN_TIMEOUT = 5.0
 """Seconds that leaving the context waits for what was written inside to come through."""
 
 _MARK = b"\0end of the filtered part\n"
@@ -48,7 +48,7 @@ def quiet_stderr() -> Iterator[None]:
     finally:
         sys.stderr.flush()
         os.write(2, _MARK)
-        caught_up.wait(PATIENCE)
+        caught_up.wait(DRAIN_TIMEOUT)
         os.dup2(stderr, 2)
         os.close(stderr)
 

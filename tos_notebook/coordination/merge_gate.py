@@ -23,7 +23,7 @@ class MergeGate:
         """Whether merges wait outside."""
 
     def wait_open(self) -> None:
-        """Wait while the gate is held; who holds it lets go within `snapshots.PATIENCE`."""
+        """Wait while the gate is held; who holds it lets go within `snapshots.HOLD_TIMEOUT`."""
         if self.held:
             self._changed.wait_for(lambda: not self.held)
 

@@ -19,7 +19,7 @@ from .state import ControlState
 Asked = tuple[int, AnyPartitioner]
 """A repartition: into how many partitions, and by what."""
 
-PATIENCE = 10.0
+HOLD_TIMEOUT = 10.0
 """Seconds that a copy waits for pushes that are being merged, before it is given up."""
 
 
@@ -130,7 +130,7 @@ class Snapshotter:
         Raises
         ------
         WaitTimeout
-            A push is still being merged after `PATIENCE`.
+            A push is still being merged after `HOLD_TIMEOUT`.
         CheckpointError
             The combiner keeps something that cannot be saved, or the center is not what the
             ledger says: a push was merged in part, or counts and was not merged. Or it is the
@@ -145,9 +145,9 @@ class Snapshotter:
             if state.unconfirmed:
                 self._not_yet(last)
                 return None
-            if not state.gate.hold(PATIENCE):
+            if not state.gate.hold(HOLD_TIMEOUT):
                 self._let_go()
-                raise WaitTimeout(f"A push is still being merged after {PATIENCE:g} s.")
+                raise WaitTimeout(f"A push is still being merged after {HOLD_TIMEOUT:g} s.")
             epoch = state.ledger.open_epoch(leg.first_epoch)
             reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, state.earlier)
             ledger, wanted = state.ledger.to_json(epoch), asked()

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 INTERVAL = 1.0
 """Seconds between two looks, or a quarter of the patience if that is less."""
 
-END = 20.0
-"""Seconds for its last look to end."""
+WATCHDOG_TIMEOUT = 20.0
+"""Seconds that the end of a run waits for the last look."""
 
 JOB = "the Spark job"
 """The phase in which workers train."""
@@ -260,9 +260,12 @@ class Watchdog:
         """Look no more; what was published is withdrawn."""
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join(END)
+            self._thread.join(WATCHDOG_TIMEOUT)
             if self._thread.is_alive():
-                log.warning("The watchdog still looks %g s after the run's end; it is left.", END)
+                log.warning(
+                    "The watchdog still looks %g s after the run's end; it is left.",
+                    WATCHDOG_TIMEOUT,
+                )
         self._withdraw(set())
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ from .rdd import RddSource
 
 logger = logging.getLogger(__name__)
 
-CLOSE = 30.0
+RELEASE_TIMEOUT = 30.0
 """Seconds that the end of a run waits for Spark to drop the rows."""
 
 
@@ -120,7 +120,7 @@ def keep(sc: Any, source: DataSource, what: str = "data", when: str = EPOCHS) ->
 def release(source: DataSource, what: str = "data of the run") -> tuple[str, ...]:
     """Let Spark drop what it has stored; what goes wrong costs memory there, and is a note."""
     try:
-        within(CLOSE, source.close, f"Spark to release the {what}")
+        within(RELEASE_TIMEOUT, source.close, f"Spark to release the {what}")
     except Exception as error:
         reason = str(error).partition("\n")[0]
         note = f"Spark has not released the {what}: {reason}"

@@ -30,7 +30,7 @@ SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "optimi
 START = ("shuffle", "seed", "repartition_every", "partitions", "patience", "stall_timeout")
 """Options that `TrainingSession.start` takes under their own names."""
 
-PATIENCE = 10.0
+CLOSE_TIMEOUT = 10.0
 """Seconds for what follows a run's end: closing its session, drawing its last picture."""
 
 
@@ -230,7 +230,7 @@ def _show(launched: Launched, options: Namespace) -> None:
     view.show()
     if options.wait and _wait(launched, options):
         # So that the cell ends with the picture that a saved notebook shows.
-        view.wait(PATIENCE)
+        view.wait(CLOSE_TIMEOUT)
 
 
 def _plan(options: Namespace) -> str:
@@ -293,7 +293,7 @@ def _wait(launched: Launched, options: Namespace) -> bool:
         return False
     finally:
         if not run.active:
-            launched.closer.join(PATIENCE)
+            launched.closer.join(CLOSE_TIMEOUT)
     return True
 
 

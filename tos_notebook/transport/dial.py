@@ -20,7 +20,7 @@ to it in time."""
 
 ANSWER = 600.0
 """Seconds that a worker waits for an answer. The server gives up a push that waits for its turn
-after `ps.store.PATIENCE`, which is less: no worker leaves, and comes again, while others merge."""
+after `ps.center.MERGE_TIMEOUT`, which is less: no worker leaves and returns while others merge."""
 
 
 def connect_tcp(

@@ -18,7 +18,7 @@ from .model import RunModel
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 0.1
+COMMAND_TIMEOUT = 0.1
 """Seconds in which a command may fail, and say so in its answer. Commands that take longer (a
 stop, a swap while a slow combiner works) are under way by then."""
 
@@ -63,7 +63,7 @@ class Steering:
     patience : float
     """
 
-    def __init__(self, facts: RunFacts, model: RunModel, patience: float = PATIENCE) -> None:
+    def __init__(self, facts: RunFacts, model: RunModel, patience: float = COMMAND_TIMEOUT) -> None:
         self._facts = facts
         self._model = model
         self._patience = patience

@@ -40,7 +40,7 @@ from ...errors import (
 from ...layout import Layout
 from ...persist.values import decode, encode, revive
 
-PATIENCE = 300.0
+MERGE_TIMEOUT = 300.0
 """Seconds that a push waits for its turn."""
 
 STRIPE_BYTES = 1 << 20
@@ -145,7 +145,7 @@ class Center:
         initial: Buffer,
         combiner: Combiner,
         stripe_bytes: int = STRIPE_BYTES,
-        patience: float = PATIENCE,
+        patience: float = MERGE_TIMEOUT,
     ) -> None:
         self.layout = layout
         self.stripe_bytes = stripe_bytes

@@ -28,7 +28,7 @@ FLUSH = 10.0
 YOUNG = 60.0
 """Seconds for which a checkpoint is not deleted: a disk may not have had the newer ones yet."""
 
-END = 60.0
+CHECKPOINT_TIMEOUT = 60.0
 """Seconds that the end of a run waits for a checkpoint under way."""
 
 
@@ -137,20 +137,21 @@ class Keeper:
     def finish(self) -> None:
         """Write the last checkpoint, of a run that has ended, and end the thread.
 
-        One that takes longer than `END` is reported as failed, and continues.
+        One that takes longer than `CHECKPOINT_TIMEOUT` is reported as failed, and continues.
         """
         if self._subject is None:
             return
         self._ending = True
         self._due.set()
-        self._thread.join(END)
+        self._thread.join(CHECKPOINT_TIMEOUT)
         if self._thread.is_alive():
             self._tell(self._failed(self._late()))
 
     def _late(self) -> str:
         return (
-            f"The last checkpoint of {self._origin.run_id} was still being written {END:g} s after "
-            f"the run's end. See whether {self.folder.storage.uri} answers."
+            f"The last checkpoint of {self._origin.run_id} was still being written "
+            f"{CHECKPOINT_TIMEOUT:g} s after the run's end. "
+            f"See whether {self.folder.storage.uri} answers."
         )
 
     def _keep_on(self) -> None:

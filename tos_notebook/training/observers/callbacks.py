@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BEGIN = 60.0
+BEGIN_TIMEOUT = 60.0
 """Seconds that the first Spark job waits for `on_train_begin`."""
 
-PATIENCE = 600.0
+CALLBACKS_TIMEOUT = 600.0
 """Seconds that the end of a run waits for its callbacks."""
 
 BOUND = 1000
@@ -92,9 +92,10 @@ class Callbacks(Companion):
     def begin(self) -> None:
         """Call the hooks of the beginning: what they set is in force from the first batch on."""
         self._executor.put(self._train_begin)
-        if not self._executor.settle(BEGIN):
+        if not self._executor.settle(BEGIN_TIMEOUT):
             logger.warning(
-                "on_train_begin of the callbacks takes longer than %g s; training begins.", BEGIN
+                "on_train_begin of the callbacks takes longer than %g s; training begins.",
+                BEGIN_TIMEOUT,
             )
 
     def __call__(self, event: Event) -> None:
@@ -120,7 +121,7 @@ class Callbacks(Companion):
                 "out. Their losses are in the epochs' logs all the same.",
                 self._left_out,
             )
-        self._executor.end(PATIENCE)
+        self._executor.end(CALLBACKS_TIMEOUT)
 
     def _milestone(self, epoch: int, window: Window) -> None:
         waiting = self._early[epoch] if epoch != self._epoch else None

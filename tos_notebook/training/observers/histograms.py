@@ -32,7 +32,7 @@ SHARE = 0.005
 KEPT = 400
 """Looks that are kept. Beyond, every second one is dropped."""
 
-PATIENCE = 60.0
+MEASURING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for the last look."""
 
 
@@ -72,7 +72,7 @@ class Distributions(Companion):
     def finish(self, last: bool) -> None:
         """Look at the final parameters; see `Companion.finish`."""
         self._executor.put(partial(self._measure, self._samples))
-        self._executor.end(PATIENCE)
+        self._executor.end(MEASURING_TIMEOUT)
 
     def _measure(self, samples: int) -> None:
         began = time.perf_counter()

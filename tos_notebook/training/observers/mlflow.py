@@ -33,7 +33,7 @@ BOUND = 100
 _OWN = ("staleness", "samples_per_second", "epoch", "learning_rate")
 """Curves that are no metrics of the program."""
 
-PATIENCE = 60.0
+LOGGING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for what is still to be logged."""
 
 
@@ -91,9 +91,11 @@ class Tracker(Companion):
             logger.warning("MLflow was too slow: %d points were left out.", self._reporter.left_out)
         self._reporter.put(self._close)
         try:
-            self._reporter.end(PATIENCE)
+            self._reporter.end(LOGGING_TIMEOUT)
         except WaitTimeout:
-            self._reporter.note(f"MLflow has not answered within {PATIENCE:g} s of the run's end.")
+            self._reporter.note(
+                f"MLflow has not answered within {LOGGING_TIMEOUT:g} s of the run's end."
+            )
             raise
 
     def _point(self, now: float) -> None:

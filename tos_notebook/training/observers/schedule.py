@@ -32,7 +32,7 @@ CHANGE = 0.01
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Stands for a rate of 0, where many schedules end: settings are above 0."""
 
-PATIENCE = 60.0
+SCHEDULE_TIMEOUT = 60.0
 """Seconds that the end of a run waits for a schedule under way."""
 
 Schedule = Callable[[int], float]
@@ -80,7 +80,7 @@ class Scheduler(Companion):
 
     def finish(self, last: bool) -> None:
         """See `Companion.finish`."""
-        self._executor.end(PATIENCE)
+        self._executor.end(SCHEDULE_TIMEOUT)
 
     def _apply(self, step: int) -> None:
         if self._ended:

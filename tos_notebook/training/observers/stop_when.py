@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 PERIOD = 0.2
 """Seconds between two looks at the run; every evaluation is looked at besides."""
 
-PATIENCE = 60.0
+CONDITION_TIMEOUT = 60.0
 """Seconds that the end of a run waits for a condition under way."""
 
 
@@ -85,9 +85,11 @@ class Stopper(Companion):
             self._changed.notify_all()
         if self._thread.ident is None:
             return
-        self._thread.join(PATIENCE)
+        self._thread.join(CONDITION_TIMEOUT)
         if self._thread.is_alive():
-            raise WaitTimeout(f"A condition of stop_when= still computes after {PATIENCE:g} s.")
+            raise WaitTimeout(
+                f"A condition of stop_when= still computes after {CONDITION_TIMEOUT:g} s."
+            )
 
     # -- on the thread ----------------------------------------------------------------
 

@@ -45,7 +45,7 @@ ROLLING = 30.0
 BOUND = 100
 """Points that may wait for a slow file system; more are left out."""
 
-PATIENCE = 60.0
+WRITING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for the last of its points."""
 
 
@@ -115,7 +115,7 @@ class Board(Companion):
         if self._reporter.left_out:
             logger.warning("%d entries were left out of the event files.", self._reporter.left_out)
         self._reporter.put(self._close)
-        self._reporter.end(PATIENCE)
+        self._reporter.end(WRITING_TIMEOUT)
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._window is None:

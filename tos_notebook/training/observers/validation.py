@@ -34,7 +34,7 @@ from .base import Companion, Handle, Maker
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 60.0
+EVALUATION_TIMEOUT = 60.0
 """Seconds that the end of a run waits for an evaluation under way."""
 
 
@@ -249,10 +249,10 @@ class Validator(Companion):
         elif self._every is not None:
             self._executor.put(self._evaluate_trained)
         self._executor.leave()
-        if not self._executor.ended(PATIENCE):
+        if not self._executor.ended(EVALUATION_TIMEOUT):
             raise WaitTimeout(
-                f"The evaluation of the validation data did not end within {PATIENCE:g} s. "
-                "Validate on fewer rows."
+                "The evaluation of the validation data did not end within "
+                f"{EVALUATION_TIMEOUT:g} s. Validate on fewer rows."
             )
 
     def _is_due(self, every: Every, now: float) -> bool:
