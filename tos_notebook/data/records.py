@@ -15,7 +15,7 @@ from ..cluster.listing import list_files
 from ..common.checks import at_least_one, one_of
 from .described import Described
 from .rdd import RddSource, counted
-from .sieve import RECORD, Label, Sieve, labels_of
+from .record_filter import RECORD, Label, Sieve, labels_of
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ...telemetry.window import Window
 from ..results.card import versions
 from ..results.save import ENDINGS
 from .base import Companion, Handle, Maker
-from .reporter import Reporter
+from .best_effort import Reporter
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from ...readable import beside
 from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
 from ...telemetry.window import Window
 from .base import Companion, Handle, Maker
-from .reporter import Reporter
+from .best_effort import Reporter
 
 logger = logging.getLogger(__name__)
 
