@@ -13,8 +13,8 @@ from tests.telemetry.samples import milestone, started
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.telemetry.tensorboard import read_scalars
 from tos_notebook.training.observers import tensorboard as module
-from tos_notebook.training.observers.base import Handle
-from tos_notebook.training.observers.tensorboard import Board
+from tos_notebook.training.observers.base import RunContext
+from tos_notebook.training.observers.tensorboard import TensorBoardWriter
 
 LIMIT = 10.0
 
@@ -47,12 +47,12 @@ class Boarded:
         program = SimpleNamespace(drawing=("graph", b""))
         run = SimpleNamespace(settings=settings, program=program)
         unused: Any = None
-        handle: Any = Handle(run, unused, unused, unused, unused, range(2), samples)  # type: ignore[arg-type]
+        context: Any = RunContext(run, unused, unused, unused, unused, range(2), samples)  # type: ignore[arg-type]
         self.settings = settings
-        self.board = Board(handle, "/logs", open_stream or (lambda: self.file))  # type: ignore[arg-type, return-value]
+        self.board = TensorBoardWriter(context, "/logs", open_stream or (lambda: self.file))  # type: ignore[arg-type, return-value]
 
     def settle(self) -> None:
-        assert self.board._reporter.settle(LIMIT)
+        assert self.board._executor.settle(LIMIT)
 
     def curve(self, tag: str) -> list[tuple[int, float]]:
         table = read_scalars([("a.tfevents", self.file.shown)])
@@ -172,7 +172,7 @@ def test_the_file_begins_with_settings_and_a_graph_where_there_is_one(
     boarded: Callable[..., Boarded], drawing: Any, text: bytes
 ) -> None:
     found = boarded()
-    found.board._handle.run.program.drawing = drawing  # type: ignore[misc]
+    found.board._context.run.program.drawing = drawing  # type: ignore[misc]
     found.board(started(0.0))
     found.board.finish(last=True)
     assert found.board.notes == ()

@@ -15,7 +15,7 @@ from tests.telemetry.samples import milestone
 from tos_notebook.errors import CallbackError, ConfigError, InvalidTransition, TosError, WaitTimeout
 from tos_notebook.events import CallbackFailed, EpochFinished, Event
 from tos_notebook.training.observers import callbacks as module
-from tos_notebook.training.observers.base import Handle
+from tos_notebook.training.observers.base import RunContext
 from tos_notebook.training.observers.callbacks import Callbacks
 from tos_notebook.training.observers.validation import Evaluation
 
@@ -107,10 +107,10 @@ class Followed:
             evaluation = Evaluation(lambda: (np.arange(3),), rows, self.events.append)
         publish, fail = self.events.append, self.failed.append
         store = SimpleNamespace()
-        handle: Any = Handle(  # type: ignore[arg-type]
+        context: Any = RunContext(  # type: ignore[arg-type]
             self.run, self.model, store, publish, fail, range(first, 2), 0
         )
-        self.callbacks = Callbacks(handle, self.hooks, evaluation, on_error)  # type: ignore[arg-type]
+        self.callbacks = Callbacks(context, self.hooks, evaluation, on_error)  # type: ignore[arg-type]
 
     def train(self, *epochs: int, milestones: int = 2) -> None:
         for epoch in epochs:

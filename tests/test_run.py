@@ -437,9 +437,9 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
     run = setting.make(epochs=1)._begin([validator(rows)])
     assert run.wait(LIMIT).state == "finished"
     gate.set()
-    (companion,) = run._companions
-    assert isinstance(companion, Validator)
-    assert companion._executor.ended(LIMIT)
+    (observer,) = run._observers
+    assert isinstance(observer, Validator)
+    assert observer._executor.ended(LIMIT)
 
 
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(

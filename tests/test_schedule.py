@@ -41,8 +41,8 @@ class Scheduled:
         first, schedule = checked_rate(given, PROGRAM)
         assert schedule is not None
         self.run, self.events = FakeRun(first), list[Event]()
-        handle: Any = SimpleNamespace(run=self.run, publish=self.events.append, steps=steps)
-        self.scheduler = Scheduler(handle, schedule)
+        context: Any = SimpleNamespace(run=self.run, publish=self.events.append, steps=steps)
+        self.scheduler = Scheduler(context, schedule)
         self.scheduler.begin()
 
     def train(self, steps: int) -> None:

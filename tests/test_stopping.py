@@ -17,7 +17,7 @@ from tos_notebook.events import CallbackFailed, Event, Validated, ValidationFail
 from tos_notebook.steering import conditions as stop
 from tos_notebook.steering.status import RunStatus
 from tos_notebook.training.observers import stop_when as module
-from tos_notebook.training.observers.stop_when import Stopper, stopping
+from tos_notebook.training.observers.stop_when import EarlyStop, stopping
 
 LIMIT = 10.0
 
@@ -39,13 +39,13 @@ class FakeRun:
 
 
 class Watched:
-    """A stopper of a fake run."""
+    """A early_stop of a fake run."""
 
     def __init__(self, *conditions: Callable[[RunStatus], Any]) -> None:
         self.run, self.events, self.told = FakeRun(), [], threading.Semaphore(0)
         self.failed: list[Exception] = []
-        handle = SimpleNamespace(run=self.run, publish=self.publish, fail=self.failed.append)
-        self.stopper = Stopper(handle, conditions)  # type: ignore[arg-type]
+        context = SimpleNamespace(run=self.run, publish=self.publish, fail=self.failed.append)
+        self.early_stop = EarlyStop(context, conditions)  # type: ignore[arg-type]
 
     def publish(self, event: Event) -> None:
         self.events.append(event)
@@ -54,7 +54,7 @@ class Watched:
     def validate(self, **values: float) -> None:
         number = self.run.status.validations + 1
         self.run.status = replace(self.run.status, validation=values, validations=number)
-        self.stopper(Validated(0.0, 0, 10, values))
+        self.early_stop(Validated(0.0, 0, 10, values))
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
 
     def make(*conditions: Callable[[RunStatus], Any]) -> Watched:
         made.append(Watched(*conditions))
-        made[-1].stopper.begin()
+        made[-1].early_stop.begin()
         return made[-1]
 
     yield make
     for watched in made:
-        watched.stopper.finish(last=False)
+        watched.early_stop.finish(last=False)
     assert not [t for t in threading.enumerate() if t.name == "tos-stop-when"]
 
 
@@ -79,9 +79,9 @@ Watch = Callable[..., Watched]
 def test_any_of_several_conditions_stops_the_run_once_with_its_reason(watch: Watch) -> None:
     watched = watch(stop.loss_below(0.1), stop.samples(10_000))
     assert watched.run.stopped.wait(LIMIT)
-    watched.stopper.finish(last=False)
+    watched.early_stop.finish(last=False)
     assert watched.run.reasons == ["samples 12,000 >= 10,000"]
-    assert watched.stopper.notes == ()
+    assert watched.early_stop.notes == ()
 
 
 def test_a_function_gives_a_reason_or_its_name(watch: Watch) -> None:
@@ -94,7 +94,7 @@ def test_a_function_gives_a_reason_or_its_name(watch: Watch) -> None:
     ):
         watched = watch(condition)
         assert watched.run.stopped.wait(LIMIT)
-        watched.stopper.finish(last=False)
+        watched.early_stop.finish(last=False)
         assert watched.run.reasons == [reason]
 
 
@@ -105,7 +105,7 @@ def test_every_evaluation_is_looked_at_though_they_come_at_once(watch: Watch) ->
         watched.validate(loss=loss)
     gate.set()
     assert watched.run.stopped.wait(LIMIT)
-    watched.stopper.finish(last=False)
+    watched.early_stop.finish(last=False)
     assert watched.run.reasons == ["validation loss no better than 0.5 in 2 evaluations"]
 
 
@@ -127,7 +127,7 @@ def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
     assert watched.told.acquire(timeout=LIMIT)
     watched.validate(loss=0.05)
     assert watched.run.stopped.wait(LIMIT)
-    watched.stopper.finish(last=False)
+    watched.early_stop.finish(last=False)
     assert watched.run.reasons == ["validation loss 0.05 < 0.1"]
     failed = [
         (e.callback, e.hook, e.message) for e in watched.events if isinstance(e, CallbackFailed)
@@ -136,7 +136,7 @@ def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
         ("bad", "stop_when", "KeyError: 'accuracy'"),
         ("val_acc > 0.5", "stop_when", "there is no 'val_acc'; there are val_loss."),
     ]
-    assert [note.split(" is not")[0] for note in watched.stopper.notes] == [
+    assert [note.split(" is not")[0] for note in watched.early_stop.notes] == [
         "stop_when: bad",
         "stop_when: val_acc > 0.5",
     ]
@@ -150,21 +150,21 @@ FAILED = ValidationFailed(0.0, 2, "ValueError: no such shape\nmore")
 def test_a_run_ends_with_an_error_when_no_condition_can_be_met_any_more(watch: Watch) -> None:
     """Else it would train all its epochs, which are many, for nothing."""
     watched = watch(*stop.parse("val_loss < 0.1"))
-    watched.stopper(FAILED)
-    watched.stopper._thread.join(LIMIT)
+    watched.early_stop(FAILED)
+    watched.early_stop._thread.join(LIMIT)
     (error,) = watched.failed
     assert isinstance(error, DataError)
     assert str(error).startswith(
         "stop_when: val_loss < 0.1 can never be met, since the validation failed: ValueError: no "
         "such shape. The run ended after epoch 3, and keeps its weights."
     )
-    assert str(error).startswith(watched.stopper.notes[0])
+    assert str(error).startswith(watched.early_stop.notes[0])
 
 
 def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch: Watch) -> None:
     watched = watch(*stop.parse("val_loss < 0.1 or samples >= 20000"))
-    watched.stopper(FAILED)
-    until(lambda: bool(watched.stopper.notes))
+    watched.early_stop(FAILED)
+    until(lambda: bool(watched.early_stop.notes))
     watched.run.status = replace(watched.run.status, samples=20_000)
     assert watched.run.stopped.wait(LIMIT)
     assert watched.failed == []
@@ -173,17 +173,17 @@ def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch
 
 def test_a_validation_that_fails_after_the_last_epoch_is_only_noted(watch: Watch) -> None:
     watched = watch(*stop.parse("val_loss < 0.1"))
-    watched.stopper(replace(FAILED, epoch=watched.run.status.epochs - 1))
-    watched.stopper._thread.join(LIMIT)
+    watched.early_stop(replace(FAILED, epoch=watched.run.status.epochs - 1))
+    watched.early_stop._thread.join(LIMIT)
     assert watched.failed == []
-    assert "can never be met" in watched.stopper.notes[0]
+    assert "can never be met" in watched.early_stop.notes[0]
 
 
 def test_a_run_that_has_ended_by_itself_does_no_harm(watch: Watch) -> None:
     watched = watch(lambda status: True)
     watched.run.over = True
     assert watched.run.stopped.wait(LIMIT)
-    watched.stopper.finish(last=True)
+    watched.early_stop.finish(last=True)
 
 
 def test_a_condition_that_does_not_return_is_a_named_error(
@@ -199,7 +199,7 @@ def test_a_condition_that_does_not_return_is_a_named_error(
     assert asked.wait(LIMIT)
     monkeypatch.setattr(module, "CONDITION_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="still computes"):
-        watched.stopper.finish(last=False)
+        watched.early_stop.finish(last=False)
     gate.set()
     monkeypatch.setattr(module, "CONDITION_TIMEOUT", LIMIT)
 
@@ -210,14 +210,14 @@ def test_the_thread_knows_itself(watch: Watch) -> None:
 
     def condition(status: RunStatus) -> bool:
         assert known.wait(LIMIT)
-        found.append(watched.stopper.is_current_thread)
+        found.append(watched.early_stop.is_current_thread)
         return True
 
     watched = watch(condition)
     known.set()
     assert watched.run.stopped.wait(LIMIT)
     assert found == [True]
-    assert not watched.stopper.is_current_thread
+    assert not watched.early_stop.is_current_thread
 
 
 def test_a_condition_on_a_validation_that_there_is_not_is_refused() -> None:

@@ -20,7 +20,7 @@ from tos_notebook.readable import LONGEST_NAME, readable
 from tos_notebook.telemetry.mlflow import MLflow, MLflowLog
 from tos_notebook.training.observers import best_effort
 from tos_notebook.training.observers import mlflow as module
-from tos_notebook.training.observers.mlflow import Tracker, tracking
+from tos_notebook.training.observers.mlflow import MLflowLogger, tracking
 
 PROGRAM: Any = SimpleNamespace(summary="a program", formats=("keras",))
 
@@ -45,8 +45,8 @@ class Tracked:
 
     def __init__(self, given: Any, samples: int = 0) -> None:
         self.run = FakeRun()
-        handle: Any = SimpleNamespace(run=self.run, samples=samples, epochs=range(2))
-        self.tracker: Any = tracking(given, PROGRAM)(handle)
+        context: Any = SimpleNamespace(run=self.run, samples=samples, epochs=range(2))
+        self.tracker: Any = tracking(given, PROGRAM)(context)
 
     def train(self) -> None:
         self.tracker(started(100.0, epochs=2))
@@ -195,12 +195,12 @@ class SlowLog(MLflowLog):
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[Tracker, SlowLog]]]:
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[MLflowLogger, SlowLog]]]:
     log = SlowLog()
 
-    def make() -> tuple[Tracker, SlowLog]:
-        handle: Any = SimpleNamespace(run=FakeRun(), samples=0, epochs=range(2))
-        tracker = Tracker(handle, MLflow(), log)
+    def make() -> tuple[MLflowLogger, SlowLog]:
+        context: Any = SimpleNamespace(run=FakeRun(), samples=0, epochs=range(2))
+        tracker = MLflowLogger(context, MLflow(), log)
         tracker(started(0.0))
         return tracker, log
 
@@ -209,7 +209,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[Tracker
 
 
 def test_a_slow_server_misses_points_and_holds_nobody_up(
-    slow: Callable[[], tuple[Tracker, SlowLog]], caplog: pytest.LogCaptureFixture
+    slow: Callable[[], tuple[MLflowLogger, SlowLog]], caplog: pytest.LogCaptureFixture
 ) -> None:
     tracker, log = slow()
     for number in range(2 * module.BOUND):
@@ -222,7 +222,7 @@ def test_a_slow_server_misses_points_and_holds_nobody_up(
 
 
 def test_a_server_that_does_not_answer_is_a_named_error(
-    slow: Callable[[], tuple[Tracker, SlowLog]], monkeypatch: pytest.MonkeyPatch
+    slow: Callable[[], tuple[MLflowLogger, SlowLog]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker, log = slow()
     monkeypatch.setattr(module, "LOGGING_TIMEOUT", 0.01)
@@ -230,7 +230,7 @@ def test_a_server_that_does_not_answer_is_a_named_error(
         tracker.finish(last=True)
     assert tracker.notes == ("MLflow has not answered within 0.01 s of the run's end.",)
     log.gate.set()
-    tracker._reporter.end(10)
+    tracker._executor.end(10)
 
 
 def test_what_cannot_be_logged_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from ..data.rdd import is_rdd
 from ..errors import ConfigError, UnsupportedProgram
 from ..inference.predictor import BATCH_SIZE
 from ..telemetry.history import History
-from .observers.base import Companion
-from .observers.histograms import Distributions
-from .observers.mlflow import Tracker
-from .observers.tensorboard import Board
+from .observers.base import Observer
+from .observers.histograms import WeightHistograms
+from .observers.mlflow import MLflowLogger
+from .observers.tensorboard import TensorBoardWriter
 from .results.held_model import HeldModel
 from .results.save import save
 
@@ -45,17 +45,17 @@ class Outputs:
     _training: Coordinator
     _history: History
     _model: HeldModel
-    _companions: list[Companion]
+    _observers: list[Observer]
 
     @property
     def tensorboard(self) -> str | None:
         """Where its event files are; None if it writes none."""
-        return next((c.folder for c in self._companions if isinstance(c, Board)), None)
+        return next((c.folder for c in self._observers if isinstance(c, TensorBoardWriter)), None)
 
     @property
     def mlflow_run_id(self) -> str | None:
         """The MLflow run that it is logged in; None if there is none, or it has not begun."""
-        return next((c.run_id for c in self._companions if isinstance(c, Tracker)), None)
+        return next((c.run_id for c in self._observers if isinstance(c, MLflowLogger)), None)
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
@@ -78,7 +78,7 @@ class Outputs:
         """
         from ..telemetry.weights import weights_figure
 
-        found = [c.measured for c in self._companions if isinstance(c, Distributions)]
+        found = [c.measured for c in self._observers if isinstance(c, WeightHistograms)]
         if not found or not found[0]:
             raise ConfigError(
                 "This run has no histograms of its weights. Start it with histograms=True, or "

@@ -40,7 +40,7 @@ from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.writer import Keeper, Subject
 from .epochs import Legs, RunPlan
-from .observers.base import Companion, Handle, Maker
+from .observers.base import Maker, Observer, RunContext
 from .outputs import Outputs
 from .results.held_model import HeldModel
 
@@ -148,7 +148,7 @@ class Run(Outputs):
         self._others = others
         self._given = bus.sinks
         self._model = HeldModel(program, training.parameters)
-        self._companions: list[Companion] = []
+        self._observers: list[Observer] = []
         self._reason: str | None = None
         self._told: tuple[str, ...] = () if resumed is None else resumed.notes
         self._done = threading.Event()
@@ -159,8 +159,8 @@ class Run(Outputs):
         if self._resumed is not None:
             self._tell_past(self._resumed.past)
         for make in makers:
-            self._companions.append(make(self._handle()))
-            self._bus.add(self._companions[-1])
+            self._observers.append(make(self._context()))
+            self._bus.add(self._observers[-1])
         epochs, source = self._plan.epochs, self._legs.source
         size = epochs, source.partitions, source.samples
         if self._resumed is None:
@@ -173,9 +173,9 @@ class Run(Outputs):
             self._keeper.begin(self._subject())
         return self
 
-    def _handle(self) -> Handle:
+    def _context(self) -> RunContext:
         totals = self._history.totals()
-        return Handle(
+        return RunContext(
             self,
             self._model,
             self._training.parameters,
@@ -292,11 +292,11 @@ class Run(Outputs):
         )
 
     def _notes(self) -> tuple[str, ...]:
-        companions = [note for companion in self._companions for note in companion.notes]
+        observers = [note for observer in self._observers for note in observer.notes]
         disabled = map(str, self._bus.disabled)
         training = *self._legs.notes, *self._standstill.notes, *self._training.notes
         torn = self._torn()
-        return *training, *companions, *disabled, *self._unsaved(), *torn, *self._told
+        return *training, *observers, *disabled, *self._unsaved(), *torn, *self._told
 
     def _unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""
@@ -519,7 +519,7 @@ class Run(Outputs):
             Spark did not end the job in time.
         """
         # The end of the run waits for its sinks.
-        awaited = self._bus.is_current_thread or any(c.is_current_thread for c in self._companions)
+        awaited = self._bus.is_current_thread or any(c.is_current_thread for c in self._observers)
         try:
             self._training.command(Command.STOP, reason or "")
         except InvalidTransition:
@@ -672,8 +672,8 @@ class Run(Outputs):
 
     def _drive(self) -> None:
         try:
-            for companion in self._companions:
-                companion.begin()
+            for observer in self._observers:
+                observer.begin()
             self._legs.train()
         except Exception as error:
             self._explain(error)
@@ -709,7 +709,7 @@ class Run(Outputs):
         steps = (
             self._keep,
             self._release_data,
-            self._end_companions,
+            self._end_observers,
             self._watchdog.close,
             self._legs.report_lapsed,
             self._reach_end,
@@ -734,16 +734,16 @@ class Run(Outputs):
     def _release_data(self) -> None:
         self._told += release(self._legs.source)
 
-    def _end_companions(self) -> None:
-        if not self._companions:
+    def _end_observers(self) -> None:
+        if not self._observers:
             return
         self._legs.phase.enter("the validation after the last epoch, or callbacks")
         # Asked first: a callback that raises may end the run.
         last = self._legs.onward
-        for companion in self._companions:
+        for observer in self._observers:
             # So that the last epoch's end, and what the one before told, has reached it.
             self._patiently(partial(self._bus.flush, FLUSH))
-            self._patiently(partial(companion.finish, last))
+            self._patiently(partial(observer.finish, last))
 
     def _patiently(self, step: Callable[[], object]) -> None:
         """Go on when a step takes too long: the training is over and its weights are kept."""

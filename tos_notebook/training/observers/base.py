@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Handle:
-    """What a companion has of its run.
+class RunContext:
+    """What an observer has of its run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Handle:
     steps: int = 0
 
 
-class Companion(ABC):
+class Observer(ABC):
     """A sink with a thread, for which the run waits at its end."""
 
     @abstractmethod
@@ -81,5 +81,5 @@ class Companion(ABC):
         return ()
 
 
-Maker = Callable[[Handle], Companion]
-"""Makes a run's companion, when the run is about to begin."""
+Maker = Callable[[RunContext], Observer]
+"""Makes a run's observer, when the run is about to begin."""

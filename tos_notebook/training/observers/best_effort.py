@@ -10,7 +10,7 @@ from ...common.threads import Call, SerialExecutor
 logger = logging.getLogger(__name__)
 
 
-class Reporter(SerialExecutor):
+class BestEffortExecutor(SerialExecutor):
     """Makes calls for as long as they succeed; the run goes on without what fails.
 
     Parameters
@@ -23,7 +23,7 @@ class Reporter(SerialExecutor):
     Attributes
     ----------
     notes : tuple of str
-        What has gone wrong, for `Companion.notes`.
+        What has gone wrong, for `Observer.notes`.
     left_out : int
         Calls that were not taken, because too many waited.
     failed : bool

@@ -12,7 +12,7 @@ from ...common.checks import one_of
 from ...errors import ConfigError
 from ...program.export.base import Program
 from ...steering.trigger import Every, as_every
-from .base import Companion, Handle, Maker
+from .base import Maker, Observer, RunContext
 from .callbacks import POLICIES, Callbacks
 from .histograms import watching
 from .mlflow import tracking
@@ -29,7 +29,7 @@ class Beside:
     Parameters
     ----------
     makers : tuple of callable
-        Each makes a companion of the run.
+        Each makes an observer of the run.
     learning_rate : float or None
         To begin with; None for the program's own.
     """
@@ -114,7 +114,7 @@ def _rhythm(given: Any, rows: Rows | None) -> Every:
 def _following(
     callbacks: Any, program: Program, rows: Rows | None, on_error: str
 ) -> tuple[Maker, float | None]:
-    """Check callbacks; return what makes the companion that calls them, and the learning rate.
+    """Check callbacks; return what makes the observer that calls them, and the learning rate.
 
     Parameters
     ----------
@@ -140,12 +140,12 @@ def _following(
     given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     hooks = Hooks(given, program.model)
 
-    def make(handle: Handle) -> Companion:
+    def make(context: RunContext) -> Observer:
         evaluation = None
         if rows is not None:
             evaluation = Evaluation(
-                rows, program.evaluate, handle.publish, handle.samples, program.feeds
+                rows, program.evaluate, context.publish, context.samples, program.feeds
             )
-        return Callbacks(handle, hooks, evaluation, on_error)
+        return Callbacks(context, hooks, evaluation, on_error)
 
     return make, hooks.learning_rate

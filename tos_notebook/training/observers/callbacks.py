@@ -16,7 +16,7 @@ from ...events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
 from ...readable import summary
 from ...steering.conditions import VALIDATION
 from ...telemetry.window import Window
-from .base import Companion, Handle
+from .base import Observer, RunContext
 from .validation import Evaluation
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ REFRESH_SHARE = 0.05
 POLICIES = ("disable", "raise")
 
 
-class Callbacks(Companion):
+class Callbacks(Observer):
     """Calls the hooks in the order of Keras: an epoch's begin, its milestones, its end.
 
     A worker may be in the next epoch before the present one is done; the hooks of its milestones
@@ -47,7 +47,7 @@ class Callbacks(Companion):
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     hooks : Hooks
     evaluation : Evaluation or None
         Of the parameters that the model holds, before the end of an epoch is told.
@@ -55,14 +55,14 @@ class Callbacks(Companion):
     """
 
     def __init__(
-        self, handle: Handle, hooks: Hooks, evaluation: Evaluation | None, on_error: str
+        self, context: RunContext, hooks: Hooks, evaluation: Evaluation | None, on_error: str
     ) -> None:
-        self._handle = handle
+        self._context = context
         self._hooks = hooks
         self._evaluation = evaluation
         self._on_error = on_error
         # The telemetry thread's.
-        self._epoch = handle.epochs.start
+        self._epoch = context.epochs.start
         self._windows: defaultdict[int, Window] = defaultdict(Window)
         self._early: defaultdict[int, list[Call]] = defaultdict(list)
         self._batchwise = hooks.batchwise
@@ -78,12 +78,12 @@ class Callbacks(Companion):
 
     @property
     def is_current_thread(self) -> bool:
-        """See `Companion.delivers`."""
+        """See `Observer.is_current_thread`."""
         return self._executor.is_current_thread
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         failed = () if self._evaluation is None else self._evaluation.notes
         return *failed, *self._notes
 
@@ -111,7 +111,7 @@ class Callbacks(Companion):
             self._epoch_finished(event.epoch)
 
     def finish(self, last: bool) -> None:
-        """See `Companion.finish`."""
+        """See `Observer.finish`."""
         if not last:
             self._executor.clear()
         self._executor.put(self._train_end)
@@ -139,7 +139,7 @@ class Callbacks(Companion):
             partial(self._epoch_end, epoch, self._windows.pop(epoch, Window()).means())
         )
         self._epoch = epoch + 1
-        if self._epoch in self._handle.epochs:
+        if self._epoch in self._context.epochs:
             self._executor.put(partial(self._epoch_begin, self._epoch))
         for call in self._early.pop(self._epoch, ()):
             self._executor.put(call)
@@ -147,18 +147,18 @@ class Callbacks(Companion):
     # -- on the thread ----------------------------------------------------------------
 
     def _train_begin(self) -> None:
-        hooks, epochs = self._hooks, self._handle.epochs
-        with self._handle.model.present():
+        hooks, epochs = self._hooks, self._context.epochs
+        with self._context.model.present():
             hooks.stopping = False
             self._rate = hooks.learning_rate
-            params = {"epochs": epochs.stop, "steps": None, "verbose": 0, "run": self._handle.run}
+            params = {"epochs": epochs.stop, "steps": None, "verbose": 0, "run": self._context.run}
             self._each("set_model", lambda callback: hooks.begin(callback, **params))
             self._call("on_train_begin", {})
             self._call("on_epoch_begin", epochs.start, {})
 
     def _epoch_begin(self, epoch: int) -> None:
         if not self._stopped:
-            with self._handle.model.held():
+            with self._context.model.held():
                 self._call("on_epoch_begin", epoch, {})
 
     def _batch(self, number: int, logs: dict[str, float]) -> None:
@@ -171,7 +171,7 @@ class Callbacks(Companion):
         if self._stopped:
             return
         # What is evaluated is what the callbacks find in the model.
-        with self._handle.model.present():
+        with self._context.model.present():
             values = self._evaluate(epoch)
             logs |= {f"val_{name}": value for name, value in (values or {}).items()}
             self._logs = logs
@@ -194,7 +194,7 @@ class Callbacks(Companion):
         return values
 
     def _train_end(self) -> None:
-        with self._handle.model.adopting():
+        with self._context.model.adopting():
             self._call("on_train_end", dict(self._logs))
 
     @contextmanager
@@ -202,10 +202,10 @@ class Callbacks(Companion):
         """Hold the model, its parameters renewed if that is not too much work."""
         began = time.perf_counter()
         if began < self._refresh_at:
-            with self._handle.model.held():
+            with self._context.model.held():
                 yield
             return
-        with self._handle.model.present():
+        with self._context.model.present():
             now = time.perf_counter()
             self._refresh_at = now + (now - began) / REFRESH_SHARE
             yield
@@ -230,21 +230,21 @@ class Callbacks(Companion):
         self._notes += (f"{text}. The callback is not called any more.",)
         logger.warning("%s", self._notes[-1], exc_info=error)
         with suppress(SessionClosed):
-            self._handle.publish(CallbackFailed(time.time(), name, hook, message))
+            self._context.publish(CallbackFailed(time.time(), name, hook, message))
         if self._on_error == "raise":
             failure = CallbackError(f"{text}. The run was started with on_callback_error='raise'.")
             failure.__cause__ = error
-            self._handle.fail(failure)
+            self._context.fail(failure)
 
     def _take_rate(self) -> None:
         """Show callbacks a learning rate that somebody else has set."""
-        given = self._handle.run.settings["learning_rate"]
+        given = self._context.run.settings["learning_rate"]
         if self._rate is not None and given is not None and given != self._rate:
             self._hooks.learning_rate = given
             self._rate = self._hooks.learning_rate
 
     def _pass_on(self) -> None:
-        run, rate = self._handle.run, self._hooks.learning_rate
+        run, rate = self._context.run, self._hooks.learning_rate
         # The run may have ended by itself.
         with suppress(InvalidTransition):
             if rate is not None and rate != self._rate:
@@ -256,7 +256,7 @@ class Callbacks(Companion):
 
     def _set_rate(self, rate: float) -> None:
         try:
-            self._handle.run.set(learning_rate=rate)
+            self._context.run.set(learning_rate=rate)
         except ConfigError as error:
             self._notes += (f"A callback set a learning rate that cannot be: {error}",)
             logger.warning("%s", self._notes[-1])

@@ -14,7 +14,7 @@ from ...common.arrays import Array, Buffer
 from ...common.threads import SerialExecutor
 from ...errors import SessionClosed
 from ...events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
-from .base import Companion, Handle
+from .base import Observer, RunContext
 
 logger = logging.getLogger(__name__)
 
@@ -36,22 +36,22 @@ MEASURING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for the last look."""
 
 
-class Distributions(Companion):
+class WeightHistograms(Observer):
     """Looks at the center every now and then, and tells of it.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
 
     Attributes
     ----------
     measured : list of WeightsMeasured
     """
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, context: RunContext) -> None:
         self.measured: list[WeightsMeasured] = []
-        self._handle = handle
-        self._samples = handle.samples
+        self._context = context
+        self._samples = context.samples
         self._before: Buffer | None = None
         self._due = 0.0
         self._executor = SerialExecutor("tos-distributions", 1)
@@ -70,14 +70,14 @@ class Distributions(Companion):
             self._executor.put(partial(self._measure, self._samples))
 
     def finish(self, last: bool) -> None:
-        """Look at the final parameters; see `Companion.finish`."""
+        """Look at the final parameters; see `Observer.finish`."""
         self._executor.put(partial(self._measure, self._samples))
         self._executor.end(MEASURING_TIMEOUT)
 
     def _measure(self, samples: int) -> None:
         began = time.perf_counter()
-        layout = self._handle.store.layout
-        present, _ = self._handle.store.read()
+        layout = self._context.store.layout
+        present, _ = self._context.store.read()
         every = layout.tensors(present)
         now = {spec.name: every[spec.name] for spec in layout.of_model.specs}
         updates: dict[str, Histogram] = {}
@@ -93,7 +93,7 @@ class Distributions(Companion):
         ended = time.perf_counter()
         self._due = ended + max(PERIOD, (ended - began) / SHARE)
         try:
-            self._handle.publish(event)
+            self._context.publish(event)
         except SessionClosed:
             logger.info("A look at the weights came too late to be told of.")
 
@@ -114,6 +114,6 @@ def _histogram(values: Array) -> Histogram:
     return Histogram(counts.astype(np.float64), edges)
 
 
-def watching(handle: Handle) -> Companion:
-    """Make a run's `Distributions`; a `Maker`."""
-    return Distributions(handle)
+def watching(context: RunContext) -> Observer:
+    """Make a run's `WeightHistograms`; a `Maker`."""
+    return WeightHistograms(context)

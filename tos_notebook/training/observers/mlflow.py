@@ -19,8 +19,8 @@ from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
 from ..results.card import versions
 from ..results.save import ENDINGS
-from .base import Companion, Handle, Maker
-from .best_effort import Reporter
+from .base import Maker, Observer, RunContext
+from .best_effort import BestEffortExecutor
 
 logger = logging.getLogger(__name__)
 
@@ -37,30 +37,32 @@ LOGGING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for what is still to be logged."""
 
 
-class Tracker(Companion):
+class MLflowLogger(Observer):
     """Logs on a thread of its own; samples trained are the steps.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     wanted : MLflow
     log : MLflowLog
     """
 
-    def __init__(self, handle: Handle, wanted: MLflow, log: MLflowLog) -> None:
-        self._handle = handle
+    def __init__(self, context: RunContext, wanted: MLflow, log: MLflowLog) -> None:
+        self._context = context
         self._wanted = wanted
-        self._samples = handle.samples
-        self._epochs_done = handle.epochs.start
+        self._samples = context.samples
+        self._epochs_done = context.epochs.start
         self._window = Window(time.time())
         # The thread's.
         self._log = log
-        self._reporter = Reporter("tos-mlflow", BOUND, "MLflow no longer hears of this run")
+        self._executor = BestEffortExecutor(
+            "tos-mlflow", BOUND, "MLflow no longer hears of this run"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
-        return self._reporter.notes
+        """See `Observer.notes`."""
+        return self._executor.notes
 
     @property
     def run_id(self) -> str | None:
@@ -76,24 +78,24 @@ class Tracker(Companion):
                 self._point(event.time)
         elif isinstance(event, RunStarted | RunResumed):
             self._window = Window(event.time)
-            self._reporter.offer(partial(self._start, event))
+            self._executor.offer(partial(self._start, event))
         elif isinstance(event, EpochFinished):
             self._epochs_done = event.epoch + 1
             self._point(event.time)
         elif isinstance(event, Validated):
             values = {f"val_{name}": value for name, value in event.values.items()}
-            self._reporter.offer(partial(self._log.metrics, event.time, event.samples, values))
+            self._executor.offer(partial(self._log.metrics, event.time, event.samples, values))
 
     def finish(self, last: bool) -> None:
-        """Log what is left and end the MLflow run; see `Companion.finish`."""
+        """Log what is left and end the MLflow run; see `Observer.finish`."""
         self._point(time.time())
-        if self._reporter.left_out:
-            logger.warning("MLflow was too slow: %d points were left out.", self._reporter.left_out)
-        self._reporter.put(self._close)
+        if self._executor.left_out:
+            logger.warning("MLflow was too slow: %d points were left out.", self._executor.left_out)
+        self._executor.put(self._close)
         try:
-            self._reporter.end(LOGGING_TIMEOUT)
+            self._executor.end(LOGGING_TIMEOUT)
         except WaitTimeout:
-            self._reporter.note(
+            self._executor.note(
                 f"MLflow has not answered within {LOGGING_TIMEOUT:g} s of the run's end."
             )
             raise
@@ -104,36 +106,36 @@ class Tracker(Companion):
         if not values:
             return
         values["epoch"] = float(self._epochs_done)
-        rate = self._handle.run.settings["learning_rate"]
+        rate = self._context.run.settings["learning_rate"]
         if rate is not None:
             values["learning_rate"] = rate
-        self._reporter.offer(partial(self._log.metrics, now, self._samples, values))
+        self._executor.offer(partial(self._log.metrics, now, self._samples, values))
 
     # -- on the thread ----------------------------------------------------------------
 
     def _start(self, event: RunStarted | RunResumed) -> None:
-        run, wanted = self._handle.run, self._wanted
+        run, wanted = self._context.run, self._wanted
         self._log.begin(wanted.experiment, wanted.run_name or run.run_id)
         self._log.tags({"tos.run_id": run.run_id, **wanted.tags})
         try:
             self._log.params(_params(run, event))
         except Exception as error:
             # Another training has logged its own into the same run: values cannot be changed.
-            self._reporter.note(f"MLflow has not taken the run's parameters: {error}")
+            self._executor.note(f"MLflow has not taken the run's parameters: {error}")
 
     def _close(self) -> None:
-        failed = self._handle.run.state == "failed"
-        self._reporter.attempt(partial(self._leave, failed))
+        failed = self._context.run.state == "failed"
+        self._executor.attempt(partial(self._leave, failed))
         try:
             # Even of a run of which it has heard no more: it is over.
             self._log.end("FAILED" if failed else "FINISHED")
         except Exception as error:
-            if not self._reporter.failed:
-                self._reporter.note(f"MLflow was not told of the run's end: {error}", error)
+            if not self._executor.failed:
+                self._executor.note(f"MLflow was not told of the run's end: {error}", error)
 
     def _leave(self, failed: bool) -> None:
         """Log what there is at the end."""
-        run = self._handle.run
+        run = self._context.run
         outcome = "failed" if failed else "stopped" if run.state == "stopping" else "finished"
         reason = run.status.reason
         self._log.tags(
@@ -172,7 +174,7 @@ def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:
 
 
 def tracking(given: Any, program: Program) -> Maker:
-    """Return what makes a run's `Tracker`, in the MLflow run that is active on this thread, if any.
+    """Return what makes a run's `MLflowLogger`, in the MLflow run active on this thread.
 
     Parameters
     ----------
@@ -195,4 +197,4 @@ def tracking(given: Any, program: Program) -> Maker:
     if wanted.model is not None:
         one_of("MLflow(model)", wanted.model, (*program.formats, "numpy"))
     require_mlflow()
-    return partial(Tracker, wanted=wanted, log=MLflowLog(active_run()))
+    return partial(MLflowLogger, wanted=wanted, log=MLflowLog(active_run()))

@@ -19,7 +19,7 @@ from ...errors import ConfigError, InvalidTransition, SessionClosed
 from ...events import CallbackFailed, Event, MilestoneCommitted
 from ...program.export.base import Program
 from ...readable import summary
-from .base import Companion, Handle
+from .base import Observer, RunContext
 
 logger = logging.getLogger(__name__)
 
@@ -39,20 +39,20 @@ Schedule = Callable[[int], float]
 """The rate by global step: the batches that all workers together have committed."""
 
 
-class Scheduler(Companion):
+class Scheduler(Observer):
     """Sets the learning rate of a run, until somebody else does.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     schedule : callable
         Returns what can be set.
     """
 
-    def __init__(self, handle: Handle, schedule: Schedule) -> None:
-        self._handle = handle
+    def __init__(self, context: RunContext, schedule: Schedule) -> None:
+        self._context = context
         self._schedule = schedule
-        self._steps = handle.steps
+        self._steps = context.steps
         self._set: float | None = None
         self._ended = False
         self._notes: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Scheduler(Companion):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         return self._notes
 
     def begin(self) -> None:
@@ -79,13 +79,13 @@ class Scheduler(Companion):
             self._executor.put(partial(self._apply, self._steps))
 
     def finish(self, last: bool) -> None:
-        """See `Companion.finish`."""
+        """See `Observer.finish`."""
         self._executor.end(SCHEDULE_TIMEOUT)
 
     def _apply(self, step: int) -> None:
         if self._ended:
             return
-        run = self._handle.run
+        run = self._context.run
         given = run.settings["learning_rate"]
         if self._set is not None and given != self._set:
             self._end(f"you set it to {given}, which counts from then on.")
@@ -97,7 +97,7 @@ class Scheduler(Companion):
             self._end(f"it raised {message}. The rate stays {given}.", error)
             with suppress(SessionClosed):
                 failed = CallbackFailed(time.time(), "learning_rate", "schedule", message)
-                self._handle.publish(failed)
+                self._context.publish(failed)
             return
         self._set = given
         if given is None or abs(rate - given) >= CHANGE * given:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
 from ...events import CallbackFailed, Event, Validated, ValidationFailed
 from ...steering.conditions import VALIDATION, Condition, as_conditions, describe
-from .base import Companion, Handle, Maker
+from .base import Maker, Observer, RunContext
 
 if TYPE_CHECKING:
     from ...steering.status import RunStatus
@@ -28,7 +28,7 @@ CONDITION_TIMEOUT = 60.0
 """Seconds that the end of a run waits for a condition under way."""
 
 
-class Stopper(Companion):
+class EarlyStop(Observer):
     """Asks conditions on a thread of its own, and stops the run when one is met.
 
     A condition that raises is asked no more. When the validation has failed, conditions on it can
@@ -36,31 +36,33 @@ class Stopper(Companion):
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     conditions : sequence of callable
         Each takes a `RunStatus`.
     """
 
-    def __init__(self, handle: Handle, conditions: Sequence[Callable[[RunStatus], Any]]) -> None:
-        self._handle = handle
+    def __init__(
+        self, context: RunContext, conditions: Sequence[Callable[[RunStatus], Any]]
+    ) -> None:
+        self._context = context
         self._active = list(conditions)
         self._notes: tuple[str, ...] = ()
         self._validated: deque[RunStatus] = deque()
         self._unvalidated: ValidationFailed | None = None
         self._ending = False
         self._began = time.perf_counter()
-        self._before = handle.run.status.elapsed
+        self._before = context.run.status.elapsed
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="tos-stop-when", daemon=True)
 
     @property
     def is_current_thread(self) -> bool:
-        """See `Companion.delivers`."""
+        """See `Observer.is_current_thread`."""
         return threading.current_thread() is self._thread
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         return self._notes
 
     def begin(self) -> None:
@@ -71,7 +73,7 @@ class Stopper(Companion):
         """Have every evaluation looked at: a condition may count them."""
         if isinstance(event, Validated):
             with self._changed:
-                self._validated.append(self._handle.run.status)
+                self._validated.append(self._context.run.status)
                 self._changed.notify_all()
         elif isinstance(event, ValidationFailed):
             with self._changed:
@@ -79,7 +81,7 @@ class Stopper(Companion):
                 self._changed.notify_all()
 
     def finish(self, last: bool) -> None:
-        """See `Companion.finish`."""
+        """See `Observer.finish`."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -103,7 +105,7 @@ class Stopper(Companion):
                 failed = None if status else self._unvalidated
             if failed is not None and self._give_up(failed):
                 return
-            if self._is_met(self._aged(status or self._handle.run.status)):
+            if self._is_met(self._aged(status or self._context.run.status)):
                 return
 
     def _is_told(self) -> bool:
@@ -122,8 +124,8 @@ class Stopper(Companion):
         self._notes += (text,)
         logger.warning("%s", text)
         # The last epoch ends the run anyway.
-        if not self._active and event.epoch + 1 < self._handle.run.status.epochs:
-            self._handle.fail(
+        if not self._active and event.epoch + 1 < self._context.run.status.epochs:
+            self._context.fail(
                 DataError(
                     f"{text}. The run ended after epoch {event.epoch + 1}, and keeps its weights. "
                     "Correct the validation data, or add a condition on the training, such as "
@@ -154,7 +156,7 @@ class Stopper(Companion):
     def _stop(self, reason: str) -> None:
         # The run may have ended by itself.
         with suppress(InvalidTransition):
-            self._handle.run.stop(reason=reason)
+            self._context.run.stop(reason=reason)
 
     def _failed(self, name: str, error: Exception) -> None:
         known = isinstance(error, ConfigError)
@@ -162,7 +164,7 @@ class Stopper(Companion):
         self._notes += (f"stop_when: {name} is not looked at any more: {message}",)
         logger.warning("%s", self._notes[-1], exc_info=None if known else error)
         with suppress(SessionClosed):
-            self._handle.publish(CallbackFailed(time.time(), name, "stop_when", message))
+            self._context.publish(CallbackFailed(time.time(), name, "stop_when", message))
 
 
 def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
@@ -171,7 +173,7 @@ def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
 
 
 def stopping(conditions: Any, *, validated: bool) -> Maker:
-    """Return what makes a run's `Stopper`.
+    """Return what makes a run's `EarlyStop`.
 
     Parameters
     ----------
@@ -192,4 +194,4 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
                 f"stop_when: expected validation data for {describe(condition)!r}, which looks at "
                 "them. Give validation=..., or a condition on the training."
             )
-    return lambda handle: Stopper(handle, found)
+    return lambda context: EarlyStop(context, found)

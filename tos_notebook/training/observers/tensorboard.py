@@ -28,8 +28,8 @@ from ...events import (
 from ...readable import beside
 from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
 from ...telemetry.window import Window
-from .base import Companion, Handle, Maker
-from .best_effort import Reporter
+from .base import Maker, Observer, RunContext
+from .best_effort import BestEffortExecutor
 
 logger = logging.getLogger(__name__)
 
@@ -66,34 +66,38 @@ def _rates(event: MilestoneCommitted) -> list[str]:
     return [f"{each}/samples_per_second" for each in of]
 
 
-class Board(Companion):
+class TensorBoardWriter(Observer):
     """Writes scalars, histograms, settings and the graph; samples trained are the steps.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     folder : str
     open_stream : callable
         Returns the stream of the event file; called once, on the thread.
     """
 
-    def __init__(self, handle: Handle, folder: str, open_stream: Callable[[], Growing]) -> None:
+    def __init__(
+        self, context: RunContext, folder: str, open_stream: Callable[[], Growing]
+    ) -> None:
         self.folder = folder
-        self._handle = handle
+        self._context = context
         self._open = open_stream
-        self._samples = handle.samples
+        self._samples = context.samples
         self._window: Window | None = None
         self._due = 0.0
         # The thread's.
         self._writer: EventWriter | None = None
         self._flush_at = 0.0
         self._pace = PERIOD
-        self._reporter = Reporter("tos-tensorboard", BOUND, "Event files are not written any more")
+        self._executor = BestEffortExecutor(
+            "tos-tensorboard", BOUND, "Event files are not written any more"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
-        return self._reporter.notes
+        """See `Observer.notes`."""
+        return self._executor.notes
 
     def __call__(self, event: Event) -> None:
         """Have written what an event says."""
@@ -110,12 +114,12 @@ class Board(Companion):
             self._offer(partial(self._histograms, event))
 
     def finish(self, last: bool) -> None:
-        """Write what is left and end the file; see `Companion.finish`."""
+        """Write what is left and end the file; see `Observer.finish`."""
         self._point(time.time(), {})
-        if self._reporter.left_out:
-            logger.warning("%d entries were left out of the event files.", self._reporter.left_out)
-        self._reporter.put(self._close)
-        self._reporter.end(WRITING_TIMEOUT)
+        if self._executor.left_out:
+            logger.warning("%d entries were left out of the event files.", self._executor.left_out)
+        self._executor.put(self._close)
+        self._executor.end(WRITING_TIMEOUT)
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._window is None:
@@ -129,13 +133,13 @@ class Board(Companion):
         window, self._window = self._window, None
         found = {} if window is None else window.values(now)
         values = {tag: value for tag, value in found.items() if math.isfinite(value)}
-        rate = self._handle.run.settings["learning_rate"]
+        rate = self._context.run.settings["learning_rate"]
         if rate is not None:
             values["training/learning_rate"] = rate
         self._offer(partial(self._scalars, now, self._samples, values | dict(more)))
 
     def _offer(self, call: Call) -> None:
-        self._reporter.offer(partial(self._write, call))
+        self._executor.offer(partial(self._write, call))
 
     # -- on the thread ----------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class Board(Companion):
         self._flush()
 
     def _start(self, when: float) -> None:
-        run = self._handle.run
+        run = self._context.run
         stream = self._open()
         self._pace = ROLLING if stream.rolls else PERIOD
         self._writer = EventWriter(stream)
@@ -171,7 +175,7 @@ class Board(Companion):
 
     def _close(self) -> None:
         if self._writer is not None:
-            self._reporter.attempt(self._writer.close)
+            self._executor.attempt(self._writer.close)
 
 
 def _plain(value: Any) -> bool | float | str:
@@ -179,7 +183,7 @@ def _plain(value: Any) -> bool | float | str:
 
 
 def writing(sc: Any, uri: str) -> Maker:
-    """Return what makes a run's `Board` in a folder.
+    """Return what makes a run's `TensorBoardWriter` in a folder.
 
     Parameters
     ----------
@@ -199,10 +203,10 @@ def writing(sc: Any, uri: str) -> Maker:
     if not is_local(folder):
         Storage(sc, folder)
 
-    def make(handle: Handle) -> Companion:
+    def make(context: RunContext) -> Observer:
         # TensorBoard reads the files of a folder in the order of their names.
-        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{handle.run.run_id}"
-        return Board(handle, folder, partial(Growing, sc, folder, name))
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{context.run.run_id}"
+        return TensorBoardWriter(context, folder, partial(Growing, sc, folder, name))
 
     return make
 

@@ -30,7 +30,7 @@ from ...events import (
 from ...program.export.base import Program
 from ...readable import LONGEST_NAME, readable, summary
 from ...steering.trigger import PLACES, Every
-from .base import Companion, Handle, Maker
+from .base import Maker, Observer, RunContext
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def _named(values: Mapping[str, float]) -> dict[str, float]:
     return {readable(name, LONGEST_NAME): value for name, value in values.items()}
 
 
-class Validator(Companion):
+class Validator(Observer):
     """Evaluates on a thread of its own; if that is asked for faster than it can, the latest counts.
 
     Parameters
@@ -221,7 +221,7 @@ class Validator(Companion):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         return self._evaluation.notes
 
     def __call__(self, event: Event) -> None:
@@ -281,34 +281,34 @@ class Validator(Companion):
 def validator(rows: Rows, every: Every | None = None) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
-    def make(handle: Handle) -> Validator:
+    def make(context: RunContext) -> Validator:
         found = Evaluation(
-            rows, handle.model.evaluate, handle.publish, handle.samples, handle.model.feeds
+            rows, context.model.evaluate, context.publish, context.samples, context.model.feeds
         )
         return Validator(found, every)
 
     return make
 
 
-class Kept(Companion):
+class Kept(Observer):
     """Has Spark keep the rows that executors measure, and drop them when nobody evaluates any more.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     sc : SparkContext
     rows : callable
         Returns the rows, as a source.
     """
 
-    def __init__(self, handle: Handle, sc: Any, rows: Callable[[], Any]) -> None:
+    def __init__(self, context: RunContext, sc: Any, rows: Callable[[], Any]) -> None:
         self._sc = sc
         self._source: DataSource = rows()
         self._notes: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         return self._notes
 
     def begin(self) -> None:
@@ -323,23 +323,23 @@ class Kept(Companion):
         self._notes += release(self._source, "validation data")
 
 
-class SlotWatch(Companion):
+class SlotWatch(Observer):
     """Says so if training leaves the executors no slot for validation.
 
     Parameters
     ----------
-    handle : Handle
+    context : RunContext
     slots : int
         Tasks that Spark runs at once.
     """
 
-    def __init__(self, handle: Handle, slots: int) -> None:
+    def __init__(self, context: RunContext, slots: int) -> None:
         self._slots = slots
         self._notes: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Companion.notes`."""
+        """See `Observer.notes`."""
         return self._notes
 
     def __call__(self, event: Event) -> None:
@@ -353,4 +353,4 @@ class SlotWatch(Companion):
             logger.warning("%s", self._notes[0])
 
     def finish(self, last: bool) -> None:
-        """See `Companion.finish`: it has no thread."""
+        """See `Observer.finish`: it has no thread."""
