@@ -45,7 +45,7 @@ from tos_notebook.events import (
     WorkerLost,
 )
 from tos_notebook.steering.status import CheckpointStatus
-from tos_notebook.steering.trigger import Every
+from tos_notebook.steering.trigger import Trigger
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
@@ -53,7 +53,7 @@ from tos_notebook.telemetry.history import History
 from tos_notebook.training import epochs as legs_module
 from tos_notebook.training import run as run_module
 from tos_notebook.training.checkpoint.folder import Folder
-from tos_notebook.training.checkpoint.writer import Keeper
+from tos_notebook.training.checkpoint.writer import CheckpointWriter
 from tos_notebook.training.epochs import RunPlan
 from tos_notebook.training.observers.validation import Validator, validator
 from tos_notebook.training.run import Run
@@ -883,7 +883,7 @@ def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(
 def keep(run: Run, folder: Path) -> Disk:
     """Let a run have checkpoints."""
     disk = Disk(folder)
-    run._keeper = Keeper(Folder(disk), origin(), Every(milestones=1000), 3)
+    run._keeper = CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
     run._bus.add(run._keeper)
     return disk
 

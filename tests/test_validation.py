@@ -16,7 +16,7 @@ from tos_notebook.data.source import as_rows
 from tos_notebook.errors import DataError, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
 from tos_notebook.readable import LONGEST_NAME, readable
-from tos_notebook.steering.trigger import as_every
+from tos_notebook.steering.trigger import as_trigger
 from tos_notebook.training.observers import validation
 from tos_notebook.training.observers.validation import Validator
 
@@ -34,7 +34,7 @@ class Evaluation:
         self.published = threading.Semaphore(0)
         self.fails: Exception | None = None
         self.more: dict[str, float] = {}
-        rhythm = None if every is None else as_every("validation_every", every)
+        rhythm = None if every is None else as_trigger("validation_every", every)
         evaluation = validation.Evaluation(self._rows, self._evaluate, self._publish)
         self.validator = Validator(evaluation, rhythm)
 

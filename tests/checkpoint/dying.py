@@ -18,9 +18,9 @@ from tests.numpy_program import Counting
 from tests.worker.support import Aside, Served, counting_training
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.steering.sync import as_sync
-from tos_notebook.steering.trigger import as_every
+from tos_notebook.steering.trigger import as_trigger
 from tos_notebook.training.checkpoint.folder import Folder
-from tos_notebook.training.checkpoint.writer import Keeper, Subject
+from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 
 PARTITIONS, ROWS, ENDLESS = 2, 40, 100_000
 
@@ -63,7 +63,9 @@ def train(training: Coordinator) -> None:
 def run(folder: Path, sync: str, left: int) -> None:
     keeper_folder = Folder(Dying(folder, left))
     keeper_folder.begin()
-    keeper = Keeper(keeper_folder, origin(partitions=PARTITIONS), as_every("", "3 milestones"), 3)
+    keeper = CheckpointWriter(
+        keeper_folder, origin(partitions=PARTITIONS), as_trigger("", "3 milestones"), 3
+    )
     training, _ = counting_training(
         PARTITIONS, ENDLESS, None, 2, ROWS, sync=as_sync(sync), publish=keeper
     )

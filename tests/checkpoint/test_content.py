@@ -24,7 +24,7 @@ from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.stream import StreamSource
 from tos_notebook.errors import CheckpointError, DataError, TransportError
 from tos_notebook.persist.sealed import decode, encode
-from tos_notebook.steering.trigger import Every
+from tos_notebook.steering.trigger import Trigger
 from tos_notebook.training.checkpoint.contents import Checkpoint, from_sealed, to_parts
 from tos_notebook.training.checkpoint.data import (
     check_content,
@@ -206,7 +206,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     settings = counting_training()[0].settings
     plan, source = RunPlan(1, None, 0, 2), ArraySource((x,), 2)
     wanted = Wanted(1, "run", plan, settings, True, source, BEGINNING, ())
-    keeper = launcher.keeper(wanted, Every(milestones=1), 3)
+    keeper = launcher.keeper(wanted, Trigger(milestones=1), 3)
     x /= 255
     saved = read_data(keeper.folder, keeper._origin).arrays[0]
     np.testing.assert_array_equal(saved, np.arange(100.0))

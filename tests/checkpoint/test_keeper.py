@@ -50,7 +50,7 @@ from tos_notebook.persist.described import describe
 from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
-from tos_notebook.steering.trigger import Every, as_every
+from tos_notebook.steering.trigger import Trigger, as_trigger
 from tos_notebook.strategies.ps.center import Copied
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training.checkpoint.contents import (
@@ -63,7 +63,7 @@ from tos_notebook.training.checkpoint.contents import (
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.training.checkpoint.event_log import Record, columns, events
 from tos_notebook.training.checkpoint.folder import Folder
-from tos_notebook.training.checkpoint.writer import Keeper, Subject
+from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
 from tos_notebook.training.session import TrainingSession
@@ -134,10 +134,10 @@ class Kept:
         self.disk = Disk(folder)
         self.training, self.events = counting_training(partitions=1, rows=50)
         self.now = 0.0
-        self.keeper = Keeper(
+        self.keeper = CheckpointWriter(
             Folder(self.disk),
             origin(),
-            as_every("checkpoint_every", every),
+            as_trigger("checkpoint_every", every),
             keep,
             clock=lambda: self.now,
         )
@@ -715,20 +715,20 @@ def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("value", "every"),
     [
-        ("30s", Every(30.0)), ("1.5min", Every(90.0)), (" 2 h ", Every(7200.0)),
-        ("500 milestones", Every(milestones=500)), ("1 milestone", Every(milestones=1)),
-        (20, Every(milestones=20)), (Every(3.0), Every(3.0)),
+        ("30s", Trigger(30.0)), ("1.5min", Trigger(90.0)), (" 2 h ", Trigger(7200.0)),
+        ("500 milestones", Trigger(milestones=500)), ("1 milestone", Trigger(milestones=1)),
+        (20, Trigger(milestones=20)), (Trigger(3.0), Trigger(3.0)),
     ],
 )  # fmt: skip
-def test_how_often(value: Any, every: Every) -> None:
-    assert as_every("checkpoint_every", value) == every
-    assert as_every("checkpoint_every", str(every)) == every
+def test_how_often(value: Any, every: Trigger) -> None:
+    assert as_trigger("checkpoint_every", value) == every
+    assert as_trigger("checkpoint_every", str(every)) == every
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "", "30", "0s", "s", "1.5 milestones", None])
 def test_what_says_not_how_often_is_told_what_does(value: Any) -> None:
     with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or 500; got'):
-        as_every("checkpoint_every", value)
+        as_trigger("checkpoint_every", value)
 
 
 class Opaque(StatefulCombiner):

@@ -13,49 +13,49 @@ from pyspark import cloudpickle
 
 from tos_notebook.cluster import connect as connecting
 from tos_notebook.cluster import reach
-from tos_notebook.cluster.environment import _beacon
+from tos_notebook.cluster.environment import _reachability
 from tos_notebook.cluster.executors import contact_host, contact_port, encrypts_loopback
 from tos_notebook.cluster.probe import make_probe
-from tos_notebook.cluster.reach import Beacon, listening_host
+from tos_notebook.cluster.reach import ReachabilityProbe, listening_host
 from tos_notebook.errors import ConfigError
 
 
 @pytest.mark.parametrize("contact", ["127.0.0.1", "localhost"])
-def test_whoever_reaches_the_beacon_has_nothing_to_say(contact: str) -> None:
-    with Beacon(contact) as beacon:
-        assert beacon.address == f"{contact}:{beacon.port}"
-        assert [beacon.knock()() for _ in range(3)] == ["", "", ""]
+def test_whoever_reaches_the_probe_has_nothing_to_say(contact: str) -> None:
+    with ReachabilityProbe(contact) as probe:
+        assert probe.address == f"{contact}:{probe.port}"
+        assert [probe.knock()() for _ in range(3)] == ["", "", ""]
 
 
-def test_the_beacon_leaves_no_thread_and_no_port() -> None:
-    with Beacon("127.0.0.1") as beacon:
-        knock = beacon.knock()
-    assert not any(thread.name == "tos-beacon" for thread in threading.enumerate())
+def test_the_probe_leaves_no_thread_and_no_port() -> None:
+    with ReachabilityProbe("127.0.0.1") as probe:
+        knock = probe.knock()
+    assert not any(thread.name == "tos-reachability" for thread in threading.enumerate())
     assert knock().startswith("ConnectionRefusedError")
 
 
 def test_another_program_at_the_address_is_not_taken_for_the_driver() -> None:
     """As where ``localhost`` is the executor's own, and serves something there."""
-    with Beacon("127.0.0.1") as beacon:
-        port, knock = beacon.port, beacon.knock()
-    with Beacon("127.0.0.1", port):
+    with ReachabilityProbe("127.0.0.1") as probe:
+        port, knock = probe.port, probe.knock()
+    with ReachabilityProbe("127.0.0.1", port):
         assert knock() == "another program answers there"
 
 
 def test_one_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "KNOCK_TIMEOUT", 0.05)
-    with Beacon("127.0.0.1") as beacon:
-        port, knock = beacon.port, beacon.knock()
+    with ReachabilityProbe("127.0.0.1") as probe:
+        port, knock = probe.port, probe.knock()
     with socket.create_server(("127.0.0.1", port)):
         assert knock().startswith("TimeoutError")
 
 
 def test_a_probe_takes_its_knock_along() -> None:
-    with Beacon("127.0.0.1") as beacon:
-        pickled = cloudpickle.dumps(make_probe((), 1, beacon))
+    with ReachabilityProbe("127.0.0.1") as probe:
+        pickled = cloudpickle.dumps(make_probe((), 1, probe))
         assert [found["unreached"] for found in pickle.loads(pickled)(())] == [""]
     (found,) = pickle.loads(pickled)(())
-    assert found["unreached"].startswith(f"{beacon.address} (ConnectionRefusedError")
+    assert found["unreached"].startswith(f"{probe.address} (ConnectionRefusedError")
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_tasks_in_clear_are_warned_of_once_with_the_settings_to_make(
 def test_a_port_that_a_session_has_is_not_asked_for_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = ("127.0.0.1", server.getsockname()[1])
-        with _beacon(context(), taken) as beacon:
-            assert beacon is None
+        with _reachability(context(), taken) as probe:
+            assert probe is None
 
 
 def test_a_local_spark_reaches_itself() -> None:
-    with _beacon(SimpleNamespace(master="local[2]"), None) as beacon:  # type: ignore[arg-type]
-        assert beacon is None
+    with _reachability(SimpleNamespace(master="local[2]"), None) as probe:  # type: ignore[arg-type]
+        assert probe is None

@@ -11,7 +11,7 @@ import pytest
 
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.blocks.order import content_order
-from tos_notebook.blocks.skips import Skipped, Skips
+from tos_notebook.blocks.skips import SkipCounter, Skipped
 from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder
 from tos_notebook.errors import DataError
 
@@ -42,7 +42,7 @@ def column(
 
 
 def decoded(
-    columns: list[tuple[Any, ArrowColumn]], skips: Skips | None = None, ordered: bool = True
+    columns: list[tuple[Any, ArrowColumn]], skips: SkipCounter | None = None, ordered: bool = True
 ) -> list[Any]:
     batch = pa.record_batch([array for array, _ in columns], [c.spec.name for _, c in columns])
     decoder = ArrowDecoder(batch.schema, tuple(c for _, c in columns), skips, ordered)
@@ -128,7 +128,7 @@ def test_a_row_of_another_length_is_to_be_filled_up_where_the_program_takes_any(
 @pytest.mark.parametrize(("array", "wanted", "reason"), BAD)
 def test_bad_rows_are_left_out_and_counted(array: Any, wanted: ArrowColumn, reason: str) -> None:
     numbers = column("int64", name="n")
-    skips = Skips(Accumulator())
+    skips = SkipCounter(Accumulator())
     many = pa.concat_arrays([array, array, array.slice(0, 2)])
     blocks = decoded([(pa.array(range(8)), numbers), (many, wanted)], skips)
     assert np.concatenate([numbers for numbers, _ in blocks]).tolist() == [0, 1, 3, 4, 6, 7]
@@ -136,7 +136,7 @@ def test_bad_rows_are_left_out_and_counted(array: Any, wanted: ArrowColumn, reas
 
 
 def test_a_row_counts_for_its_first_bad_column_only() -> None:
-    skips = Skips(Accumulator())
+    skips = SkipCounter(Accumulator())
     nulls = pa.array([1, None, None])
     blocks = decoded([(nulls, column("int64")), (nulls, column("int64", name="y"))], skips)
     assert [len(x) for x, _ in blocks] == [1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.blocks.skips import Skips
+from tos_notebook.blocks.skips import SkipCounter
 from tos_notebook.data.dealing import deal, keep, undealt
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.errors import ConfigError
@@ -42,7 +42,7 @@ class Blocks:
 
 def source(nbytes: int | None) -> tuple[RddSource, Blocks]:
     blocks: Any = Blocks()
-    return RddSource.from_decoded(blocks, (), Skips(), nbytes), blocks
+    return RddSource.from_decoded(blocks, (), SkipCounter(), nbytes), blocks
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_client_that_cannot_be_watched_is_forgotten(
 
     monkeypatch.setattr(served.gate._selector, "register", flaky)
     assert [_dropped(served) for _ in range(2)] == [True, True]
-    assert not served.gate._guests
+    assert not served.gate._clients
     served.knock()
     assert served.some.wait(LIMIT)
     assert served.error is None

@@ -71,7 +71,7 @@ def test_ten_thousand_connections_held_open_keep_nobody_out(serve: Open, kind: s
     before, memory = threading.active_count(), _resident()
     with _crowd(server, 10_000, STRANGER) as held:
         assert _exchange(server) == PARAMETERS
-        assert len(server.listener._gate._guests) <= 256
+        assert len(server.listener._gate._clients) <= 256
         # Those of good workers that have just left may still be ending.
         assert threading.active_count() <= before + 2
         assert _resident() - memory < 100e6

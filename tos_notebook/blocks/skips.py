@@ -57,7 +57,7 @@ Found = Mapping[tuple[int, str], Skipped]
 """By partition and column, so that a partition that is read again counts once."""
 
 
-class Skips:
+class SkipCounter:
     """Collects what the tasks of Spark's jobs have left out; known when a task has ended.
 
     Parameters

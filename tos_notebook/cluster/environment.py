@@ -16,7 +16,7 @@ from .executors import contact_host, contact_port, is_local, memory_limit, slots
 from .failures import java_errors, java_text, reason
 from .patience import check_cores, patiently
 from .probe import make_probe
-from .reach import Beacon
+from .reach import ReachabilityProbe
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -95,22 +95,24 @@ def warm_up(
         The job failed for another reason.
     """
     address = server or (contact_host(sc), contact_port(sc))
-    with _beacon(sc, address) as beacon:
-        found = _probe_all(sc, timeout, beacon)
+    with _reachability(sc, address) as reach:
+        found = _probe_all(sc, timeout, reach)
         if any(PACKAGE in report["missing"] for report in found):
             ship_package(sc)
-            found = _probe_all(sc, timeout, beacon)
+            found = _probe_all(sc, timeout, reach)
     check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory_limit(sc))
     _probed.setdefault(sc, set()).add(address)
     return found
 
 
-def _beacon(sc: SparkContext, address: tuple[str, int]) -> AbstractContextManager[Beacon | None]:
+def _reachability(
+    sc: SparkContext, address: tuple[str, int]
+) -> AbstractContextManager[ReachabilityProbe | None]:
     """Listen where the server will, unless executors are in this process's JVM."""
     if is_local(sc):
         return nullcontext()
     try:
-        return Beacon(*address)
+        return ReachabilityProbe(*address)
     except (OSError, OverflowError):
         # Taken, by a session that trains already; else the server will say what is wrong.
         return nullcontext()
@@ -211,9 +213,11 @@ def _release(text: str) -> str:
     return text[: len(text) - len(text.lstrip("0123456789."))].rstrip(".")
 
 
-def _probe_all(sc: SparkContext, timeout: float, beacon: Beacon | None) -> list[dict[str, Any]]:
+def _probe_all(
+    sc: SparkContext, timeout: float, reach: ReachabilityProbe | None
+) -> list[dict[str, Any]]:
     count = slots(sc)
-    probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc), beacon)
+    probe = make_probe((PACKAGE, *REQUIRED), task_cores(sc), reach)
     check_cores(sc)
     with patiently(sc, timeout) as patience:
         try:

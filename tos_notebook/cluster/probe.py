@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .reach import Beacon
+from .reach import ReachabilityProbe
 
 
 def make_probe(
-    names: Sequence[str], cores: int, beacon: Beacon | None = None
+    names: Sequence[str], cores: int, reach: ReachabilityProbe | None = None
 ) -> Callable[[Iterable[Any]], Any]:
     """Return a function for `mapPartitions` that reports on the worker it runs in.
 
@@ -21,10 +21,10 @@ def make_probe(
         Packages to import.
     cores : int
         Threads TensorFlow may use.
-    beacon : Beacon, optional
+    reach : ReachabilityProbe, optional
         What the worker is to reach.
     """
-    knock, address = (beacon.knock(), beacon.address) if beacon else (lambda: "", "")
+    knock, address = (reach.knock(), reach.address) if reach else (lambda: "", "")
 
     def probe(_: Iterable[Any]) -> Iterator[dict[str, Any]]:
         import importlib

@@ -15,7 +15,7 @@ KNOCK_TIMEOUT = 5.0
 _NONCE_BYTES = 16
 
 
-class Beacon:
+class ReachabilityProbe:
     """A listener that tells whoever connects a number that nobody else knows.
 
     So that an executor which reaches another program at this address, as at ``localhost``, finds
@@ -49,7 +49,7 @@ class Beacon:
         self._sock = socket.create_server((host, port), family=family)
         self.port: int = self._sock.getsockname()[1]
         self.address = f"{contact}:{self.port}"
-        self._thread = threading.Thread(target=self._serve, name="tos-beacon", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="tos-reachability", daemon=True)
         self._thread.start()
 
     def knock(self) -> Callable[[], str]:
@@ -81,7 +81,7 @@ class Beacon:
             with suppress(OSError), peer:
                 peer.sendall(self._nonce)
 
-    def __enter__(self) -> Beacon:
+    def __enter__(self) -> ReachabilityProbe:
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import beyond, integers, outside
 from ..blocks.order import in_content_order
-from ..blocks.skips import ADVICE, Advice, Skipped, Skips
+from ..blocks.skips import ADVICE, Advice, SkipCounter, Skipped
 from ..blocks.sparse import SparseRows
 from ..common.arrays import Array, is_finite
 from ..errors import DataError
@@ -63,7 +63,7 @@ class ArrowDecoder:
     schema : pyarrow.Schema
         Of the batches.
     columns : tuple of ArrowColumn
-    skips : Skips or None
+    skips : SkipCounter or None
         Where to count bad rows, which are left out; None to raise at the first.
     ordered : bool
         Whether the rows come in the same order whenever Spark makes the partition. Otherwise they
@@ -73,7 +73,7 @@ class ArrowDecoder:
 
     schema: Any
     columns: tuple[ArrowColumn, ...]
-    skips: Skips | None
+    skips: SkipCounter | None
     ordered: bool
     advice: Advice = ADVICE
 

@@ -19,7 +19,7 @@ from pyspark.sql import types
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed, narrowed
 from ..blocks.naming import Field, Names, in_order
-from ..blocks.skips import ADVICE, ON_BAD, Advice, Skips
+from ..blocks.skips import ADVICE, ON_BAD, Advice, SkipCounter
 from ..blocks.sparse import WIDTH
 from ..cluster.remote import refuse_remote
 from ..common.checks import at_least_one, did_you_mean, one_of
@@ -164,7 +164,7 @@ class FrameColumns(Described):
         return RddSource.from_decoded(
             blocks,
             tuple(c.spec for c in columns),
-            skips or Skips(),
+            skips or SkipCounter(),
             _estimated_bytes(frame),
             is_persisted(self.frame),
         )

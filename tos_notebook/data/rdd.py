@@ -22,7 +22,7 @@ from ..blocks.partitioners import (
     RandomPartitioner,
     checked_assignment,
 )
-from ..blocks.skips import Found, Skipped, Skips
+from ..blocks.skips import Found, SkipCounter, Skipped
 from ..errors import DataError
 from .room import gathered
 
@@ -102,7 +102,7 @@ class RddSource:
         cls,
         blocks: RDD[Columns],
         columns: tuple[ColumnSpec, ...],
-        skips: Skips,
+        skips: SkipCounter,
         nbytes: int | None = None,
         stored: bool = False,
     ) -> RddSource:
@@ -112,7 +112,7 @@ class RddSource:
         ----------
         blocks : RDD of tuple of ndarray
         columns : tuple of ColumnSpec
-        skips : Skips
+        skips : SkipCounter
             Where whoever makes the blocks counts the rows that it leaves out.
         nbytes : int, optional
             What the rows take, as far as that is known.
@@ -212,7 +212,7 @@ class _Base:
     ----------
     blocks : RDD of tuple of ndarray
     columns : tuple of ColumnSpec
-    skips : Skips
+    skips : SkipCounter
     nbytes : int or None
         What the rows take, as far as that is known.
     stored : bool
@@ -225,7 +225,7 @@ class _Base:
         self,
         blocks: RDD[Columns],
         columns: tuple[ColumnSpec, ...],
-        skips: Skips,
+        skips: SkipCounter,
         nbytes: int | None = None,
         stored: bool = False,
         shuffled: _Shuffled | None = None,
@@ -310,7 +310,7 @@ def _base_of(rdd: RDD[Any], decode: Decoder, feeds: Sequence[Feed] = ()) -> _Bas
     # Others are refused before any job.
     feeds = feeds if len(feeds) == len(columns) else ()
     decoder = _decoder(decode, columns, is_ordered(rdd), feeds)
-    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, Skips(), stored=rdd.is_cached)
+    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, SkipCounter(), stored=rdd.is_cached)
 
 
 def _decoder(
@@ -365,9 +365,9 @@ def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:
         yield arrived.pop()[2]
 
 
-def counted(sc: Any) -> Skips:
+def counted(sc: Any) -> SkipCounter:
     """Return what counts the rows that tasks leave out."""
-    return Skips(sc.accumulator({}, _Union()))
+    return SkipCounter(sc.accumulator({}, _Union()))
 
 
 class _Union(AccumulatorParam[Found]):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
-from ..blocks.skips import Skipped, Skips
+from ..blocks.skips import SkipCounter, Skipped
 from ..common.arrays import Array
 from ..errors import DataError
 
@@ -32,7 +32,7 @@ RECORD = "record"
 
 
 def labels_of(feeds: Sequence[Feed], columns: Sequence[ColumnSpec]) -> tuple[Label, ...]:
-    """Return what a `Sieve` needs to know of each of the fields of a record."""
+    """Return what a `RecordFilter` needs to know of each of the fields of a record."""
     known = [
         Label(feed.name, feed.classes, narrowed(column.dtype, feed.dtype))
         for feed, column in zip(feeds, columns, strict=False)
@@ -40,19 +40,19 @@ def labels_of(feeds: Sequence[Feed], columns: Sequence[ColumnSpec]) -> tuple[Lab
     return (*known, *(Label(f"field {n}") for n in range(len(known), len(columns))))
 
 
-class Sieve:
+class RecordFilter:
     """Takes bad records out of a partition, inside a Spark task.
 
     Parameters
     ----------
     labels : sequence of Label
         One for each column.
-    skips : Skips or None
+    skips : SkipCounter or None
         Where to count them; None to raise at the first.
     partition : int
     """
 
-    def __init__(self, labels: Sequence[Label], skips: Skips | None, partition: int) -> None:
+    def __init__(self, labels: Sequence[Label], skips: SkipCounter | None, partition: int) -> None:
         self._labels = labels
         self._skips = skips
         self._partition = partition

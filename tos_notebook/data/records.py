@@ -8,14 +8,14 @@ from typing import Any
 
 from ..blocks.block import Columns
 from ..blocks.feeds import Feed
-from ..blocks.skips import ON_BAD, Skips
+from ..blocks.skips import ON_BAD, SkipCounter
 from ..cluster.executors import task_cores
 from ..cluster.gpus import claim_gpus
 from ..cluster.listing import list_files
 from ..common.checks import at_least_one, one_of
 from .described import Described
 from .rdd import RddSource, counted
-from .record_filter import RECORD, Label, Sieve, labels_of
+from .record_filter import RECORD, Label, RecordFilter, labels_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TFRecords(Described):
         skips = counted(sc) if self.on_bad == "skip" else None
         reader = _Reader(parse, labels_of(feeds, columns), skips, task_cores(sc))
         blocks = sc.union(parts).mapPartitionsWithIndex(reader)
-        return RddSource.from_decoded(blocks, columns, skips or Skips())
+        return RddSource.from_decoded(blocks, columns, skips or SkipCounter())
 
 
 @dataclass(frozen=True)
@@ -62,25 +62,25 @@ class _Reader:
 
     parse: Callable[[Any], Any]
     labels: tuple[Label, ...]
-    skips: Skips | None
+    skips: SkipCounter | None
     cores: int
 
     def __call__(self, partition: int, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
         # This process may train later.
         claim_gpus()
-        sieve = Sieve(self.labels, self.skips, partition)
+        record_filter = RecordFilter(self.labels, self.skips, partition)
         for uri, content in sorted(files):
-            yield from self._read(uri, content, sieve)
-        sieve.close()
+            yield from self._read(uri, content, record_filter)
+        record_filter.close()
 
-    def _read(self, uri: str, content: bytes, sieve: Sieve) -> Iterator[Columns]:
+    def _read(self, uri: str, content: bytes, record_filter: RecordFilter) -> Iterator[Columns]:
         from .tf_records import read_records
 
         def unparsed(number: int, reason: str) -> None:
-            sieve.refuse(uri, number, RECORD, reason)
+            record_filter.refuse(uri, number, RECORD, reason)
 
         for numbers, block in read_records(uri, content, self.parse, self.cores, unparsed):
-            good = sieve(uri, numbers, block)
+            good = record_filter(uri, numbers, block)
             if len(good[0]):
                 yield good
 

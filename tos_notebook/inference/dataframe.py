@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..archive.signature import Port, read_signature
 from ..blocks.block import Columns
 from ..blocks.naming import Names, in_order
-from ..blocks.skips import Skipped, Skips
+from ..blocks.skips import SkipCounter, Skipped
 from ..cluster.executors import task_cores
 from ..cluster.jobs import spoken
 from ..data.arrow import ArrowDecoder
@@ -24,7 +24,7 @@ from .checked import checked
 from .output_columns import Kind, as_arrow, kind_of
 from .publish import publish
 from .servable import Servable
-from .task import Served
+from .task import PredictTask
 
 NAME = "prediction"
 
@@ -56,8 +56,10 @@ def predict_frame(
             )
     sc = frame.sparkSession.sparkContext
     task = FrameTask(
-        Served(publish(sc, target), task_cores(sc), batch_size),
-        ArrowDecoder(None, columns, Skips() if data.on_bad == "skip" else None, True, data.advice),
+        PredictTask(publish(sc, target), task_cores(sc), batch_size),
+        ArrowDecoder(
+            None, columns, SkipCounter() if data.on_bad == "skip" else None, True, data.advice
+        ),
         tuple(field for field, _ in fed),
         tuple(kind_of(port) for port in ports),
     )
@@ -133,11 +135,11 @@ def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Arra
 
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """Servable the Arrow batches of a partition.
+    """Predicts the Arrow batches of a partition.
 
     Parameters
     ----------
-    served : Served
+    task : PredictTask
     decoder : ArrowDecoder
     fields : tuple of int
         Which of its columns are fed, in the order of the inputs.
@@ -145,7 +147,7 @@ class FrameTask:
         Of the outputs.
     """
 
-    served: Served
+    task: PredictTask
     decoder: ArrowDecoder
     fields: tuple[int, ...]
     kinds: tuple[Kind, ...]
@@ -170,7 +172,7 @@ class FrameTask:
 
     def _predicted(self, block: Columns, good: npt.NDArray[np.bool_] | None, rows: int) -> Any:
         if len(block[0]):
-            found = self.served([block[field] for field in self.fields])
+            found = self.task([block[field] for field in self.fields])
             arrays = [as_arrow(a, kind) for a, kind in zip(found, self.kinds, strict=True)]
         else:
             arrays = [pa.array([], kind.arrow) for kind in self.kinds]

@@ -18,7 +18,7 @@ from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
 from .checked import checked
 from .publish import publish
 from .servable import Servable
-from .task import Rows, Served
+from .task import PredictRows, PredictTask
 
 if TYPE_CHECKING:
     from ..data.dataframe import FrameColumns
@@ -95,8 +95,8 @@ def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> A
         source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
     fed = checked(model, source.columns)
     model.serve([spec for _, spec in fed], target)
-    served = Served(publish(sc, target), task_cores(sc), batch_size)
-    return source.tasks(sc).mapPartitions(Rows(served, tuple(field for field, _ in fed)))
+    task = PredictTask(publish(sc, target), task_cores(sc), batch_size)
+    return source.tasks(sc).mapPartitions(PredictRows(task, tuple(field for field, _ in fed)))
 
 
 def _as_record(value: Any) -> tuple[Any, ...]:

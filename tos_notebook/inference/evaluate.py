@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class EvaluateTask:
     """Measures the blocks of a partition, inside a Spark task.
 
     Parameters
@@ -58,7 +58,7 @@ class Measured:
             yield found
 
 
-class Measures(Protocol):
+class Evaluable(Protocol):
     """What is evaluated: a program, or one that a run holds; see `Program`."""
 
     @property
@@ -72,7 +72,7 @@ class Measures(Protocol):
         """Return loss and metrics of the sums over all rows."""
 
 
-def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]:
+def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float]:
     """Evaluate on the executors; see `Program.evaluate`."""
     at_least_one("batch_size", batch_size)
     sc = data.context if is_rdd(data) else active_context()
@@ -85,7 +85,7 @@ def evaluate(model: Measures, data: Any, batch_size: int) -> Mapping[str, float]
         archive = Path(folder, "measure.zip")
         model.pack_measure(source.columns, archive)
         shared = sc.broadcast(archive.read_bytes())
-    task = Measured(shared, task_cores(sc), batch_size)
+    task = EvaluateTask(shared, task_cores(sc), batch_size)
     try:
         with spoken():
             parts = source.tasks(sc).mapPartitions(task).collect()

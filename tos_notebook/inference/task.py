@@ -19,7 +19,7 @@ _models: Loaded[Forward] = Loaded()
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class PredictTask:
     """A published model, as tasks know it.
 
     Parameters
@@ -52,21 +52,21 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Predictor blocks, and yields what each row came to.
+class PredictRows:
+    """Predicts blocks, and yields what each row came to.
 
     Parameters
     ----------
-    served : Served
+    task : PredictTask
     fields : tuple of int
         Which columns of a block are fed, in the order of the inputs.
     """
 
-    served: Served
+    task: PredictTask
     fields: tuple[int, ...]
 
     def __call__(self, blocks: Iterable[Columns]) -> Iterator[Any]:
         """Yield an array for each row; a tuple of them where there are several outputs."""
         for block in blocks:
-            found = self.served([block[field] for field in self.fields])
+            found = self.task([block[field] for field in self.fields])
             yield from found[0] if len(found) == 1 else zip(*found, strict=True)

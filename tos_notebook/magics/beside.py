@@ -43,7 +43,7 @@ def watching(names: Names, options: Namespace) -> dict[str, Any]:
 
 
 def every(text: str) -> str | int:
-    """Return what `as_every` takes: a bare number is one of milestones."""
+    """Return what `as_trigger` takes: a bare number is one of milestones."""
     return int(text) if text.isdecimal() else text
 
 

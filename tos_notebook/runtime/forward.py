@@ -24,7 +24,7 @@ from .eager import eagerly
 
 
 class Forward:
-    """Predictor rows.
+    """Predicts rows.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Trigger:
     """One of the two: seconds between two times, or milestones."""
 
     seconds: float | None = None
@@ -33,31 +33,31 @@ class Every:
         return f"{self.milestones} milestones"
 
 
-def as_every(name: str, value: Any) -> Every:
+def as_trigger(name: str, value: Any) -> Trigger:
     """Return what a user gives: ``"30s"``, ``"5min"``, ``"2h"``, ``"500 milestones"``, or 500.
 
     Parameters
     ----------
     name : str
         Of the setting.
-    value : str, int or Every
+    value : str, int or Trigger
 
     Raises
     ------
     ConfigError
         It is none of these.
     """
-    if isinstance(value, Every):
+    if isinstance(value, Trigger):
         return value
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
-        return Every(milestones=int(value))
+        return Trigger(milestones=int(value))
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     number = float(match[1]) if match else 0.0
     unit = match[2] if match else ""
     if number > 0 and unit in _SECONDS:
-        return Every(seconds=number * _SECONDS[unit])
+        return Trigger(seconds=number * _SECONDS[unit])
     if number >= 1 and number.is_integer() and unit.startswith("milestone"):
-        return Every(milestones=int(number))
+        return Trigger(milestones=int(number))
     raise ConfigError(
         f'{name}: expected a time such as "30s", "5min" or "2h", or milestones such as '
         f'"500 milestones" or 500; got {value!r}.'

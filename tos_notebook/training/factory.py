@@ -28,7 +28,7 @@ from ..data.arrays import ArraySource
 from ..data.described import Described
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
-from ..steering.trigger import Every
+from ..steering.trigger import Trigger
 from ..strategies.ps.merging import NonFinite
 from ..strategies.ps.residual import sweep
 from ..strategies.ps.strategy import ParameterServer
@@ -40,7 +40,7 @@ from ..worker.task import Task
 from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
-from .checkpoint.writer import Keeper
+from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .run import Resumed, Run
 
@@ -104,7 +104,7 @@ class Wanted:
     reached: Reached
     sinks: tuple[Sink, ...]
     stripe_bytes: int = STRIPE_BYTES
-    keeper: Keeper | None = None
+    keeper: CheckpointWriter | None = None
     resumed: Resumed | None = None
     came_in: int | None = None
     """Partitions that the rows came in before they were dealt; None for the first layout's."""
@@ -186,7 +186,7 @@ class Launcher:
             source.close()
             raise
 
-    def keeper(self, wanted: Wanted, every: Every, keep: int) -> Keeper:
+    def keeper(self, wanted: Wanted, every: Trigger, keep: int) -> CheckpointWriter:
         """Return what keeps a new run, its program and its arrays saved already."""
         first, plan = wanted.first, wanted.plan
         archive = self._archive(first)
@@ -220,7 +220,7 @@ class Launcher:
         if isinstance(first, ArraySource):
             # Before the caller can change them: the run holds the arrays, and no copy.
             write_data(folder, first.arrays)
-        return Keeper(folder, origin, every, keep)
+        return CheckpointWriter(folder, origin, every, keep)
 
     def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
         initial = self.program.read()

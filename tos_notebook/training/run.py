@@ -38,7 +38,7 @@ from ..strategies.ps.settings import settings_in
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
-from .checkpoint.writer import Keeper, Subject
+from .checkpoint.writer import CheckpointWriter, Subject
 from .epochs import Legs, RunPlan
 from .observers.base import Maker, Observer, RunContext
 from .outputs import Outputs
@@ -116,7 +116,7 @@ class Run(Outputs):
         history: History,
         on_end: Callable[[], None],
         reached: Reached = BEGINNING,
-        keeper: Keeper | None = None,
+        keeper: CheckpointWriter | None = None,
         resumed: Resumed | None = None,
         others: Callable[[], Sequence[Run]] = tuple,
     ) -> None:

@@ -34,7 +34,7 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from ..readable import all_readable, readable
 from ..steering.machine import ACTIVE
-from ..steering.trigger import Every, as_every
+from ..steering.trigger import Trigger, as_trigger
 from ..strategies.ps.settings import settings_in
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.history import History
@@ -44,7 +44,7 @@ from .checkpoint import event_log
 from .checkpoint.contents import Checkpoint, Origin, from_sealed
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
-from .checkpoint.writer import Keeper
+from .checkpoint.writer import CheckpointWriter
 from .run import Resumed, Run, Sinks
 from .session import TrainingSession
 
@@ -372,7 +372,7 @@ def resume(
     combiner: Any = None,
     epochs: int | None = None,
     validation: Any = None,
-    validation_every: str | int | Every | None = None,
+    validation_every: str | int | Trigger | None = None,
     validation_on: str = "driver",
     callbacks: Any = (),
     on_callback_error: str = "disable",
@@ -382,7 +382,7 @@ def resume(
     histograms: bool | None = None,
     mlflow: bool | str | MLflow | None = None,
     sinks: Sinks = (),
-    checkpoint_every: str | int | Every | None = None,
+    checkpoint_every: str | int | Trigger | None = None,
     keep: int | None = None,
     patience: float | None = None,
     stall_timeout: float | None = None,
@@ -491,8 +491,10 @@ def resume(
         if learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)
         with _claimed(folder, ask) as claim:
-            every = as_every("checkpoint_every", origin.every)
-            keeper = Keeper(folder, origin, every, origin.keep, claim, saved.history, number)
+            every = as_trigger("checkpoint_every", origin.every)
+            keeper = CheckpointWriter(
+                folder, origin, every, origin.keep, claim, saved.history, number
+            )
             return session.resume(source, chosen, resumed, keeper, beside, sinks)
     except BaseException:
         session.close()
@@ -556,7 +558,7 @@ def _refuse_if_active(run_id: str) -> None:
 def _origin(
     saved: Checkpoint,
     epochs: int | None,
-    every: str | int | Every | None,
+    every: str | int | Trigger | None,
     keep: int | None,
     patience: float | None,
     stall_timeout: float | None,
@@ -566,7 +568,7 @@ def _origin(
     if epochs is not None:
         changes["epochs"] = at_least_one("epochs", epochs)
     if every is not None:
-        changes["every"] = str(as_every("checkpoint_every", every))
+        changes["every"] = str(as_trigger("checkpoint_every", every))
     if keep is not None:
         changes["keep"] = at_least_one("keep", keep)
     if patience is not None:

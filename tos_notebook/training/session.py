@@ -35,13 +35,13 @@ from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode, as_sync
-from ..steering.trigger import Every, as_every
+from ..steering.trigger import Trigger, as_trigger
 from ..strategies.ps.settings import ServerSettings, default_combiner
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
 from ..worker.optimizer_state import POLICIES
 from .checkpoint.contents import require_known, require_saveable
-from .checkpoint.writer import Keeper
+from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import Launcher, Wanted, asking, new_run_id, runs_on, without_looks
 from .observers.build import Beside, attached
@@ -206,7 +206,7 @@ class TrainingSession:
         partitioner: AnyPartitioner | None = None,
         seed: int = 0,
         validation: Any = None,
-        validation_every: str | int | Every | None = None,
+        validation_every: str | int | Trigger | None = None,
         validation_on: str = "driver",
         callbacks: Any = (),
         on_callback_error: str = "disable",
@@ -218,7 +218,7 @@ class TrainingSession:
         sinks: Sinks = (),
         patience: float = PATIENCE,
         stall_timeout: float | None = STALL_TIMEOUT,
-        checkpoint_every: str | int | Every | None = None,
+        checkpoint_every: str | int | Trigger | None = None,
         keep: int = 3,
     ) -> Run:
         """Begin to train and return at once.
@@ -387,7 +387,7 @@ class TrainingSession:
         source: DataSource,
         settings: Settings,
         resumed: Resumed,
-        keeper: Keeper,
+        keeper: CheckpointWriter,
         beside: Beside,
         sinks: Sinks,
     ) -> Run:
@@ -443,13 +443,13 @@ class TrainingSession:
         if not is_probed(self._sc, server) and not runs_on(self._sc):
             warm_up(self._sc, server=server)
 
-    def _every(self, value: str | int | Every) -> Every:
+    def _every(self, value: str | int | Trigger) -> Trigger:
         if self._directory is None:
             raise ConfigError(
                 "checkpoint_every: expected a directory for the checkpoints. Give the session one "
                 'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
             )
-        return as_every("checkpoint_every", value)
+        return as_trigger("checkpoint_every", value)
 
     def _slots(self) -> int:
         return self._ask("Spark's list of executors", partial(slots, self._sc))

@@ -35,7 +35,7 @@ _AT_ONCE = 16
 """Clients that come in between two looks at those who are there."""
 
 
-class Guest:
+class PendingClient:
     """A client that has yet to prove the secret.
 
     Parameters
@@ -136,11 +136,11 @@ class Gate:
         self._max_pending = max_pending
         self._failed = failed
         # The oldest first, as all have the same time.
-        self._guests: dict[Guest, None] = {}
+        self._clients: dict[PendingClient, None] = {}
         self._hosts: Counter[str] = Counter()
         self._budget = Budget()
         # By the time from which they may go on.
-        self._postponed: dict[Guest, float] = {}
+        self._postponed: dict[PendingClient, float] = {}
         self._selector = selectors.DefaultSelector()
         self._closing = threading.Event()
 
@@ -159,16 +159,16 @@ class Gate:
                     self._failed(error)
                     break
                 self._closing.wait(_RETRY)
-        for guest in list(self._guests):
-            self._dismiss(guest)
+        for client in list(self._clients):
+            self._dismiss(client)
         self._selector.close()
 
     def _turn(self) -> None:
         """Serve those of whom something has come, and welcome new ones."""
         ready = [key.data for key, _ in self._selector.select(self._patience())]
-        for guest in ready:
-            if guest is not None:
-                self._attend(guest)
+        for client in ready:
+            if client is not None:
+                self._attend(client)
         self._dismiss_late()
         self._recall()
         if None in ready:
@@ -184,7 +184,7 @@ class Gate:
             log.debug("Not listening any more: %s", error)
 
     def _patience(self) -> float:
-        oldest = next(iter(self._guests), None)
+        oldest = next(iter(self._clients), None)
         if oldest is None:
             return _POLL
         next_at = min(oldest.deadline, *self._postponed.values(), monotonic() + _POLL)
@@ -203,79 +203,81 @@ class Gate:
                 log.warning("A connection could not be accepted: %s", error)
 
     def _enter(self, sock: socket.socket, host: str, peer: str) -> None:
-        if len(self._guests) == self._max_pending:
+        if len(self._clients) == self._max_pending:
             self._dismiss(self._superfluous())
         try:
             sock.setblocking(False)
             prepared = self._prepare(sock)
-            guest = Guest(prepared, host, peer, self._handshake(), monotonic() + self._seconds)
-            self._selector.register(prepared, selectors.EVENT_READ, guest)
+            client = PendingClient(
+                prepared, host, peer, self._handshake(), monotonic() + self._seconds
+            )
+            self._selector.register(prepared, selectors.EVENT_READ, client)
         except Exception as error:
             _report(peer, error)
             sock.close()
             return
-        self._guests[guest] = None
+        self._clients[client] = None
         self._hosts[host] += 1
 
-    def _superfluous(self) -> Guest:
+    def _superfluous(self) -> PendingClient:
         most = max(self._hosts.values())
-        return next(guest for guest in self._guests if self._hosts[guest.host] == most)
+        return next(client for client in self._clients if self._hosts[client.host] == most)
 
-    def _attend(self, guest: Guest) -> None:
-        wait = self._budget.wait(guest.host)
+    def _attend(self, client: PendingClient) -> None:
+        wait = self._budget.wait(client.host)
         if wait:
-            self._selector.unregister(guest.sock)
-            self._postponed[guest] = monotonic() + wait
+            self._selector.unregister(client.sock)
+            self._postponed[client] = monotonic() + wait
             return
         try:
-            if self._advance(guest):
+            if self._advance(client):
                 # Those that belong here take nothing of what strangers have.
-                self._budget.spend(guest.host, -guest.spent)
-                self._forget(guest)
-                self._admit(guest.sock, guest.peer)
+                self._budget.spend(client.host, -client.spent)
+                self._forget(client)
+                self._admit(client.sock, client.peer)
         except Exception as error:
-            _report(guest.peer, error)
-            self._dismiss(guest)
+            _report(client.peer, error)
+            self._dismiss(client)
 
-    def _advance(self, guest: Guest) -> bool:
+    def _advance(self, client: PendingClient) -> bool:
         began = thread_time()
         try:
-            return guest.advance()
+            return client.advance()
         finally:
             spent = thread_time() - began
-            guest.spent += spent
-            self._budget.spend(guest.host, spent)
+            client.spent += spent
+            self._budget.spend(client.host, spent)
 
     def _recall(self) -> None:
         now = monotonic()
-        for guest in [guest for guest, at in self._postponed.items() if at <= now]:
+        for client in [client for client, at in self._postponed.items() if at <= now]:
             try:
-                self._selector.register(guest.sock, selectors.EVENT_READ, guest)
+                self._selector.register(client.sock, selectors.EVENT_READ, client)
             except Exception as error:
-                _report(guest.peer, error)
-                self._dismiss(guest)
+                _report(client.peer, error)
+                self._dismiss(client)
             else:
-                del self._postponed[guest]
+                del self._postponed[client]
 
     def _dismiss_late(self) -> None:
         now = monotonic()
-        late = [guest for guest in self._guests if guest.deadline <= now]
-        for guest in late:
-            log.debug("%s was not let in: %s", guest.peer, unfinished(guest.peer))
-            self._dismiss(guest)
+        late = [client for client in self._clients if client.deadline <= now]
+        for client in late:
+            log.debug("%s was not let in: %s", client.peer, unfinished(client.peer))
+            self._dismiss(client)
 
-    def _dismiss(self, guest: Guest) -> None:
-        if guest in self._guests:
-            self._forget(guest)
-        guest.sock.close()
+    def _dismiss(self, client: PendingClient) -> None:
+        if client in self._clients:
+            self._forget(client)
+        client.sock.close()
 
-    def _forget(self, guest: Guest) -> None:
-        del self._guests[guest]
-        self._hosts[guest.host] -= 1
-        if not self._hosts[guest.host]:
-            del self._hosts[guest.host]
-        if self._postponed.pop(guest, None) is None:
-            self._selector.unregister(guest.sock)
+    def _forget(self, client: PendingClient) -> None:
+        del self._clients[client]
+        self._hosts[client.host] -= 1
+        if not self._hosts[client.host]:
+            del self._hosts[client.host]
+        if self._postponed.pop(client, None) is None:
+            self._selector.unregister(client.sock)
 
 
 def _report(peer: str, error: Exception) -> None:

@@ -14,7 +14,7 @@ from ...coordination.snapshots import Asked, Snapshot
 from ...errors import CheckpointError, SessionClosed, WaitTimeout
 from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
 from ...steering.status import CheckpointStatus
-from ...steering.trigger import Every
+from ...steering.trigger import Trigger
 from . import folder as names
 from .contents import Origin, to_parts
 from .event_log import Record, columns
@@ -34,7 +34,7 @@ CHECKPOINT_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The run that is kept, as far as its keeper knows it.
+    """The run that is kept, as far as its writer knows it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Subject:
     flush: Callable[[float], None]
 
 
-class Keeper:
+class CheckpointWriter:
     """Writes checkpoints when they are due, and one at the end; keeps the last few.
 
     A sink, too: it counts milestones, and records the events. A checkpoint that cannot be written
@@ -68,7 +68,7 @@ class Keeper:
     ----------
     folder : Folder
     origin : Origin
-    every : Every
+    every : Trigger
     keep : int
         How many to keep.
     claim : Claim
@@ -85,7 +85,7 @@ class Keeper:
         self,
         folder: Folder,
         origin: Origin,
-        every: Every,
+        every: Trigger,
         keep: int,
         claim: Claim = FIRST,
         history: tuple[str, ...] = (),

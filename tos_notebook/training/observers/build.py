@@ -11,7 +11,7 @@ from ...cluster.executors import slots
 from ...common.checks import one_of
 from ...errors import ConfigError
 from ...program.export.base import Program
-from ...steering.trigger import Every, as_every
+from ...steering.trigger import Trigger, as_trigger
 from .base import Maker, Observer, RunContext
 from .callbacks import POLICIES, Callbacks
 from .histograms import watching
@@ -102,13 +102,13 @@ def attached(
     return Beside(tuple(makers), rate)
 
 
-def _rhythm(given: Any, rows: Rows | None) -> Every:
+def _rhythm(given: Any, rows: Rows | None) -> Trigger:
     if rows is None:
         raise ConfigError(
             f"validation_every: expected validation data to evaluate every {given}; give "
             "validation=..., too."
         )
-    return as_every("validation_every", given)
+    return as_trigger("validation_every", given)
 
 
 def _following(

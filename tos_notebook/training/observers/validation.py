@@ -29,7 +29,7 @@ from ...events import (
 )
 from ...program.export.base import Program
 from ...readable import LONGEST_NAME, readable, summary
-from ...steering.trigger import PLACES, Every
+from ...steering.trigger import PLACES, Trigger
 from .base import Maker, Observer, RunContext
 
 logger = logging.getLogger(__name__)
@@ -204,12 +204,12 @@ class Validator(Observer):
     Parameters
     ----------
     evaluation : Evaluation
-    every : Every, optional
+    every : Trigger, optional
         How often, and at the end of a run that was trained to its end; by default when an epoch
         is done.
     """
 
-    def __init__(self, evaluation: Evaluation, every: Every | None = None) -> None:
+    def __init__(self, evaluation: Evaluation, every: Trigger | None = None) -> None:
         self._evaluation = evaluation
         self._every = every
         self._epoch = 0
@@ -255,7 +255,7 @@ class Validator(Observer):
                 f"{EVALUATION_TIMEOUT:g} s. Validate on fewer rows."
             )
 
-    def _is_due(self, every: Every, now: float) -> bool:
+    def _is_due(self, every: Trigger, now: float) -> bool:
         """Count a milestone; return whether it is one after which the center is evaluated."""
         if self._asked_at is None:
             self._asked_at = now
@@ -278,7 +278,7 @@ class Validator(Observer):
             self._evaluation(self._epoch)
 
 
-def validator(rows: Rows, every: Every | None = None) -> Maker:
+def validator(rows: Rows, every: Trigger | None = None) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(context: RunContext) -> Validator:
