@@ -234,9 +234,7 @@ class Setting:
 
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared"):
         made = Setting()
         monkeypatch.setattr(legs_module, "run_job", made.cluster.run_job)
         monkeypatch.setattr(run_module, "cancel", made.cluster.cancel)

@@ -40,9 +40,7 @@ LAYOUT = Counting().spec.layout
 
 @pytest.fixture(autouse=True)
 def shared_memory(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared") as folder:
         yield folder
 
 

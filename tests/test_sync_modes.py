@@ -35,9 +35,7 @@ GO, WAIT = Directive.GO, Directive.WAIT
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(answers_module, "LONG_POLL", 0.0)
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared"):
         yield
 
 

@@ -63,9 +63,7 @@ LAYOUT = Counting().spec.layout
 
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path) -> Iterator[None]:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared"):
         yield
 
 

@@ -33,9 +33,7 @@ from tos_notebook.layout import Layout
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path) -> Iterator[None]:
     """Every simulation ends its threads, and leaves no shared memory."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared"):
         yield
 
 

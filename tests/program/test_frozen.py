@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -22,11 +21,7 @@ Y = np.random.default_rng(1).integers(0, 3, 11)
 COLUMNS = [("float32", (5,)), ("int64", ())]
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    keras.utils.set_random_seed(0)
-    yield
-    keras.utils.clear_session(free_memory=False)
+pytestmark = pytest.mark.usefixtures("fresh_keras")
 
 
 def base(*parts: Any) -> Any:

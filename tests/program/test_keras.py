@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -21,12 +21,7 @@ from tos_notebook.program.keras.program import KerasProgram
 ROWS, BATCH = 11, 4
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    keras.utils.set_random_seed(0)
-    yield
-    keras.config.set_dtype_policy("float32")
-    keras.utils.clear_session(free_memory=False)
+pytestmark = pytest.mark.usefixtures("fresh_keras")
 
 
 def rows(*shape: int, seed: int = 0) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,7 @@ FEEDS = [tf.TensorSpec([None, 5]), tf.TensorSpec([None], tf.int64)]
 COLUMNS = [("float32", (5,)), ("int64", ())]
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    keras.utils.set_random_seed(0)
-    yield
-    keras.utils.clear_session(free_memory=False)
+pytestmark = pytest.mark.usefixtures("fresh_keras")
 
 
 class Linear(tf.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -24,12 +24,7 @@ X = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
 Y = np.random.default_rng(1).integers(0, 3, 8)
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    keras.utils.set_random_seed(0)
-    yield
-    keras.config.set_dtype_policy("float32")
-    keras.utils.clear_session(free_memory=False)
+pytestmark = pytest.mark.usefixtures("fresh_keras")
 
 
 def dense(optimizer: Any, *parts: Any) -> Program:

@@ -16,9 +16,7 @@ Serve = Callable[..., Served]
 @pytest.fixture(autouse=True)
 def shared_memory(tmp_path: Path) -> Iterator[Path]:
     """Where segments lie; empty after every test, whose threads have ended, too."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    with nothing_left(folder):
+    with nothing_left(tmp_path / "shared") as folder:
         yield folder
 
 

@@ -49,10 +49,11 @@ def until(test: Callable[[], bool], limit: float = LIMIT) -> None:
 
 
 @contextmanager
-def nothing_left(folder: Path) -> Iterator[None]:
-    """See that neither files in a folder nor threads remain."""
+def nothing_left(folder: Path) -> Iterator[Path]:
+    """Make a folder, and see that neither files in it nor threads remain."""
+    folder.mkdir()
     before = set(threading.enumerate())
-    yield
+    yield folder
     assert list(folder.iterdir()) == []
     assert set(threading.enumerate()) <= before
 

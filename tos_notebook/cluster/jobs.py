@@ -113,13 +113,7 @@ def cancel(sc: SparkContext, group: str) -> None:
     WaitTimeout
         Spark does not answer.
     """
-
-    def call() -> None:
-        context = _running(sc)
-        if context is not None:
-            context.cancelJobGroupAndFutureJobs(group)
-
-    within(ANSWER, call, "Spark to cancel its job")
+    _ask(sc, lambda context: context.cancelJobGroupAndFutureJobs(group), "cancel its job")
 
 
 def kill_task(sc: SparkContext, task: int, reason: str) -> None:
@@ -138,19 +132,18 @@ def kill_task(sc: SparkContext, task: int, reason: str) -> None:
     WaitTimeout
         Spark does not answer.
     """
-
-    def call() -> None:
-        context = _running(sc)
-        if context is not None:
-            context.killTaskAttempt(task, True, reason)
-
-    within(ANSWER, call, f"Spark to kill task {task}")
+    _ask(sc, lambda context: context.killTaskAttempt(task, True, reason), f"kill task {task}")
 
 
-def _running(sc: SparkContext) -> Any:
-    """Return Java's Spark context; None if it has stopped."""
-    context = sc._jsc.sc() if is_running(sc) else None
-    return None if context is None or context.isStopped() else context
+def _ask(sc: SparkContext, call: Callable[[Any], object], what: str) -> None:
+    """Make a call with Java's Spark context, unless it has stopped."""
+
+    def call_if_running() -> None:
+        context = sc._jsc.sc() if is_running(sc) else None
+        if context is not None and not context.isStopped():
+            call(context)
+
+    within(ANSWER, call_if_running, f"Spark to {what}")
 
 
 def cancellation(error: BaseException) -> str | None:

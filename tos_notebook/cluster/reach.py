@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 
 KNOCK_TIMEOUT = 5.0
 """Seconds for an executor's way to the driver. Within a data center it takes milliseconds."""
@@ -84,12 +83,7 @@ class ReachabilityProbe:
     def __enter__(self) -> ReachabilityProbe:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # Closing alone would not wake the thread.
         self._sock.shutdown(socket.SHUT_RDWR)
         self._thread.join()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic
-from types import TracebackType
 
 from ..common.threads import SerialExecutor
 from ..errors import SessionClosed, WaitTimeout
@@ -208,12 +207,7 @@ class EventBus:
     def __enter__(self) -> EventBus:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _join(self, timeout: float) -> None:

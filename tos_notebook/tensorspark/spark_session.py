@@ -7,7 +7,6 @@ programs expect: they create placeholders before they create any session.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from ..errors import ConfigError
@@ -165,12 +164,7 @@ class SparkSession:
     def __enter__(self) -> SparkSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
