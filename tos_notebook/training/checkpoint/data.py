@@ -134,10 +134,8 @@ def check_earlier(sc: Any, first: DataSource, saved: Checkpoint) -> None:
 
     Raises
     ------
-    DataError
-        The rows are others, or come in another order.
-    TosError
-        The rows cannot be read.
+    DataError, TosError
+        As `check_content` does.
     """
     earlier = Contents.from_json(saved.progress.ledger["contents"]).earlier
     if not earlier:
