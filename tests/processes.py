@@ -25,6 +25,7 @@ BUILD_DOCUMENTS = (
 )
 
 SHARE_A_SPARK = (
+    "tests/checkpoint/test_killed_driver.py",
     "tests/checkpoint/test_resume.py",
     "tests/cluster_local/",
     "tests/data/test_arrays.py",
