@@ -21,7 +21,7 @@ OTHERS = {
         "training.checkpoint.contents",
         "TypeError()",
     ): "caught there: a checkpoint that is no checkpoint",
-    ("training.checkpoint.contents", "ValueError()"): "the same",
+    ("strategies.ps.strategy", "ValueError()"): "the same",
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",
     ("persist.values", "TypeError()"): "the same",
