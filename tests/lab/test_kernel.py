@@ -17,7 +17,7 @@ SETUP = """
 import threading, time
 from tests.telemetry.samples import milestone, started
 from tests.widgets.support import FakeRun
-from tos_notebook import launch
+from tos_notebook.training import factory
 from tos_notebook.events import StateChanged
 
 class Run(FakeRun):
@@ -32,7 +32,7 @@ class Run(FakeRun):
 """
 START = """
 run = Run()
-for watch in launch.watchers:
+for watch in factory.watchers:
     watch(run)
 model = run.sinks[-1]
 model(started(time.time()))
