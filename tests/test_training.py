@@ -1114,3 +1114,19 @@ def test_a_milestone_says_how_many_were_in_training() -> None:
     enter(training, partition=1, task=2)
     training.push(member, push(0), update(1))
     assert [milestone.workers for milestone in of(MilestoneCommitted, events)] == [2]
+
+
+def test_the_slowest_gain_is_that_of_a_partition_that_is_not_done_and_was_tried() -> None:
+    training, _ = counting_training(partitions=3, rows=9)
+    members = [begin(training, partition, task=partition) for partition in range(2)]
+    for sequence in range(2):
+        training.push(members[0], push(sequence, base_version=sequence), update(1))
+    before = training.committed()
+    for sequence in range(3):
+        training.push(members[1], push(sequence, base_version=2 + sequence), update(1))
+    # Partition 2 has not come: there may be no slot for it.
+    assert training.slowest_gain(before, slots=2) == 0
+    assert training.slowest_gain(before, slots=3) == 0
+    training.finish(members[0], finish(0, 3, 2))
+    assert training.slowest_gain(before, slots=2) == 3
+    assert training.slowest_gain(before, slots=3) == 0

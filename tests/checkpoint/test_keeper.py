@@ -36,6 +36,7 @@ from tos_notebook.combiners.registry import MADE
 from tos_notebook.common.content import content_of
 from tos_notebook.coordination import snapshots
 from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.snapshots import Progress
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
 from tos_notebook.events import (
@@ -62,7 +63,7 @@ from tos_notebook.training.checkpoint.contents import (
 )
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.training.checkpoint.event_log import Record, columns, events
-from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder
+from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
 from tos_notebook.training.checkpoint.writer import Keeper, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
@@ -130,21 +131,36 @@ def origin(**changes: Any) -> Origin:
 class Kept:
     """A training with a keeper, whose events arrive at once."""
 
-    def __init__(self, folder: Path, keep: int = 2, claim: Claim = FIRST, **of: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 2,
+        claim: Claim = FIRST,
+        epochs: int = 1,
+        resumed: int | None = None,
+        progress: Progress | None = None,
+        **of: Any,
+    ) -> None:
         self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
         self.keeper = Keeper(
             Folder(self.disk),
             origin(**of),
             as_every("checkpoint_every", "2 milestones"),
             keep,
-            claim,
+            claim if resumed is None else Claim(claim.name, resumed),
+            resumed=resumed,
             clock=lambda: self.now,
         )
-        self.training, _ = counting_training(partitions=1, rows=50, publish=self._publish)
+        reached = 0 if progress is None else progress.reached.epoch
+        self.training, _ = counting_training(
+            1, epochs, rows=50, first=reached, publish=self._publish
+        )
+        if progress is not None:
+            self.training.restore(progress)
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
             self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
-            lambda timeout: None,
+            lambda timeout: None, lambda: self.training.proven,
         )  # fmt: skip
 
     def _publish(self, event: Event) -> None:
@@ -245,6 +261,39 @@ def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
     assert layout.tensors(again.store.center)["rows"].item() == 80
     assert layout.tensors(again.store.center)["total"].item() == 2 * numbers(40).sum()
     assert again.store.version == 80
+
+
+def streamed(kept: Kept, epoch: int, sequence: int) -> None:
+    """Push a batch of a stream's rows."""
+    version = kept.training.store.version
+    update = kept.training.store.layout.pack([np.array(1.0), np.array(1)])
+    digest = bytes([epoch, sequence] * 8)
+    message = push(sequence, epoch=epoch, base_version=version, digest=digest)
+    kept.training.push(kept.member, message, update)
+
+
+def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_before(
+    tmp_path: Path,
+) -> None:
+    """Else what it has trained would be taken for rows of the right data, which then never fit."""
+    first = Kept(tmp_path, epochs=3)
+    for sequence in range(2):
+        streamed(first, 0, sequence)
+    first.training.finish(first.member, finish(0, 2, 2))
+    first.keeper.write(first.subject)
+    (number,) = first.keeper.folder.numbers()
+    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
+
+    again = Kept(tmp_path, keep=1, epochs=3, resumed=number, progress=saved.progress)
+    assert not again.training.proven
+    streamed(again, 1, 0)
+    again.keeper.write(again.subject)
+    assert again.keeper.folder.numbers() == [number, number + 1]
+    again.training.finish(again.member, finish(1, 1, 1))
+    assert isinstance(again.training.error, DataError)
+    again.keeper.begin(again.subject)
+    again.keeper.finish()
+    assert again.keeper.folder.numbers() == [number]
 
 
 class BreaksItsPromise(Downpour):
