@@ -1,8 +1,9 @@
 """A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
 
 Groups of tests that wait more than they compute run beside each other: those that start processes,
-browsers among them, those that execute notebooks and build the documentation, and those that share
-a Spark, which are halved. Who is done with a group takes the next one, and the files of the others.
+browsers among them, those that execute notebooks and build the documentation, those that share a
+Spark, which are halved, and those that share a built package. Who is done with a group takes the
+next one, and the files of the others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ BUILD_DOCUMENTS = (
 )
 
 SHARE_A_SPARK = (
+    "tests/checkpoint/test_killed_driver.py",
     "tests/checkpoint/test_resume.py",
     "tests/cluster_local/",
     "tests/data/test_arrays.py",
@@ -45,11 +47,17 @@ SHARE_ANOTHER = (
     "tests/tensorspark/",
 )
 
+BUILD_A_WHEEL = (
+    "tests/packaging/test_kernels.py",
+    "tests/packaging/test_labextension.py",
+)
+
 GROUPS = {
     "processes": START_PROCESSES,
     "documents": BUILD_DOCUMENTS,
     "spark": SHARE_A_SPARK,
     "another spark": SHARE_ANOTHER,
+    "wheel": BUILD_A_WHEEL,
 }
 """The paths that each begins with, in the order in which they are handed out."""
 

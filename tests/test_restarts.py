@@ -18,16 +18,16 @@ def test_waits_double_up_to_a_limit_and_then_the_job_is_given_up() -> None:
     delays = []
     for _ in range(LIMIT):
         restarts.begin()
-        delays.append(restarts.delay(commits=1))
+        delays.append(restarts.delay(commits=1, least=1))
     assert delays == [0, 1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
     restarts.begin()
-    assert restarts.delay(commits=1) is None
+    assert restarts.delay(commits=1, least=1) is None
 
 
 def test_a_job_that_committed_nothing_does_not_start_again() -> None:
     restarts = Restarts(Time())
     restarts.begin()
-    assert restarts.delay(commits=0) is None
+    assert restarts.delay(commits=0, least=0) is None
 
 
 def test_a_job_that_ran_well_begins_another_row() -> None:
@@ -36,8 +36,17 @@ def test_a_job_that_ran_well_begins_another_row() -> None:
     for seconds, commits in ((STEADY_SECONDS, 1), (0.0, STEADY_COMMITS)):
         for _ in range(LIMIT):
             restarts.begin()
-            restarts.delay(commits=1)
+            restarts.delay(commits=1, least=1)
         restarts.begin()
         clock.now += seconds
-        assert restarts.delay(commits) == 0.0
+        assert restarts.delay(commits, least=commits) == 0.0
         assert restarts.count == 1
+
+
+def test_partitions_that_train_well_do_not_excuse_one_that_ends_every_job() -> None:
+    restarts = Restarts(Time())
+    for _ in range(LIMIT):
+        restarts.begin()
+        assert restarts.delay(commits=10 * STEADY_COMMITS, least=0) is not None
+    restarts.begin()
+    assert restarts.delay(commits=10 * STEADY_COMMITS, least=0) is None

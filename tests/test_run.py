@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 
 from tests.checkpoint.test_keeper import Disk, origin
+from tests.magics.conftest import FakeRun as FakeRunOfMagics
 from tests.numpy_program import Counting
+from tests.widgets.support import FakeRun as FakeRunOfViews
 from tests.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
 from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
 from tos_notebook.combiners import Combiner, Downpour
@@ -928,3 +932,29 @@ def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.checkpoint.error) == (1, None)
     assert not recwarn.list
+
+
+# -- what stands for a run in other tests ---------------------------------------------------
+
+OF_THE_TESTS = {
+    *("asked", "told", "error", "waiting", "stopping", "end"),
+    *("rules", "waits_for", "notes", "rows_skipped", "reason"),
+}
+"""What the fakes have for their tests to set and read; the code that is tested asks a run only."""
+
+
+@pytest.mark.parametrize("fake", [FakeRunOfMagics(1), FakeRunOfViews()], ids=["magics", "views"])
+def test_what_stands_for_a_run_has_nothing_that_a_run_has_not(setting: Setting, fake: Any) -> None:
+    run = setting.start().wait(LIMIT)
+    shared = {name for name in dir(fake) if not name.startswith("_")} - OF_THE_TESTS
+    assert [name for name in sorted(shared) if not hasattr(run, name)] == []
+    assert fake.settings.keys() == run.settings.keys()
+    for name in filter(lambda name: callable(getattr(run, name)), sorted(shared)):
+        asked, known = (inspect.signature(getattr(one, name)).parameters for one in (fake, run))
+        named = {each for each, taken in asked.items() if taken.kind is not taken.VAR_KEYWORD}
+        assert named <= known.keys(), name
+
+
+def test_the_status_of_what_stands_for_a_run_is_one_of_a_run(setting: Setting) -> None:
+    known = {field.name for field in fields(setting.start().wait(LIMIT).status)}
+    assert vars(FakeRunOfMagics(1).status).keys() <= known

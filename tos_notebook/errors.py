@@ -16,6 +16,7 @@
     ├── CombinerError            a combiner that is unknown, raises or returns nonsense
     │   ├── NonFiniteUpdate      an update or a new center with NaN or infinity in it
     │   └── CombinerCheckFailed  a combiner breaks a law that `testing.check_combiner` tests
+    ├── StrategyCheckFailed      a strategy breaks a law that `testing.check_strategy` tests
     ├── CallbackError            a Keras callback raised, and was to end the run
     ├── ProtocolError
     │   ├── LocalProtocolError   we misused the protocol
@@ -108,6 +109,10 @@ class NonFiniteUpdate(CombinerError):
 
 class CombinerCheckFailed(CombinerError):
     """A combiner broke a law that `testing.check_combiner` tests; the message is its report."""
+
+
+class StrategyCheckFailed(TosError):
+    """A strategy broke a law that `testing.check_strategy` tests; the message is its report."""
 
 
 class CallbackError(TosError):

@@ -16,10 +16,9 @@ from tests.browser.lab import CHROMIUM, Lab, opened_page, started_chromium, star
 
 
 @pytest.fixture(scope="session")
-def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A JupyterLab server; a parameter names an extension that its front end goes without."""
-    disabled = getattr(request, "param", None)
-    with started_lab(tmp_path_factory.mktemp("lab"), *filter(None, [disabled])) as made:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab server, one for all tests."""
+    with started_lab(tmp_path_factory.mktemp("lab")) as made:
         yield made
 
 

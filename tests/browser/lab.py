@@ -71,6 +71,21 @@ class Lab:
         """Return where Jupyter Notebook opens a notebook, on the same server."""
         return f"{self.address}/notebooks/{name}.ipynb?token={self.token}"
 
+    @contextmanager
+    def without(self, extension: str) -> Iterator[None]:
+        """Let pages that open meanwhile go without an extension of the front end."""
+        self._disable(extension)
+        try:
+            yield
+        finally:
+            self._disable()
+
+    def _disable(self, *extensions: str) -> None:
+        # The server reads the file again for each page.
+        config = self.folder / ".config/labconfig/page_config.json"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(extensions, True)}))
+
     def end_kernels(self, page: Any) -> None:
         """End all kernels."""
         url, query = f"{self.address}/api/kernels", f"token={self.token}"
@@ -79,15 +94,8 @@ class Lab:
 
 
 @contextmanager
-def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
-    """Start a server on a folder, with no configuration but its own.
-
-    Parameters
-    ----------
-    folder : Path
-    *disabled : str
-        Extensions of the front end.
-    """
+def started_lab(folder: Path) -> Iterator[Lab]:
+    """Start a server on a folder, with no configuration but its own."""
     token = secrets.token_hex(16)
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(folder / ".config"),
@@ -101,9 +109,6 @@ def started_lab(folder: Path, *disabled: str) -> Iterator[Lab]:
     news = folder / ".config/lab/user-settings/@jupyterlab/apputils-extension"
     news.mkdir(parents=True)
     (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-    page = folder / ".config/labconfig/page_config.json"
-    page.parent.mkdir()
-    page.write_text(json.dumps({"disabledExtensions": dict.fromkeys(disabled, True)}))
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     options = {
         "IdentityProvider.token": token,

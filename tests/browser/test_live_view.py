@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,22 +28,22 @@ model.compile(keras.optimizers.SGD(0.05), "sparse_categorical_crossentropy", met
 
 
 @pytest.fixture
-def training(page: Any, lab: Lab) -> View:
-    """A notebook whose training has begun."""
-    open_notebook(page, lab, "training", SETUP, TRAIN)
-    execute(page, "notebook:run-all-cells")
-    view = View(page)
-    view.reaches(1)
-    return view
+def training(page: Any, lab: Lab) -> Iterator[View]:
+    """A notebook whose training has begun, where JupyterLab goes without the plug-in."""
+    with lab.without("tos-notebook"):
+        open_notebook(page, lab, "plain", SETUP, TRAIN)
+        execute(page, "notebook:run-all-cells")
+        view = View(page)
+        view.reaches(1)
+        yield view
 
 
-@pytest.mark.parametrize("lab", ["tos-notebook"], indirect=True, ids=["without the plug-in"])
-def test_a_person_watches_steers_reloads_and_stops(
+def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     page: Any, training: View, picture: Callable[[str], None]
 ) -> None:
     """As elsewhere, too: the plug-in's own output is steered by the tests of the first notebook."""
-    assert page.locator(".tos-lab-output").count() == 0
     view = training
+    assert page.locator(".tos-lab-output").count() == 0
     before = view.milestones
     view.reaches(before + 20)
     view.part("loss-chart").locator("canvas").first.wait_for()

@@ -3,7 +3,8 @@
     python -m tests.checkpoint.dying FOLDER SYNC BYTES ...
 
 Each run is a process of its own, which trains by NumPy. It kills itself once it has written so many
-bytes to its folder, `FOLDER/BYTES`, wherever in a file that is.
+bytes to its folder, `FOLDER/BYTES`, wherever in a file that is. Those with an odd number of bytes
+have a combiner whose state counts: it holds pushes that are not in the center yet.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from tests.checkpoint.test_keeper import Disk, origin
 from tests.numpy_program import Counting
 from tests.worker.support import Aside, Served, counting_training
+from tos_notebook.combiners import Combiner, Downpour, SlowMo
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.steering.trigger import as_trigger
@@ -23,6 +25,14 @@ from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 
 PARTITIONS, ROWS, ENDLESS = 2, 40, 100_000
+
+ROUND = 4
+"""Pushes, of which an epoch has a multiple; and a quarter of a whole number is exact."""
+
+
+def rule(left: int) -> Combiner:
+    """Return the combiner of a run that dies after so many bytes: either adds up all changes."""
+    return SlowMo(k=ROUND, lr=ROUND, momentum=0) if left % 2 else Downpour()
 
 
 class Dying(Disk):
@@ -67,7 +77,7 @@ def run(folder: Path, sync: str, left: int) -> None:
         keeper_folder, origin(partitions=PARTITIONS), as_trigger("", "3 milestones"), 3
     )
     training, _ = counting_training(
-        PARTITIONS, ENDLESS, None, 2, ROWS, sync=as_sync(sync), publish=keeper
+        PARTITIONS, ENDLESS, rule(left), 2, ROWS, sync=as_sync(sync), publish=keeper
     )
     keeper.begin(
         Subject(training.snapshot, lambda: None, dict, lambda event: None, lambda timeout: None)

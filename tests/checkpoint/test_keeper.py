@@ -36,6 +36,7 @@ from tos_notebook.combiners.registry import MADE
 from tos_notebook.common.content import content_of
 from tos_notebook.coordination import snapshots
 from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.snapshots import Progress
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
 from tos_notebook.events import (
@@ -62,7 +63,7 @@ from tos_notebook.training.checkpoint.contents import (
 )
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.training.checkpoint.event_log import Record, columns, events
-from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
@@ -130,22 +131,36 @@ def origin(**changes: Any) -> Origin:
 class Kept:
     """A training with a keeper, whose events arrive at once."""
 
-    def __init__(self, folder: Path, every: str = "2 milestones", keep: int = 2) -> None:
-        self.disk = Disk(folder)
-        self.training, self.events = counting_training(partitions=1, rows=50)
-        self.now = 0.0
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 2,
+        claim: Claim = FIRST,
+        epochs: int = 1,
+        resumed: int | None = None,
+        progress: Progress | None = None,
+        **of: Any,
+    ) -> None:
+        self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
         self.keeper = CheckpointWriter(
             Folder(self.disk),
-            origin(),
-            as_trigger("checkpoint_every", every),
+            origin(**of),
+            as_trigger("checkpoint_every", "2 milestones"),
             keep,
+            claim if resumed is None else Claim(claim.name, resumed),
+            resumed=resumed,
             clock=lambda: self.now,
         )
-        self.training.state.publish = self._publish
+        reached = 0 if progress is None else progress.reached.epoch
+        self.training, _ = counting_training(
+            1, epochs, rows=50, first=reached, publish=self._publish
+        )
+        if progress is not None:
+            self.training.restore(progress)
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
             self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
-            lambda timeout: None,
+            lambda timeout: None, lambda: self.training.proven,
         )  # fmt: skip
 
     def _publish(self, event: Event) -> None:
@@ -196,7 +211,7 @@ def test_what_the_ledger_has_is_what_the_center_has_at_any_moment() -> None:
         for p in range(4)
     ]
     layout, checked = training.store.layout, 0
-    while any(worker._thread.is_alive() for worker in workers):
+    while any(worker.goes_on for worker in workers):
         snapshot = training.snapshot()
         assert snapshot is not None
         progress = snapshot.progress
@@ -246,6 +261,39 @@ def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
     assert layout.tensors(again.store.center)["rows"].item() == 80
     assert layout.tensors(again.store.center)["total"].item() == 2 * numbers(40).sum()
     assert again.store.version == 80
+
+
+def streamed(kept: Kept, epoch: int, sequence: int) -> None:
+    """Push a batch of a stream's rows."""
+    version = kept.training.store.version
+    update = kept.training.store.layout.pack([np.array(1.0), np.array(1)])
+    digest = bytes([epoch, sequence] * 8)
+    message = push(sequence, epoch=epoch, base_version=version, digest=digest)
+    kept.training.push(kept.member, message, update)
+
+
+def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_before(
+    tmp_path: Path,
+) -> None:
+    """Else what it has trained would be taken for rows of the right data, which then never fit."""
+    first = Kept(tmp_path, epochs=3)
+    for sequence in range(2):
+        streamed(first, 0, sequence)
+    first.training.finish(first.member, finish(0, 2, 2))
+    first.keeper.write(first.subject)
+    (number,) = first.keeper.folder.numbers()
+    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
+
+    again = Kept(tmp_path, keep=1, epochs=3, resumed=number, progress=saved.progress)
+    assert not again.training.proven
+    streamed(again, 1, 0)
+    again.keeper.write(again.subject)
+    assert again.keeper.folder.numbers() == [number, number + 1]
+    again.training.finish(again.member, finish(1, 1, 1))
+    assert isinstance(again.training.error, DataError)
+    again.keeper.begin(again.subject)
+    again.keeper.finish()
+    assert again.keeper.folder.numbers() == [number]
 
 
 class BreaksItsPromise(Downpour):
@@ -349,13 +397,14 @@ def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(kept: Kept
 
 
 def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
-    kept: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kept = Kept(tmp_path, keep=1)
+
     def refuse(name: str) -> bool:
         raise CheckpointError("permission denied")
 
     monkeypatch.setattr(kept.disk, "delete", refuse)
-    kept.keeper._keep = 1
     kept.keeper._subject = kept.subject
     for sequence in (0, 1):
         kept.push(sequence)
@@ -549,9 +598,9 @@ def test_resume_has_the_defaults_of_what_it_stands_for() -> None:
     assert {shared[name] for name in saved} == {None}
 
 
-def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(kept: Kept) -> None:
+def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, patience=300.0, stall_timeout=None)
     kept.push(0)
-    kept.keeper._origin = origin(patience=300.0, stall_timeout=None)
     kept.keeper.write(kept.subject)
     _, saved = _last(kept.keeper.folder)
     same = _origin(saved, None, None, None, None, None)
@@ -566,8 +615,7 @@ def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None
     for created, run_id in ((2.0, "run-a"), (1.0, "run-c"), (3.0, "run-b")):
         folder = tmp_path / run_id
         folder.mkdir()
-        kept = Kept(folder)
-        kept.keeper._origin = origin(created=created, run_id=run_id)
+        kept = Kept(folder, created=created, run_id=run_id)
         kept.subject = replace(kept.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
         kept.push(0)
         assert kept.keeper.write(kept.subject) is not None
@@ -617,10 +665,10 @@ def test_nothing_younger_than_a_minute_is_deleted(kept: Kept) -> None:
     assert kept.files("checkpoint") == [f"checkpoint-{n:08d}.tos" for n in (3, 4, 5)]
 
 
-def test_those_of_before_a_resume_are_as_old_as_the_resume(kept: Kept) -> None:
+def test_those_of_before_a_resume_are_as_old_as_the_resume(tmp_path: Path) -> None:
     for number in (1, 2):
-        (kept.disk.folder / f"checkpoint-{number:08d}.tos").touch()
-    kept.keeper._number, kept.keeper._keep = 2, 1
+        (tmp_path / f"checkpoint-{number:08d}.tos").touch()
+    kept = Kept(tmp_path, keep=1, claim=Claim(FIRST.name, 2))
     for sequence, now, left in ((0, 59.0, 3), (1, 60.0, 2)):
         kept.now = now
         kept.push(sequence)

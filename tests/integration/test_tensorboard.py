@@ -79,9 +79,9 @@ def test_curves_can_be_read_while_the_run_trains(
     run = session.start((x, y), epochs=10_000, tensorboard=str(tmp_path), sinks=[watch])
     watch.wait_for(EpochFinished, 3)
     run.pause()
-    board = run._companions[-1]
+    board = run._observers[-1]
     run._bus.flush(10)
-    assert board._reporter.settle(10)  # type: ignore[attr-defined]
+    assert board._executor.settle(10)  # type: ignore[attr-defined]
     curves = tos.read_events(tmp_path)
     assert (curves["tag"] == "training/loss").sum() >= 3
     run.stop()

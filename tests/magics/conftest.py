@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
+from tos_notebook.training.run import Run
 from tos_notebook.widgets import RunModel
 
 
@@ -165,6 +167,7 @@ class FakeRun:
         self.rules = rules
 
     def set(self, **values: float) -> None:
+        inspect.signature(Run.set).bind(self, **values)
         self.asked.append(values)
 
 

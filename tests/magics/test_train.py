@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from IPython.core.error import StdinNotImplementedError
 
 from tests.magics.conftest import Cells, Engine, FakeRun
 from tos_notebook.errors import DataError, WorkerError
@@ -256,9 +257,14 @@ def test_it_asks_by_default(
     assert [run.state for run in engine.runs] == states
 
 
-def test_where_nobody_can_be_asked_the_option_is_named(cells: Cells, engine: Engine) -> None:
+def test_where_nobody_can_be_asked_the_option_is_named(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(text: str) -> str:
+        raise StdinNotImplementedError("the front end has no stdin")
+
+    monkeypatch.setattr("builtins.input", ask)
     cells(LINE)
-    # pytest has taken stdin away, as a front end without stdin does.
     assert "--if-running attach" in cells.fails(LINE)
     assert len(engine.runs) == 1
 

@@ -19,13 +19,12 @@ def compiled(wheel: Path) -> list[str]:
     return [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
 
 
-def test_a_compiler_builds_them_for_every_python(tmp_path: Path) -> None:
+def test_a_compiler_builds_them_for_every_python(wheel: Path) -> None:
     if (
         shutil.which(COMPILER) is None
         or not Path(sysconfig.get_path("include"), "Python.h").exists()
     ):
         pytest.skip(f"needs {COMPILER} and Python's headers")
-    wheel = build(tmp_path)
     assert compiled(wheel) == ["tos_notebook/codecs/_kernels.abi3.so"]
     assert "-cp311-abi3-" in wheel.name
     assert native.extension is not None, "the package was installed without"

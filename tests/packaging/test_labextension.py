@@ -9,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.built import ROOT, build, run
+from tests.packaging.built import ROOT, run
 
 NAME = "tos-notebook"
 PLACE = Path("share/jupyter/labextensions", NAME)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as it would be published."""
-    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

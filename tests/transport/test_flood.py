@@ -33,6 +33,9 @@ NAMED = [
 
 PER_SECOND, SECONDS = 300, 2.0
 
+CHANGE, ALERT, HANDSHAKE, DATA = 20, 21, 22, 23
+"""Kinds of records of TLS."""
+
 
 def hello(group: str) -> bytes:
     """Return what a client says first that offers one group; nothing if OpenSSL cannot say it."""
@@ -84,7 +87,7 @@ def first_messages() -> Iterator[bytes]:
     """Yield a message of every kind, which is not a hello, and a record of every kind."""
     for kind in range(256):
         body = bytes([kind]) + (1000).to_bytes(3, "big") + bytes(1000)
-        yield record(22, body)
+        yield record(HANDSHAKE, body)
         yield record(kind, bytes(1000))
 
 
@@ -114,7 +117,7 @@ def test_what_strangers_send_takes_a_bounded_number_of_bytes(nothing_left: None)
             held.append(server.dial(STRANGER))
             held[-1].settimeout(LIMIT)
             with suppress(OSError):
-                held[-1].sendall(record(22, bytes([1, 0, 64, 0]) + bytes(16_000))[:10_000])
+                held[-1].sendall(record(HANDSHAKE, bytes([1, 0, 64, 0]) + bytes(16_000))[:10_000])
         with closing(connect_tcp(*server.listener.address, SECRET, server.listener.fingerprint)):
             _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -179,21 +182,15 @@ def test_a_server_that_comes_too_late_once_is_asked_a_second_time(
     assert len(asked) == 2
 
 
-def _record(kind: int, body: bytes) -> bytes:
-    return bytes([kind, 3, 3]) + len(body).to_bytes(2, "big") + body
-
-
-ALERT, CHANGE, HANDSHAKE, DATA = 21, 20, 22, 23
-
 MESSAGES = {
-    "empty records": _record(HANDSHAKE, b"") * 200,
-    "changes of the cipher": _record(CHANGE, b"\x01") * 200,
-    "alerts": _record(ALERT, b"\x01\x00") * 200,
-    "data before the handshake": _record(DATA, bytes(100)) * 12,
-    "a hello of 16 kB": _record(HANDSHAKE, b"\x01\x00\x3f\xfc" + bytes(16_380)),
+    "empty records": record(HANDSHAKE, b"") * 200,
+    "changes of the cipher": record(CHANGE, b"\x01") * 200,
+    "alerts": record(ALERT, b"\x01\x00") * 200,
+    "data before the handshake": record(DATA, bytes(100)) * 12,
+    "a hello of 16 kB": record(HANDSHAKE, b"\x01\x00\x3f\xfc" + bytes(16_380)),
     "a hello in parts of one byte": b"",
-    "a certificate first": _record(HANDSHAKE, b"\x0b\x00\x04\x00" + bytes(1024)),
-    "a finish first": _record(HANDSHAKE, b"\x14\x00\x00\x20" + bytes(32)) * 30,
+    "a certificate first": record(HANDSHAKE, b"\x0b\x00\x04\x00" + bytes(1024)),
+    "a finish first": record(HANDSHAKE, b"\x14\x00\x00\x20" + bytes(32)) * 30,
     "no TLS": b"GET / HTTP/1.1\r\n" * 80,
     "SSL 2": b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10" * 100,
 }
@@ -202,7 +199,7 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_no_byte_of_a_stranger_costs_more_than_some_of_a_worker_s_hello(name: str) -> None:
     certificate, honest = Certificate(), hello("X25519")
-    parts = b"".join(_record(HANDSHAKE, honest[n : n + 1]) for n in range(5, len(honest)))
+    parts = b"".join(record(HANDSHAKE, honest[n : n + 1]) for n in range(5, len(honest)))
     said = MESSAGES[name] or parts
     per_byte = cost(certificate, honest) / len(honest)
     assert cost(certificate, said) / len(said) < 2 * per_byte

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
+from tos_notebook.training.run import Run
 
 FACTS = {
     "id": "run-1",
@@ -87,6 +89,7 @@ class FakeRun:
         self.told.append(("chaos", *rules))
 
     def set(self, **settings: Any) -> None:
+        inspect.signature(Run.set).bind(self, **settings)
         self.told.append(("set", settings))
 
 

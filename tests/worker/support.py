@@ -285,9 +285,13 @@ class Aside:
         except Exception as error:
             self._error = error
 
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
+
     def result(self) -> Any:
         self._thread.join(LIMIT)
-        assert not self._thread.is_alive(), "the call did not end"
+        assert not self.goes_on, "the call did not end"
         if self._error is not None:
             raise self._error
         return self._value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -269,6 +270,42 @@ class Coordinator:
         """Return whether every partition was used up in a leg's last epoch."""
         with self.state.lock:
             return self.state.ledger.epoch_done(leg.last_epoch, leg.source.partitions)
+
+    @property
+    def proven(self) -> bool:
+        """Whether a resumed run is known to have as many rows as before; a new one is."""
+        with self.state.lock:
+            return not self.state.unproven
+
+    def committed(self) -> Counter[int]:
+        """Return how many milestones each partition has committed."""
+        with self.state.lock:
+            return self.state.committed.copy()
+
+    def slowest_gain(self, before: Counter[int], slots: int) -> int:
+        """Return the milestones of the partition that got least far, of those that are not done.
+
+        Partitions that wait for a slot do not count.
+
+        Parameters
+        ----------
+        before : Counter
+            What `committed` returned then.
+        slots : int
+            Tasks that Spark runs at once.
+        """
+        with self.state.lock:
+            leg, state = self.state.leg, self.state
+            if leg is None:
+                return 0
+            count = leg.source.partitions
+            tried = [
+                partition
+                for partition in range(count)
+                if (count <= slots or state.roster.joins[partition])
+                and not state.ledger.is_finished(leg.last_epoch, partition)
+            ]
+            return min((state.committed[p] - before[p] for p in tried), default=0)
 
     def facts(self, phase: tuple[str, float], slots: int) -> Facts:
         """Return what a watchdog has to know.

@@ -154,6 +154,8 @@ class Reports:
         workers : int
             Active ones.
         """
+        with self._state.lock:
+            self._state.committed[member.partition] += 1
         self._state.publish(member.milestone(message, *place, traffic, workers))
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:

@@ -50,7 +50,9 @@ class RowChecks:
         """Return what is wrong with how many rows an epoch had; None if nothing is."""
         rows = self._state.rows.get(member.partition, message.samples)
         if message.samples == rows:
+            self._state.unproven.discard(member.partition)
             return None
+        self._state.spoiled = True
         return self._other(member, message.epoch, f"{rows} rows", f"{message.samples} rows")
 
     def _other(self, member: Member, epoch: int, expected: str, found: str) -> DataError:

@@ -142,6 +142,11 @@ class Snapshotter:
             leg = state.leg
             if leg is None:
                 return None
+            if state.spoiled:
+                raise CheckpointError(
+                    "Some rows that were trained are not those from before, so no checkpoint is "
+                    "written of them."
+                )
             if state.unconfirmed:
                 self._not_yet(last)
                 return None
@@ -200,6 +205,9 @@ class Snapshotter:
             self._state.ledger, self._state.samples, self._state.rows = ledger, samples, rows
             self._state.layout = progress.reached.layout
             self._state.earlier = progress.reached.earlier
+            if ledger.contents.beginnings():
+                # What a function makes is known by its first batches only, until an epoch ends.
+                self._state.unproven = set(rows)
             self._state.unconfirmed = {
                 partition
                 for epoch, partition in ledger.contents.streams()

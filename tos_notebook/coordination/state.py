@@ -78,6 +78,12 @@ class ControlState:
         self.labels: dict[int, Counts] = {}
         # Partitions of a resumed run whose streams must first show that they are the same.
         self.unconfirmed: set[int] = set()
+        # Partitions of a resumed run of which no epoch has shown yet that it has as many rows.
+        self.unproven: set[int] = set()
+        # Whether rows were trained that are not those from before.
+        self.spoiled = False
+        self.committed: Counter[int] = Counter()
+        """Milestones of each partition."""
         self.settled = False
         self.samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.

@@ -14,8 +14,8 @@ LIMIT = 10
 STEADY_SECONDS = 600.0
 """A job that has run for so long was well; what ends it is a new misfortune."""
 
-STEADY_COMMITS = 200
-"""The same of a job whose workers have committed so many milestones."""
+STEADY_COMMITS = 50
+"""The same of a job in which every partition has committed so many milestones."""
 
 LONGEST = 60.0
 """Seconds of the longest wait. The first restart comes at once, the next after 1, 2, 4, ... s."""
@@ -44,15 +44,18 @@ class Restarts:
         """Note that a job starts."""
         self._began = self._clock()
 
-    def delay(self, commits: int) -> float | None:
+    def delay(self, commits: int, least: int) -> float | None:
         """Return the seconds to wait before the job starts again; None to give it up.
 
         Parameters
         ----------
         commits : int
             Milestones that were committed since `begin`.
+        least : int
+            Of these, those of the partition that got least far: the others may train well while
+            one partition ends each job.
         """
-        if commits >= STEADY_COMMITS or self._clock() - self._began >= STEADY_SECONDS:
+        if least >= STEADY_COMMITS or self._clock() - self._began >= STEADY_SECONDS:
             self.count = 0
         if commits < 1 or self.count >= LIMIT:
             return None

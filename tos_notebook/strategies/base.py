@@ -39,6 +39,9 @@ class Strategy(Protocol):
             Those that the run begins with.
         """
 
+    def exact_settings(self) -> Any:
+        """Return settings of its own by which changes add up and nothing is left out."""
+
     def settings_to_json(self, settings: Any) -> dict[str, Any]:
         """Return the strategy's own settings as plain values."""
 

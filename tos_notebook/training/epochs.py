@@ -218,6 +218,7 @@ class Legs:
         """
         while self.onward:
             before, raised_before = self._training.parameters.version, self._training.raised
+            committed = self._training.committed()
             error = self._try(description)
             if error is None and (self._training.has_trained(leg) or not self.onward):
                 return
@@ -226,7 +227,8 @@ class Legs:
             lost = isinstance(error, LOST) and self._training.raised == raised_before
             if not lost:
                 raise error
-            self._restart(error, self._training.parameters.version - before)
+            least = self._training.slowest_gain(committed, self._plan.slots)
+            self._restart(error, self._training.parameters.version - before, least)
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""
@@ -263,7 +265,7 @@ class Legs:
         logger.warning("Run %s: %s", self._training.run_id, otherwise)
         return False
 
-    def _restart(self, error: TosError, commits: int) -> None:
+    def _restart(self, error: TosError, commits: int, least: int) -> None:
         """Wait before a job starts again.
 
         Raises
@@ -273,7 +275,7 @@ class Legs:
         """
         if not self.onward:
             return
-        delay = self._restarts.delay(commits)
+        delay = self._restarts.delay(commits, least)
         if delay is None and not commits:
             raise error
         reason = str(error).partition("\n")[0]

@@ -234,6 +234,7 @@ class Run(Outputs):
             self._totals,
             self._bus.publish,
             self._bus.flush,
+            lambda: self._training.proven,
         )
 
     # -- looking ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...codecs.pair import as_codecs
 from ...combiners.registry import MADE
+from ...combiners.stateless import Downpour
 from ...common.arrays import Array, Buffer
 from ...coordination.settings import Settings
 from ...errors import CheckpointError
@@ -47,6 +48,10 @@ class ParameterServer:
         """See `Strategy.trainer`."""
         center = Center(layout, initial, settings_in(settings).combiner, self.stripe_bytes)
         return ServerTrainer(center, self.non_finite)
+
+    def exact_settings(self) -> ServerSettings:
+        """See `Strategy.exact_settings`."""
+        return ServerSettings(Downpour())
 
     def settings_to_json(self, settings: ServerSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`; the combiner is None for a user's own."""

@@ -49,6 +49,8 @@ class Subject:
         Takes an event.
     flush : callable
         Waits so many seconds until all events so far have arrived.
+    proven : callable
+        Returns whether a resumed run is known to have the same rows as before.
     """
 
     snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
@@ -56,6 +58,7 @@ class Subject:
     totals: Callable[[], dict[str, Any]]
     publish: Callable[[Event], None]
     flush: Callable[[float], None]
+    proven: Callable[[], bool] = lambda: True
 
 
 class CheckpointWriter:
@@ -146,6 +149,18 @@ class CheckpointWriter:
         self._thread.join(CHECKPOINT_TIMEOUT)
         if self._thread.is_alive():
             self._tell(self._failed(self._late()))
+        elif not self._subject.proven():
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        """Delete what a resumed run has saved of rows that may not be those from before.
+
+        So the checkpoint that it continued from stays the newest.
+        """
+        if self.status.error is None:
+            return
+        for number in self._written:
+            self.folder.storage.delete(names.checkpoint(number))
 
     def _late(self) -> str:
         return (
@@ -238,6 +253,9 @@ class CheckpointWriter:
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
 
     def _is_young(self, number: int) -> bool:
+        if self._subject is not None and not self._subject.proven():
+            # The run may have to continue from there once more.
+            return number == self.status.resumed or number in self._written
         # Those of before a resume were there when this began.
         return self._clock() - self._written.get(number, self._began) < YOUNG
 

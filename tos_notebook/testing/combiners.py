@@ -10,16 +10,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .combiners.base import Combiner, Part, PushInfo
-from .combiners.registry import as_combiner
-from .common.arrays import Array, Buffer
-from .errors import CombinerCheckFailed, CombinerError, ConfigError
-from .layout import Layout, ParameterSpec
-from .strategies.ps.center import Center, Push
+from ..combiners.base import Combiner, Part, PushInfo
+from ..combiners.registry import as_combiner
+from ..common.arrays import Array, Buffer
+from ..errors import CombinerCheckFailed, CombinerError, ConfigError
+from ..layout import Layout, ParameterSpec
+from ..strategies.ps.center import Center, Push
+from .report import CheckReport, Finding
 
 FLOATS = ("float16", "float32", "float64")
 
@@ -31,37 +32,6 @@ STRIPE = 64
 
 class Skipped(Exception):
     """A check does not apply to a combiner, for the reason given."""
-
-
-class Finding(NamedTuple):
-    """The outcome of one check."""
-
-    check: str
-    """What must hold."""
-    outcome: str
-    """``"ok"``, ``"FAILED"`` or ``"skipped"``."""
-    detail: str = ""
-    """Why it was skipped or failed."""
-
-    def __str__(self) -> str:
-        return f"{self.outcome:<8} {self.check}" + (f": {self.detail}" if self.detail else "")
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """What `check_combiner` found; prints as a table."""
-
-    combiner: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(finding.outcome != "FAILED" for finding in self.findings)
-
-    def __repr__(self) -> str:
-        verdict = "all checks hold" if self.passed else "a check does not hold"
-        return "\n".join([f"{self.combiner}: {verdict}", *(f"  {f}" for f in self.findings)])
 
 
 def check_combiner(

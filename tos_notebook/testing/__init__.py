@@ -1,0 +1,9 @@
+"""Checks for a combiner or a strategy of one's own, without Spark and TensorFlow."""
+
+from __future__ import annotations
+
+from .combiners import CHECKS, check_combiner
+from .report import CheckReport, Finding
+from .strategies import check_strategy
+
+__all__ = ["CHECKS", "CheckReport", "Finding", "check_combiner", "check_strategy"]
