@@ -22,7 +22,7 @@ PLACES = re.compile(r"/(?:home|root|tmp|Users|usr|opt|work|mnt|var)/|file:/")
 
 
 IGNORED = "# NBVAL_IGNORE_OUTPUT"
-CHECK = re.compile(r'tos\.workshop\.check\(\s*"([^"]+)"')
+CHECK = re.compile(r'tos_workshop\.check\(\s*"([^"]+)"')
 SHOWS = re.compile(r"^%%tos_train|tos\.view\(\w+\)\.show\(\)", re.MULTILINE)
 
 
