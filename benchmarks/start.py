@@ -20,7 +20,7 @@ OPTIONS = "SPARK_SUBMIT_OPTS"
 
 def archived(path: str) -> None:
     """Archive the classes of a Spark that starts as those that are measured."""
-    from tos_notebook.cluster.class_data import archive
+    from tools.class_data import archive
 
     os.environ.pop(OPTIONS, None)
     archive(Path(path))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..steering.sync import as_sync
+from tos_notebook.steering.sync import as_sync
+
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..training.run import Run
+    from tos_notebook.training.run import Run
 
 
 @exercise("modes.waits")

@@ -1,6 +1,6 @@
 """Archives the classes that every Spark loads, so that Spark starts in half the time.
 
-    python -m tos_notebook.cluster.class_data FILE
+    python -m tools.class_data FILE
 
 To be run once, where an image is built or an environment installed. A JVM is given the file by
 the environment variable ``SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=FILE -Xlog:disable"``; without
@@ -14,9 +14,9 @@ import argparse
 import os
 from pathlib import Path
 
-from ..errors import ConnectError
-from . import jvm
-from .connect import connect
+from tos_notebook.cluster import jvm
+from tos_notebook.cluster.connect import connect
+from tos_notebook.errors import ConnectError
 
 OPTIONS = "spark.driver.extraJavaOptions"
 PATIENCE = 300.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..common.checks import one_of
+from tos_notebook.common.checks import one_of
+
 from .exercise import EXERCISES, NotYet
 
 CHAPTERS: tuple[str, ...] = (
@@ -40,7 +41,7 @@ def check(exercise: str, *made: Any) -> None:
 
     Examples
     --------
-    >>> tos.workshop.check("server.stale", 3)                             # doctest: +SKIP
+    >>> tos_workshop.check("server.stale", 3)                             # doctest: +SKIP
     """
     for chapter in CHAPTERS:
         importlib.import_module(f".{chapter}", __name__)

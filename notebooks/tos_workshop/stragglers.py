@@ -6,11 +6,12 @@ from collections.abc import Callable
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
-from ..chaos import Kill
+from tos_notebook.chaos import Kill
+
 from .exercise import exercise, expect
 
 if TYPE_CHECKING:
-    from ..training.run import Run
+    from tos_notebook.training.run import Run
 
 KILLS = 3
 """How many a run has to survive in the last exercise."""

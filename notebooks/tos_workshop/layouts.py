@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.labels import Deal
+from tos_notebook.blocks.labels import Deal
+
 from .exercise import exercise, expect
 
 ROWS = 10

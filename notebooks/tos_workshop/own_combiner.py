@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..combiners import Combiner, PushInfo, as_combiner
-from ..errors import CombinerCheckFailed
-from ..testing import check_combiner
+from tos_notebook.combiners import Combiner, PushInfo, as_combiner
+from tos_notebook.errors import CombinerCheckFailed
+from tos_notebook.testing import check_combiner
+
 from .exercise import NotYet, exercise, expect
 
 Array = npt.NDArray[np.float64]

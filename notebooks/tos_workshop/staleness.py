@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..combiners import DynSGD, PushInfo
-from ..theory import stability_bound
+from tos_notebook.combiners import DynSGD, PushInfo
+from tos_notebook.theory import stability_bound
+
 from .exercise import exercise, expect
 
 ALONE = 0.8
