@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.fuzz_checkpoints import fuzz
+from tests.fuzz.checkpoints import fuzz
 
 
 def test_mutated_files_are_refused_or_read_and_nothing_else() -> None:

@@ -5,7 +5,7 @@ seeded random generator. Half of them get right seals again afterwards, as a fil
 mistaken program, or an enemy, wrote: those need not be refused, but must be read or refused without
 any other error.
 
-    python -m benchmarks.fuzz_checkpoints [--files 100000] [--seed 0]
+    python -m tests.fuzz.checkpoints [--files 100000] [--seed 0]
 """
 
 from __future__ import annotations
