@@ -37,14 +37,14 @@ import os, time
 os.environ.pop("TOS_NONINTERACTIVE", None)
 from benchmarks.front_end.view import Load, begin, milestones
 from tests.widgets.support import FakeRun
-from tos_notebook import launch
 from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.training import factory
 %load_ext tos_notebook
 runs, models = [], []
 def make(number):
     run = FakeRun()
     run.run_id, run.number = f"run-{{number}}", number
-    for watch in launch.watchers:
+    for watch in factory.watchers:
         watch(run)
     runs.append(run)
     return run.sinks[-1]
