@@ -13,7 +13,7 @@ import tos_notebook as tos
 
 from ..lib.data import Labelled, mnist
 from ..lib.harness import Row, program
-from ..lib.models import TWO_NN, network
+from ..lib.models import accuracy_of, seeded_network
 from ..lib.ours import BATCH_SIZE, spark
 from ..lib.peers import Peer
 
@@ -22,22 +22,6 @@ JUDGED = "Adam"
 """The optimizer with a goal: of one process, SGD(0.1) reaches 0.977 in these epochs, Adam 0.98."""
 OPTIMIZERS = (JUDGED, "SGD")
 COMBINERS = ("dynsgd", "downpour")
-METRICS = ("accuracy",)
-
-
-def model_of(optimizer: str, seed: int, steps_per_execution: int = 1) -> Any:
-    """Return the same network for the same seed."""
-    import keras
-
-    keras.utils.set_random_seed(seed)
-    return network(
-        TWO_NN, optimizer=optimizer, metrics=METRICS, steps_per_execution=steps_per_execution
-    )
-
-
-def accuracy_of(model: Any, test: Labelled) -> float:
-    """Return the share of the test images that a model gets right."""
-    return float(model.evaluate(*test, batch_size=1000, verbose=0, return_dict=True)["accuracy"])
 
 
 def single() -> Callable[[str, int], float]:
@@ -45,7 +29,7 @@ def single() -> Callable[[str, int], float]:
     data, test = mnist()
 
     def accuracy(optimizer: str, seed: int) -> float:
-        model = model_of(optimizer, seed, steps_per_execution=100)
+        model = seeded_network(optimizer, seed, steps_per_execution=100)
         model.fit(*data, BATCH_SIZE, EPOCHS, verbose=0)
         return accuracy_of(model, test)
 
@@ -56,7 +40,7 @@ def ours(
     spark: Any, optimizer: str, combiner: str, seed: int, data: Labelled, test: Labelled
 ) -> float:
     """Return the accuracy that two workers reach."""
-    model = model_of(optimizer, seed)
+    model = seeded_network(optimizer, seed)
     with tos.TrainingSession(spark, model, combiner=combiner, batch_size=BATCH_SIZE) as session:
         session.run(data, EPOCHS, seed=seed)
     return accuracy_of(model, test)

@@ -1,4 +1,4 @@
-"""The networks that are trained."""
+"""The networks that are trained, and how accurate they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+
+from .data import Labelled
 
 SOFTMAX = (784, 10)
 TWO_NN = (784, 200, 200, 10)
@@ -59,6 +61,24 @@ def network(
         steps_per_execution=steps_per_execution,
     )
     return model
+
+
+def seeded_network(optimizer: str, seed: int, steps_per_execution: int = 1) -> Any:
+    """Return the 2NN; the same seed gives the same weights."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    return network(
+        TWO_NN,
+        optimizer=optimizer,
+        metrics=("accuracy",),
+        steps_per_execution=steps_per_execution,
+    )
+
+
+def accuracy_of(model: Any, test: Labelled) -> float:
+    """Return the share of the test images that a model gets right."""
+    return float(model.evaluate(*test, batch_size=1000, verbose=0, return_dict=True)["accuracy"])
 
 
 def name_of(sizes: Sequence[int]) -> str:

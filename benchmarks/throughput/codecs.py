@@ -13,10 +13,9 @@ from unittest.mock import patch
 
 import tos_notebook as tos
 
-from ..accuracy.accuracy import accuracy_of, model_of
 from ..lib.data import Labelled, mnist
 from ..lib.harness import Row, program
-from ..lib.models import TWO_NN, network
+from ..lib.models import TWO_NN, accuracy_of, network, seeded_network
 from ..lib.ours import BATCH_SIZE, measure, spark
 
 PLAIN = "fp32"
@@ -48,7 +47,7 @@ def learn(
     """
     found, each = [], []
     for seed in seeds:
-        model = model_of("SGD", seed)
+        model = seeded_network("SGD", seed)
         with training(cluster, model, codec, "bsp") as session:
             history = session.run(data, EPOCHS, seed=seed).history
         travelled = int(history["bytes_up"].sum() + history["bytes_down"].sum())
