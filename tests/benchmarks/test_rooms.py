@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import benchmarks
 from benchmarks.__main__ import MODULES, ROOMS
 
 FOLDER = Path(benchmarks.__file__).parent
+ROOT = FOLDER.parent
 
 
 def test_the_short_names_are_those_of_all_programs() -> None:
@@ -40,6 +42,18 @@ def test_a_room_imports_from_no_other_room(room: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module
     }
     assert imported <= {"lib"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_readme_names_the_programs_of_a_room(room: str) -> None:
+    names = ", ".join(f"`{name}`" for name in ROOMS[room])
+    assert f"\n| `{room}` | {names} |" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_page_says_what_each_program_compares() -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    table = page.partition("## What each program compares")[2].partition("##")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(MODULES)
 
 
 def _modules(room: str) -> list[Path]:
