@@ -49,7 +49,7 @@ lab: $(VENV)/lab.stamp
 
 # Until the archive is there, a Spark starts more slowly, and no more. What lint says comes last: tests wait, it computes.
 test: setup
-	@test -f $(CLASSES) || $(BIN)/python -m tos_notebook.cluster.class_data $(CLASSES) & \
+	@test -f $(CLASSES) || $(BIN)/python -m tools.class_data $(CLASSES) & \
 		$(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
 		$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3; code=$$?; \
 		wait $$lint || code=$$?; cat $(VENV)/lint.log; wait; exit $$code

@@ -12,46 +12,28 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from .harness import Row, print_table, read_rows
+from .lib.harness import Row, print_table, read_rows
 
-NAMES = (
-    "training",
-    "fit",
-    "digits",
-    "exchange",
-    "tls",
-    "codecs",
-    "stragglers",
-    "merging",
-    "checkpoints",
-    "tensorboard",
-    "beside",
-    "accuracy",
-    "epochs",
-    "dataframes",
-    "sorted_data",
-    "inference",
-    "streaming",
-    "optimizer_state",
-    "compilers",
-    "start",
-    "control",
-    "failures",
-    "memory",
-    "view",
-    "notebook",
-    "course",
-    "browser",
-    "panel",
-    "load",
-    "fresh",
-)
+ROOMS = {
+    "throughput": (
+        *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
+        *("tensorboard", "beside", "dataframes", "inference", "streaming"),
+    ),
+    "latency": ("exchange", "control", "epochs", "failures"),
+    "scale": ("load", "memory", "stragglers"),
+    "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
+    "start_up": ("start", "compilers", "course", "fresh"),
+    "front_end": ("view", "notebook", "browser", "panel"),
+}
+"""The programs of each package, in the order in which they run."""
+
+MODULES = {name: f"benchmarks.{room}.{name}" for room, names in ROOMS.items() for name in names}
 
 
 def run_one(name: str, quick: bool, folder: Path) -> list[Row] | None:
     """Return a benchmark's rows; None if it failed, having said why on standard error."""
     target = folder / f"{name}.json"
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", str(target)]
+    command = [sys.executable, "-m", MODULES[name], "--json", str(target)]
     began = perf_counter()
     print(f"{name} ... ", end="", flush=True)
     done = subprocess.run([*command, *(["--quick"] if quick else [])], check=False)
@@ -63,13 +45,13 @@ def main() -> int:
     """Run them one after the other; return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="All benchmarks.")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODULES))
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in NAMES]
+    unknown = [name for name in options.names if name not in MODULES]
     if unknown:
-        parser.error(f"expected names among {', '.join(NAMES)}; got {', '.join(unknown)}")
+        parser.error(f"expected names among {', '.join(MODULES)}; got {', '.join(unknown)}")
     with tempfile.TemporaryDirectory() as folder:
-        found = [run_one(n, options.quick, Path(folder)) for n in options.names or NAMES]
+        found = [run_one(n, options.quick, Path(folder)) for n in options.names or MODULES]
     print_table(row for rows in found for row in rows or [])
     return int(None in found)
 

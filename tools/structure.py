@@ -28,7 +28,7 @@ GROUPS = {
         *("coordination", "worker", "strategies", "strategies.ps", "testing"),
     ),
     "A run": ("training.checkpoint", "training.results", "training.observers", "training"),
-    "What people touch": (*("widgets", "lab", "magics", "ml", "tensorspark", "workshop", "demo"),),
+    "What people touch": ("widgets", "lab", "magics", "ml", "tensorspark", "demo"),
 }
 
 ORDER = tuple(name for group in GROUPS.values() for name in group)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, codecs, combiners, errors, events, ml, testing, theory, workshop
+    from . import chaos, codecs, combiners, errors, events, ml, testing, theory
     from .blocks import partitioners
     from .cluster.connect import connect
     from .data.dataframe import columns
@@ -57,7 +57,6 @@ _MODULES = {
     "stop": ".steering.conditions",
     "testing": ".testing",
     "theory": ".theory",
-    "workshop": ".workshop",
 }
 
 __all__ = [
@@ -85,7 +84,6 @@ __all__ = [
     "tfrecords",
     "theory",
     "view",
-    "workshop",
 ]
 
 

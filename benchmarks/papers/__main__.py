@@ -16,7 +16,7 @@ from time import perf_counter
 from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
 
-from ..harness import Row, machine
+from ..lib.harness import Row, machine
 from .report import Options, say, table
 
 NAMES = ("theory", "staleness", "fedavg", "hermans")

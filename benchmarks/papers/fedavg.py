@@ -14,9 +14,9 @@ import numpy.typing as npt
 from tos_notebook.blocks.block import Columns
 from tos_notebook.combiners import SlowMo
 
-from ..data import Labelled
-from ..harness import Row
-from ..models import TWO_NN
+from ..lib.data import Labelled
+from ..lib.harness import Row
+from ..lib.models import TWO_NN
 from .networks import Mnist, Network
 from .report import Options, row, say
 from .simulation import Simulation

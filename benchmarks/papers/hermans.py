@@ -11,7 +11,7 @@ from time import perf_counter
 
 from tos_notebook.combiners import get
 
-from ..harness import Row
+from ..lib.harness import Row
 from .asynchronous import BATCH_SIZE, train
 from .networks import Mnist, Network
 from .report import Options, row, say

@@ -14,8 +14,8 @@ from tos_notebook.blocks.block import describe
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout
 
-from ..data import Labelled, mnist
-from ..models import network
+from ..lib.data import Labelled, mnist
+from ..lib.models import network
 
 
 class Mnist:
@@ -48,7 +48,7 @@ def guesses(values: Sequence[Array], images: Array) -> npt.NDArray[np.int64]:
 
 
 class Network:
-    """A network of `benchmarks.models`, as the driver captures it and the workers load it.
+    """A network of `benchmarks.lib.models`, as the driver captures it and the workers load it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Network:
     columns : tuple of ndarray
         Data to train on, for its dtypes.
     initializer : str
-        See `benchmarks.models.network`.
+        See `benchmarks.lib.models.network`.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..harness import Row
+from ..lib.harness import Row
 
 COLUMNS = ("what", "published", "ours", "each seed", "setup", "goal", "within")
 

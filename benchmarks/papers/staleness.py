@@ -8,8 +8,8 @@ from statistics import mean
 
 from tos_notebook.combiners import Combiner, FedBuff, get
 
-from ..harness import Row
-from ..models import TWO_NN
+from ..lib.harness import Row
+from ..lib.models import TWO_NN
 from .asynchronous import Outcome, train
 from .networks import Mnist, Network
 from .report import Options, row, say

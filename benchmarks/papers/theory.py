@@ -13,7 +13,7 @@ from tos_notebook.events import MilestoneCommitted
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.theory import fit_momentum
 
-from ..harness import Row
+from ..lib.harness import Row
 from .asynchronous import mean_staleness
 from .report import Options, row, say
 from .simulation import Simulation

@@ -105,12 +105,29 @@ function oldestCore() {
 /** What a cell says to those who test it. */
 const FOR_TESTS = "# NBVAL_IGNORE_OUTPUT\n";
 
-/** A notebook as a module: its cells, without what they have put out. */
+/**
+ * The cells up to the exercises, and from the next heading on. The launcher makes a notebook in any
+ * folder, and exercises import `tos_workshop`, which lies beside the notebooks of the course.
+ */
+function withoutExercises(cells) {
+  const heading = ({ cell_type, source }) =>
+    cell_type === "markdown" && source[0].startsWith("## ");
+  const begin = cells.findIndex((cell) => heading(cell) && cell.source[0] === "## Exercises\n");
+  const end = cells.findIndex((cell, index) => index > begin && heading(cell));
+  const kept = cells.filter((_, index) => index < begin || index >= end);
+  if (begin < 0 || end < 0 || JSON.stringify(kept).includes("tos_workshop")) {
+    throw new Error("Expected all exercises between '## Exercises' and another heading.");
+  }
+  return kept;
+}
+
+/** A notebook as a module: its cells, without exercises and what they have put out. */
 const notebooks = {
   name: "notebooks",
   setup(build) {
     build.onLoad({ filter: /\.ipynb$/ }, ({ path: file }) => {
       const notebook = JSON.parse(readFileSync(file, "utf8"));
+      notebook.cells = withoutExercises(notebook.cells);
       for (const cell of notebook.cells) {
         if (cell.cell_type !== "code") continue;
         const source = cell.source.filter((line) => line !== FOR_TESTS);

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness import Row, print_table
+from benchmarks.lib.harness import Row, print_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,22 +38,22 @@ def test_a_table_ends_with_how_many_goals_were_missed(capsys: pytest.CaptureFixt
 
 
 def test_a_table_says_what_was_run_and_how_often(capsys: pytest.CaptureFixture[str]) -> None:
-    quick = "python -m benchmarks.exchange --quick"
+    quick = "python -m benchmarks.latency.exchange --quick"
     rows = [Row("a", 1.0, "x", runs=5, command=quick), Row("b", 2.0, "x", command=quick)]
-    print_table([*rows, Row("c", 3.0, "s", command="python -m benchmarks.load")])
+    print_table([*rows, Row("c", 3.0, "s", command="python -m benchmarks.scale.load")])
     told = [line.split() for line in capsys.readouterr().out.splitlines()[3:]]
     assert told == [
         ["$", *quick.split()],
         ["a", "1.000", "x", "5", "runs"],
         ["b", "2.000", "x", "1", "run"],
-        ["$", "python", "-m", "benchmarks.load"],
+        ["$", "python", "-m", "benchmarks.scale.load"],
         ["c", "3.000", "s", "1", "run"],
     ]
 
 
 def test_a_program_prints_the_command_that_runs_it_again(tmp_path: Path) -> None:
     (tmp_path / "measure.py").write_text(
-        "from benchmarks.harness import Row, program\n"
+        "from benchmarks.lib.harness import Row, program\n"
         "program(lambda quick: [Row('a', 1.0, 'x')], 'It measures.')\n"
     )
     done = subprocess.run(

@@ -262,3 +262,10 @@ def test_what_a_failure_was_caused_by_is_told_with_it() -> None:
     assert str(job_error(ValueError(text))) == (
         "The Spark job failed: Job aborted. Caused by: d.End: no more"
     )
+
+
+def test_what_spark_says_of_rows_is_a_data_error_with_the_worker_that_has_seen_them() -> None:
+    error = job_error(RuntimeError(LOST + "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"))
+    assert type(error) is DataError
+    assert isinstance(error.__cause__, WorkerError)
+    assert (error.__cause__.executor, error.__cause__.partition) == ("4", 1)

@@ -41,8 +41,6 @@ OTHERS = {
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",
     ("testing.programs", "NotImplementedError"): "of an abstract method",
     ("testing.combiners", "Skipped()"): "caught there: a check that does not apply",
-    ("workshop.exercise", "NotYet()"): "caught by workshop.check, which prints the hint",
-    ("workshop.own_combiner", "NotYet()"): "the same",
     ("worker.task", "RuntimeError()"): "of a task outside of Spark, which only a test can make",
 }
 """What is raised that is none of the package's errors, and why nobody meets it."""

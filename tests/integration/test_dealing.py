@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from benchmarks.sorted_data import ALLOWED, SEEDS, doors, sorted_digits
-from benchmarks.sorted_data import iris as iris_task
+from benchmarks.accuracy.sorted_data import ALLOWED, SEEDS, doors, sorted_digits
+from benchmarks.accuracy.sorted_data import iris as iris_task
 from tests.integration.conftest import counter
 
 Train = Callable[..., tos.TrainingSession]
@@ -52,7 +52,7 @@ WAYS = [
     *(("iris", way) for way in ("arrays", "DataFrame", "RDD", "Parquet", "TensorEstimator")),
     *(("digits", way) for way in ("arrays", "Parquet")),
 ]
-"""`benchmarks.sorted_data` has all ways for both."""
+"""`benchmarks.accuracy.sorted_data` has all ways for both."""
 
 ROWS = 16
 """Of a worker's batch: for digits half of those that `fit` has, for iris as many."""

@@ -310,7 +310,8 @@ def test_columns_of_a_frame_are_named_by_options(
     from pyspark.sql import SparkSession
 
     cells.space["df"] = df = SparkSession.builder.getOrCreate().range(9).selectExpr("id", "id as y")
-    cells("%tos_train --model program --data df --features id --label y --validation df --weight y")
+    line = "%tos_train --model program --data df --features id --label y --validation df --weight y"
+    assert "  columns    id -> x" in cells(line)
     given = engine.sessions[0].data, engine.sessions[0].started["validation"]
     for data in given:
         assert (data.frame, data.names, data.on_bad) == (df, ("id", "y", "y"), "raise")

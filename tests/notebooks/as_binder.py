@@ -27,7 +27,7 @@ from time import perf_counter
 
 from packaging.requirements import Requirement
 
-from benchmarks.course import Processes
+from benchmarks.start_up.course import Processes
 
 ROOT = Path(__file__).parents[2]
 FIRST = "00_first_steps"

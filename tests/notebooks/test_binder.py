@@ -82,7 +82,9 @@ def test_post_build_imports_what_the_notebooks_need() -> None:
 
 def test_start_finds_what_post_build_archives() -> None:
     """A Spark without its archive of classes would start as well, but in twice the time."""
-    made = re.search(r'class_data "\$PWD/binder/(.+)"', (BINDER / "postBuild").read_text("utf-8"))
+    made = re.search(
+        r'tools\.class_data "\$PWD/binder/(.+)"', (BINDER / "postBuild").read_text("utf-8")
+    )
     assert made
     show = "import os; print(os.environ['SPARK_SUBMIT_OPTS'])"
     done = subprocess.run(

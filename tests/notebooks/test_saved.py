@@ -12,9 +12,9 @@ from typing import Any
 import nbformat
 import pytest
 
+import tos_workshop
 from tests.notebooks.save_outputs import code_hash
-from tos_notebook import workshop
-from tos_notebook.workshop.exercise import EXERCISES
+from tos_workshop.exercise import EXERCISES
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -22,7 +22,7 @@ PLACES = re.compile(r"/(?:home|root|tmp|Users|usr|opt|work|mnt|var)/|file:/")
 
 
 IGNORED = "# NBVAL_IGNORE_OUTPUT"
-CHECK = re.compile(r'tos\.workshop\.check\(\s*"([^"]+)"')
+CHECK = re.compile(r'tos_workshop\.check\(\s*"([^"]+)"')
 SHOWS = re.compile(r"^%%tos_train|tos\.view\(\w+\)\.show\(\)", re.MULTILINE)
 
 
@@ -148,8 +148,8 @@ def test_it_compares_several_of_its_outputs(notebook: Any) -> None:
 def test_every_exercise_is_in_one_notebook() -> None:
     sources = [cell.source for path in NOTEBOOKS for cell in code(nbformat.read(path, 4))]
     asked = [name for source in sources for name in CHECK.findall(source)]
-    for chapter in workshop.CHAPTERS:
-        importlib.import_module(f"tos_notebook.workshop.{chapter}")
+    for chapter in tos_workshop.CHAPTERS:
+        importlib.import_module(f"tos_workshop.{chapter}")
     assert sorted(asked) == sorted(EXERCISES)
 
 

@@ -161,6 +161,8 @@ def test_the_image_has_what_the_course_imports_and_the_course_itself() -> None:
     copied = re.findall(r"^COPY --chown=185:0 (\w+) ", image, re.MULTILINE)
     assert copied == ["notebooks", "docs"]
     assert all((ROOT / name).is_dir() for name in copied)
+    # The notebooks import it from their own folder.
+    assert (ROOT / "notebooks/tos_workshop/__init__.py").is_file()
 
 
 def test_the_notebooks_account_may_start_and_remove_executors(

@@ -59,6 +59,15 @@ def test_its_entry_and_its_settings_are_there() -> None:
     assert {"updateSeconds", "points", "axis", "notify", "notifyAfter"} <= set(schema["properties"])
 
 
+def test_the_launchers_notebook_needs_no_folder_of_the_course() -> None:
+    scripts = (ROOT / "tos_notebook/labextension/static").glob("*.js")
+    texts = [path.read_text(encoding="utf-8") for path in scripts]
+    (template,) = (text for text in texts if "%%tos_train --data train" in text)
+    assert "## Compare" in template
+    assert "## Go on from here" in template
+    assert "tos_workshop" not in template
+
+
 def test_it_is_small(installed: Path) -> None:
     scripts = (installed / PLACE / "static").glob("*.js")
     assert 50_000 < sum(path.stat().st_size for path in scripts) < 300_000

@@ -1,4 +1,4 @@
-"""What `tos.workshop.check` says, for tests of the exercises."""
+"""What `tos_workshop.check` says, for tests of the exercises."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import io
 from contextlib import redirect_stdout
 from typing import Any
 
-from tos_notebook import workshop
+import tos_workshop
 
 
 def said(exercise: str, *made: Any) -> str:
     """Return what a learner reads."""
     heard = io.StringIO()
     with redirect_stdout(heard):
-        workshop.check(exercise, *made)
+        tos_workshop.check(exercise, *made)
     return heard.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""`tos.workshop.check`, whatever the exercise."""
+"""`tos_workshop.check`, whatever the exercise."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+import tos_workshop
 from tests.workshop.looks import said
-from tos_notebook import workshop
 from tos_notebook.errors import ConfigError
-from tos_notebook.workshop.exercise import EXERCISES, exercise, expect
+from tos_workshop.exercise import EXERCISES, exercise, expect
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def test_what_a_learners_function_raises_is_told_in_one_line(own: str) -> None:
 
 def test_a_wrong_name_is_answered_with_the_names_that_there_are(own: str) -> None:
     with pytest.raises(ConfigError, match=r"expected one of .*own\.double; got 'own\.triple'"):
-        workshop.check("own.triple", 1)
+        tos_workshop.check("own.triple", 1)
 
 
 def test_every_exercise_is_named_for_its_chapter() -> None:
     with pytest.raises(ConfigError):
-        workshop.check("", None)
-    assert {name.partition(".")[0] for name in EXERCISES} == set(workshop.CHAPTERS)
+        tos_workshop.check("", None)
+    assert {name.partition(".")[0] for name in EXERCISES} == set(tos_workshop.CHAPTERS)

@@ -180,7 +180,10 @@ def job_error(error: BaseException) -> TosError:
         return _own_error(own[-1], raised[-1][0] if raised else "", task)
     if raised:
         return _worker_error(_said(raised[-1], text), raised[-1][0], task)
-    return _spark_error(text) or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
+    found = _spark_error(text)
+    if isinstance(found, DataError):
+        found.__cause__ = _worker_error(reason(error), "", task)
+    return found or ClusterUnreachable(f"The Spark job failed: {reason(error)}")
 
 
 @contextmanager
@@ -194,7 +197,9 @@ def spoken() -> Iterator[None]:
     try:
         yield
     except java_errors(PicklingError) as error:
-        raise job_error(error) from None
+        found = job_error(error)
+        # Not Java's stack, but where it was seen.
+        raise found from found.__cause__
 
 
 def named(error: Exception) -> Exception:

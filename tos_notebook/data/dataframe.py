@@ -122,6 +122,11 @@ class FrameColumns(Described):
                 _check_count(what, names, wanted)
         return found
 
+    def mapping(self, ports: Sequence[Field]) -> list[tuple[str, str]]:
+        """Return each column's name, and that of the port that it is for."""
+        names = self.arranged(ports).names
+        return list(zip(names, (port.name for port in ports), strict=False))
+
     def _groups(self, ports: Sequence[Field]) -> Sequence[Sequence[Field]]:
         """Return the ports of features, labels and weight; by their number if they do not say."""
         if _say(ports):

@@ -142,7 +142,8 @@ class Trainer:
             session.close()
             raise
         # After what refuses options and data.
-        say(*made.lines(options.optimizer_state), _plan(options))
+        fed = _fed(wanted["data"], made.program.feeds)
+        say(*made.lines(options.optimizer_state), *fed, _plan(options))
         return self._keep(run, session, options)
 
     def resume(self, options: Namespace) -> None:
@@ -231,6 +232,14 @@ def _show(launched: Launched, options: Namespace) -> None:
     if options.wait and _wait(launched, options):
         # So that the cell ends with the picture that a saved notebook shows.
         view.wait(CLOSE_TIMEOUT)
+
+
+def _fed(data: Any, feeds: Any) -> list[str]:
+    """Say which column of a DataFrame is fed where."""
+    if not hasattr(data, "mapping"):
+        return []
+    pairs = ", ".join(f"{name} -> {port}" for name, port in data.mapping(feeds))
+    return [f"  {'columns':<11}{pairs}"]
 
 
 def _plan(options: Namespace) -> str:

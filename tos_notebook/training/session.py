@@ -95,8 +95,8 @@ class TrainingSession:
         parameters that it has trained, when it adopts the server's.
 
         ``"keep"``: it stays as it is, and costs nothing. It holds means over many steps, and soon
-        gradients of the new parameters, too: in `benchmarks/optimizer_state.py` this is 0.3 to 0.6
-        points more accurate than to reset it. It belongs to the Python process: where there are
+        gradients of the new parameters, too: in `benchmarks/accuracy/optimizer_state.py` this is
+        0.3 to 0.6 points more accurate than to reset it. It belongs to the Python process: with
         more partitions than Spark runs tasks at once, a process goes on with that of the partition
         that it trained before.
 

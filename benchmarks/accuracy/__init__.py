@@ -1,0 +1,1 @@
+"""Programs that measure how well a model learns, beside one process or another setting."""

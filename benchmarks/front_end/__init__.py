@@ -1,0 +1,1 @@
+"""Programs that measure the live view and the panel, in a kernel and in a browser."""

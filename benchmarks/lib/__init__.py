@@ -1,0 +1,1 @@
+"""What the programs share: the table, data, networks, and the sides that they compare."""

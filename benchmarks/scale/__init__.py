@@ -1,0 +1,1 @@
+"""Programs that measure what many workers, large models and slow workers cost."""

@@ -1,0 +1,275 @@
+"""Many simulated workers against one server: errors, fairness, memory, and how soon it obeys.
+
+They push as fast as they are answered, over sockets, from a few processes with a thread for
+each; in between the run is paused and resumed.
+
+    python -m benchmarks.scale.load [--quick]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tos_notebook.combiners import as_combiner
+from tos_notebook.common.arrays import aligned_empty
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.server import RunServer
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.steering.machine import Command
+from tos_notebook.strategies.ps.settings import ServerSettings
+from tos_notebook.strategies.ps.strategy import ParameterServer
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.telemetry.history import History
+from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply
+
+from ..lib.harness import Row, program
+
+RUN = "load"
+PROCESSES = 2
+END = 120.0
+"""Seconds after which a wait is given up."""
+EVERY = 15.0
+"""Seconds between two pauses."""
+OBEY = 0.2
+NBYTES = 4_000_000
+"""Of the parameters."""
+
+
+class Watch:
+    """A sink that counts each worker's milestones, and waits for what it is told to."""
+
+    def __init__(self) -> None:
+        self.milestones: Counter[int] = Counter()
+        self.joined = 0
+        self.lost: list[str] = []
+        self.pauses = 0
+        self._changed = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        with self._changed:
+            if isinstance(event, MilestoneCommitted):
+                self.milestones[event.partition] += 1
+                return
+            self.joined += isinstance(event, WorkerJoined)
+            self.pauses += isinstance(event, CommandApplied) and event.command == "pause"
+            if isinstance(event, WorkerLost):
+                self.lost.append(event.reason)
+            self._changed.notify_all()
+
+    def wait_for(self, name: str, count: int) -> None:
+        """Wait until something was seen so often."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: getattr(self, name) >= count, END):
+                raise TimeoutError(f"Expected {name} to reach {count}, got {getattr(self, name)}.")
+
+
+@dataclass
+class Measured:
+    """What one run has shown; seconds, and bytes of resident memory by time."""
+
+    seconds: float = 0.0
+    milestones: Counter[int] = field(default_factory=Counter)
+    acknowledged: list[float] = field(default_factory=list)
+    waiting: list[float] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def resident() -> int:
+    """Return this process's resident memory in bytes."""
+    found = re.search(r"VmRSS:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert found
+    return int(found[1]) * 1024
+
+
+class Simulated:
+    """A worker that does not compute."""
+
+    def __init__(self, number: int, update: Any, target: Any) -> None:
+        self._number = number
+        self._update = update
+        self._target = target
+        self.error = ""
+
+    def run(self, address: tuple[Any, ...]) -> None:
+        """Push until told to stop."""
+        try:
+            with closing(connect_tcp(*address, timeout=END)) as connection:
+                self._work(connection)
+        except Exception as error:
+            self.error = f"worker {self._number}: {type(error).__name__}: {error}"
+
+    def _work(self, connection: Any) -> None:
+        number, pid = self._number, os.getpid()
+        join = Join(RUN, number, 0, number, "127.0.0.1", pid, segment="", metrics=[])
+        joined, _ = connection.request(join)
+        assert isinstance(joined, Joined)
+        sequence, version, directive = 0, 0, joined.directive
+        while True:
+            while directive is Directive.WAIT:
+                proceed, _ = connection.request(Poll(0), None, self._target)
+                assert isinstance(proceed, Proceed)
+                version = version if proceed.version is None else proceed.version
+                directive = proceed.directive
+            if directive is not Directive.GO:
+                return
+            push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, 0.01, 0.0, 1e-4, ())
+            reply, _ = connection.request(push, self._update, self._target)
+            assert isinstance(reply, Reply)
+            assert reply.version > version
+            sequence, version, directive = sequence + 1, reply.version, reply.directive
+
+
+def simulate(numbers: range, nbytes: int, address: tuple[Any, ...], pipe: Pipe) -> None:
+    """Run some of the workers; send the errors of those that had any."""
+    update = np.ones(nbytes // 4, np.float32).view(np.uint8)
+    # One for all: nobody here reads what has come.
+    target = aligned_empty(nbytes)
+    workers = [Simulated(number, update, target) for number in numbers]
+    threads = [threading.Thread(target=worker.run, args=(address,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pipe.send([worker.error for worker in workers if worker.error])
+
+
+@contextmanager
+def clients(count: int, nbytes: int, address: tuple[Any, ...]) -> Iterator[list[Pipe]]:
+    """Run the simulated workers while the context is open."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for number in range(PROCESSES):
+        ours, theirs = context.Pipe()
+        numbers = range(number, count, PROCESSES)
+        process = context.Process(target=simulate, args=(numbers, nbytes, address, theirs))
+        process.start()
+        pipes.append(ours)
+        processes.append(process)
+    yield pipes
+    for process in processes:
+        process.join(END)
+
+
+def steer(training: Coordinator, watch: Watch, seconds: float, measured: Measured) -> None:
+    """Let the workers push, pausing them now and then."""
+    end = time.perf_counter() + seconds
+    while (left := end - time.perf_counter()) > 0:
+        pause_at = time.perf_counter() + min(EVERY, left)
+        while time.perf_counter() < pause_at:
+            measured.memory.append(resident())
+            time.sleep(0.5)
+        before, began = watch.pauses, time.perf_counter()
+        training.command(Command.PAUSE, "load")
+        measured.acknowledged.append(time.perf_counter() - began)
+        watch.wait_for("pauses", before + 1)
+        measured.waiting.append(time.perf_counter() - began)
+        training.command(Command.RESUME, "load")
+
+
+def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
+    """Run all workers against one server.
+
+    Parameters
+    ----------
+    workers : int
+    seconds : float
+    nbytes : int
+        Of the parameters.
+    tls : bool
+    """
+    layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
+    settings, secret = Settings(ServerSettings(as_combiner("downpour")), 10), new_secret()
+    watch, measured = Watch(), Measured(memory=[resident()])
+    with (
+        EventBus([History(), watch]) as bus,
+        closing(RunServer(secret, "127.0.0.1", 0, tls=tls)) as server,
+    ):
+        training = Coordinator(
+            RUN,
+            ParameterServer().trainer(layout, layout.allocate(), settings),
+            settings,
+            publish=bus.publish,
+            locate=lambda task: ("driver", "127.0.0.1"),
+            on_failure=lambda: None,
+        )
+        training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), 0, 0)
+        server.serve(training)
+        address = (*server.address, secret, server.fingerprint)
+        with clients(workers, layout.nbytes, address) as pipes:
+            watch.wait_for("joined", workers)
+            before, began = Counter(watch.milestones), time.perf_counter()
+            steer(training, watch, seconds, measured)
+            measured.seconds = time.perf_counter() - began
+            measured.milestones = Counter(watch.milestones)
+            measured.milestones.subtract(before)
+            measured.memory.append(resident())
+            training.command(Command.STOP, "load")
+            for pipe in pipes:
+                measured.errors += pipe.recv()
+        measured.errors += [f"lost: {reason}" for reason in watch.lost]
+        total = training.parameters.read()[0].view(np.float32)
+        if not (total == training.parameters.version).all():
+            measured.errors.append(f"expected parameters of {training.parameters.version}")
+    return measured
+
+
+def rows(measured: Measured, workers: int) -> list[Row]:
+    """Return the figures."""
+    rates = [measured.milestones[n] / measured.seconds for n in range(workers)]
+    mean = sum(rates) / workers
+    start, *memory = measured.memory
+    speeds = {
+        "exchanges": f"{sum(measured.milestones.values()):,}, {sum(rates):.1f}/s",
+        "slowest, mean, fastest worker": f"{min(rates):.3f}, {mean:.3f}, {max(rates):.3f} 1/s",
+    }
+    sizes = {
+        "start": f"{start / 1e6:.0f} MB",
+        "all joined": f"{memory[0] / 1e6:.0f} MB",
+        "peak": f"{max(memory) / 1e6:.0f} MB",
+        "end": f"{memory[-1] / 1e6:.0f} MB",
+    }
+    half = max(memory[: max(1, len(memory) // 2)])
+    acknowledged, waiting = measured.acknowledged, measured.waiting
+    taken = {
+        "all wait, median": f"{median(waiting):.2f} s of {len(waiting)}",
+        "the call returns, median": f"{median(acknowledged) * 1e3:.1f} ms",
+    }
+    what = dict(enumerate(measured.errors[:5]))
+    texts = {f"error {number}": text for number, text in what.items()}
+    return [
+        Row(f"errors of {workers} workers", len(measured.errors), "", "== 0", texts),
+        Row("slowest worker / mean", min(rates) / mean, "x", ">= 0.5", speeds),
+        Row("peak memory / first half's", max(memory) / half, "x", "<= 1.05", sizes),
+        Row("all workers wait after a pause, worst", max(waiting), "s", f"<= {OBEY}", taken),
+    ]
+
+
+def run(quick: bool) -> list[Row]:
+    """Let 256 workers push for ten minutes, or 64 for half of one."""
+    workers, seconds = (64, 30.0) if quick else (256, 600.0)
+    return rows(measure(workers, seconds, NBYTES, tls=False), workers)
+
+
+if __name__ == "__main__":
+    program(run, __doc__)
