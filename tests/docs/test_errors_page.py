@@ -46,7 +46,7 @@ OTHERS = {
 """What is raised that is none of the package's errors, and why nobody meets it."""
 
 AGAIN = re.compile(
-    r"error|error\.with_traceback\(\)|.*\.error|self\._unprepared|patience\.hopeless"
+    r"error|found|error\.with_traceback\(\)|.*\.error|self\._unprepared|patience\.hopeless"
     r"|error if isinstance\(error, TosError\).*"
 )
 """What was made elsewhere, and is raised here."""
