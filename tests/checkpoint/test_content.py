@@ -35,7 +35,7 @@ from tos_notebook.training.checkpoint.data import (
 )
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.epochs import RunPlan
-from tos_notebook.training.factory import Launcher, Wanted
+from tos_notebook.training.factory import RunFactory, RunRequest
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:
@@ -191,7 +191,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     program: Any = SimpleNamespace(export=lambda columns: archive)
     storage: Any = SimpleNamespace(inside=lambda name: Disk(tmp_path / name))
     unused: Any = None
-    launcher = Launcher(
+    factory = RunFactory(
         unused,
         program,
         storage,
@@ -205,8 +205,8 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     )
     settings = counting_training()[0].settings
     plan, source = RunPlan(1, None, 0, 2), ArraySource((x,), 2)
-    wanted = Wanted(1, "run", plan, settings, True, source, BEGINNING, ())
-    keeper = launcher.keeper(wanted, Every(milestones=1), 3)
+    request = RunRequest(1, "run", plan, settings, True, source, BEGINNING, ())
+    keeper = factory.keeper(request, Every(milestones=1), 3)
     x /= 255
     saved = read_data(keeper.folder, keeper._origin).arrays[0]
     np.testing.assert_array_equal(saved, np.arange(100.0))

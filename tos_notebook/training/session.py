@@ -43,7 +43,7 @@ from ..worker.optimizer_state import POLICIES
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import Keeper
 from .epochs import RunPlan
-from .factory import Launcher, Wanted, asking, new_run_id, runs_on, without_looks
+from .factory import RunFactory, RunRequest, asking, new_run_id, runs_on, without_looks
 from .observers.build import Beside, attached
 from .run import Resumed, Run, Sinks
 
@@ -157,7 +157,7 @@ class TrainingSession:
         self._server = RunServer(
             secret, listening_host(self._host), port, encrypts_loopback(self._sc)
         )
-        self._launcher = Launcher(
+        self._factory = RunFactory(
             self._sc,
             self.program,
             storage,
@@ -331,7 +331,7 @@ class TrainingSession:
             require_saveable(self._combiner)
             if partitioner is not None:
                 require_known(partitioner)
-        storage = self._launcher.storage.uri
+        storage = self._factory.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
             self._refuse_without_state()
@@ -353,7 +353,7 @@ class TrainingSession:
                 mlflow=mlflow,
             )
             number = next(_run_numbers)
-            wanted = Wanted(
+            request = RunRequest(
                 number,
                 new_run_id(),
                 RunPlan(
@@ -378,9 +378,9 @@ class TrainingSession:
                 came_in=None if first is came else came.partitions,
             )
             if every is not None:
-                make = partial(self._launcher.keeper, wanted, every, keep)
-                wanted = replace(wanted, keeper=self._ask(f"the files in {storage}", make))
-            return self._launch(wanted, beside)
+                make = partial(self._factory.keeper, request, every, keep)
+                request = replace(request, keeper=self._ask(f"the files in {storage}", make))
+            return self._launch(request, beside)
 
     def resume(
         self,
@@ -398,7 +398,7 @@ class TrainingSession:
         self._only = True
         count = self._slots()
         number = next(_run_numbers)
-        wanted = Wanted(
+        request = RunRequest(
             number,
             f"{origin.run_id}-resumed-{number}",
             RunPlan(
@@ -420,8 +420,8 @@ class TrainingSession:
             resumed,
             origin.came_in,
         )
-        with self._lock, announced(f"Spark, or the files in {self._launcher.storage.uri}"):
-            return self._launch(wanted, beside)
+        with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
+            return self._launch(request, beside)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -495,7 +495,7 @@ class TrainingSession:
             )
 
     def _refuse_without_state(self) -> None:
-        if self._launcher.optimizer_state == "reset" and not self.program.optimizer_state:
+        if self._factory.optimizer_state == "reset" and not self.program.optimizer_state:
             raise ConfigError(
                 'optimizer_state="reset": there is nothing to reset, since the program\'s '
                 "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
@@ -508,9 +508,9 @@ class TrainingSession:
         with spoken():
             return attached(self._sc, self.program, self._ask, **wanted)
 
-    def _launch(self, wanted: Wanted, beside: Beside) -> Run:
+    def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
-        self._run = run = self._launcher.make(wanted, self._on_end)
+        self._run = run = self._factory.make(request, self._on_end)
         return run._begin(beside.makers)
 
     def _on_end(self) -> None:
