@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 from ..errors import ConfigError
-
-PATIENCE = 60.0
-"""Seconds without news after which a run says what it waits for, by default."""
-
-STALL_TIMEOUT = 600.0
-"""Seconds without news after which a worker loses its place to another attempt, by default.
-
-Ten times as long as until the run says that it waits. A mistake costs one milestone, which is
-trained again, but a worker that computes needs the time more than anybody else; see `standstill`.
-"""
 
 
 def at_least_one(name: str, value: Any) -> int:
@@ -78,3 +70,9 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
     return value
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean ...?`` for what a word resembles most; empty if nothing does."""
+    close = difflib.get_close_matches(word, list(known), 1, 0.5)
+    return f" Did you mean {close[0]}?" if close else ""

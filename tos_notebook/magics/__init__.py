@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
-from ..common.checks import PATIENCE, STALL_TIMEOUT
+from ..common.checks import did_you_mean
 from ..errors import ConfigError
+from ..training.options import RunOptions
 from ..worker.optimizer_state import POLICIES
 from . import board, steer
 from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
 from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
-from .text import combiners, did_you_mean, say
+from .text import combiners, say
 from .train import Trainer, is_noninteractive
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -51,9 +52,11 @@ class TosMagics(Magics):
     ).tag(config=True)
     partitions = Int(None, allow_none=True, min=1, help="for arrays: partitions").tag(config=True)
     seed = Int(0, min=0, help="of orders and repartitions").tag(config=True)
-    patience = Float(PATIENCE, help="seconds without news until a run says why").tag(config=True)
+    patience = Float(RunOptions.patience, help="seconds without news until a run says why").tag(
+        config=True
+    )
     stall_timeout = Float(
-        STALL_TIMEOUT, help="seconds without news until a worker loses its place"
+        RunOptions.stall_timeout, help="seconds without news until a worker loses its place"
     ).tag(config=True)
     shuffle = Union(
         [Bool(), Enum(("partitions",))],

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..common.checks import did_you_mean
 from ..data.described import is_frame
 from ..errors import CaptureError, ConfigError
 from .cell import Ran
-from .text import did_you_mean
 
 Test = Callable[[Any], bool]
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from .text import did_you_mean
+from ..common.checks import did_you_mean
 
 TEXT_COLUMN = 30
 """Where the explanations of options begin in the help."""

@@ -10,9 +10,10 @@ from IPython.core.error import UsageError
 
 from ..chaos.rules import describe
 from ..chaos.words import as_rules
+from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from .find import combiner
-from .text import counted, did_you_mean, say
+from .text import counted, say
 
 if TYPE_CHECKING:
     import pandas as pd

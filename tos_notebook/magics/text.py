@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import textwrap
-from collections.abc import Iterable
 
 from ..combiners.registry import describe
 from ..readable import readable
@@ -14,12 +12,6 @@ from ..readable import readable
 def say(*lines: str) -> None:
     """Write lines below the cell."""
     sys.stdout.write(readable("\n".join(lines)) + "\n")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean ...?`` for what a word resembles most; empty if nothing does."""
-    close = difflib.get_close_matches(word, list(known), 1, 0.5)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 def in_bytes(count: float) -> str:

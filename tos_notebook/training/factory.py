@@ -42,6 +42,7 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import Keeper
 from .epochs import RunPlan
+from .options import SessionOptions
 from .run import Resumed, Run
 
 if TYPE_CHECKING:
@@ -98,7 +99,6 @@ class RunRequest:
     """Of its Spark jobs and its workers: another one each time that a run is resumed."""
     plan: RunPlan
     settings: Settings
-    shuffle: bool
     first: DataSource
     """The data in the first layout, on which all others build."""
     reached: Reached
@@ -129,9 +129,8 @@ class RunFactory:
     host : str
         Where executors reach the server.
     secret : Secret
-    batch_size : int
-    non_finite : {"raise", "skip"}
-    optimizer_state : {"keep", "reset"}
+    options : SessionOptions
+        Checked. Those that can change between runs are in the settings of each run.
     ask : Asking
         Makes calls into Spark that end.
     """
@@ -142,9 +141,7 @@ class RunFactory:
     server: RunServer
     host: str
     secret: Secret
-    batch_size: int
-    non_finite: str
-    optimizer_state: str
+    options: SessionOptions
     ask: Asking
 
     def make(self, request: RunRequest, on_end: Callable[[], None]) -> Run:
@@ -186,19 +183,19 @@ class RunFactory:
             source.close()
             raise
 
-    def keeper(self, request: RunRequest, every: Every, keep: int) -> Keeper:
+    def keeper(self, request: RunRequest, every: Every) -> Keeper:
         """Return what keeps a new run, its program and its arrays saved already."""
-        first, plan = request.first, request.plan
+        first, options = request.first, request.plan.options
         archive = self._archive(first)
         origin = Origin(
             run_id=request.run_id,
-            epochs=plan.epochs,
-            repartition_every=plan.repartition_every,
-            seed=plan.seed,
-            shuffle=request.shuffle,
-            batch_size=self.batch_size,
-            optimizer_state=self.optimizer_state,
-            non_finite=self.non_finite,
+            epochs=options.epochs,
+            repartition_every=options.repartition_every,
+            seed=options.seed,
+            shuffle=bool(options.shuffle),
+            batch_size=self.options.batch_size,
+            optimizer_state=self.options.optimizer_state,
+            non_finite=self.options.non_finite,
             stripe_bytes=request.stripe_bytes,
             partitions=first.partitions,
             columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
@@ -206,11 +203,11 @@ class RunFactory:
             stored=isinstance(first, ArraySource),
             program=digest_of(archive),
             every=str(every),
-            keep=keep,
+            keep=options.keep,
             created=time.time(),
             came_in=request.came_in,
-            patience=plan.patience,
-            stall_timeout=plan.stall_timeout,
+            patience=options.patience,
+            stall_timeout=options.stall_timeout,
             content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
             stream=isinstance(first, StreamSource),
         )
@@ -220,7 +217,7 @@ class RunFactory:
         if isinstance(first, ArraySource):
             # Before the caller can change them: the run holds the arrays, and no copy.
             write_data(folder, first.arrays)
-        return Keeper(folder, origin, every, keep)
+        return Keeper(folder, origin, every, options.keep)
 
     def _make(self, request: RunRequest, source: DataSource, on_end: Callable[[], None]) -> Run:
         initial = self.program.read()
@@ -286,18 +283,18 @@ class RunFactory:
             task_cores(self.sc),
             Plan(
                 request.run_id,
-                request.plan.seed,
-                request.shuffle,
-                self.batch_size,
+                request.plan.options.seed,
+                bool(request.plan.options.shuffle),
+                self.options.batch_size,
                 served,
-                self.optimizer_state,
+                self.options.optimizer_state,
                 count_labels=request.as_they_come,
             ),
             self._strategy(request).exchange,
         )
 
     def _strategy(self, request: RunRequest) -> ParameterServer:
-        non_finite: NonFinite = "skip" if self.non_finite == "skip" else "raise"
+        non_finite: NonFinite = "skip" if self.options.non_finite == "skip" else "raise"
         return ParameterServer(non_finite, request.stripe_bytes)
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:

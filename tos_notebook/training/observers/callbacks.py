@@ -35,8 +35,6 @@ BOUND = 1000
 REFRESH_SHARE = 0.05
 """Of the time, at most, goes into writing the center into the model for hooks of milestones."""
 
-POLICIES = ("disable", "raise")
-
 
 class Means:
     """Loss and metrics of an epoch so far, as means over samples."""
