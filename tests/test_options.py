@@ -13,6 +13,7 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.errors import ConfigError
 from tos_notebook.training.options import (
+    DEFAULTS,
     HELP,
     KINDS,
     RESUMABLE,
@@ -22,8 +23,6 @@ from tos_notebook.training.options import (
     pick,
 )
 from tos_notebook.training.session import TrainingSession
-
-DEFAULTS = {f.name: f.default for kind in KINDS for f in fields(kind)}
 
 PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "directory"}
 """Parameters that say where and on what, not how."""
@@ -49,6 +48,7 @@ def test_names_are_unique_and_help_is_plain() -> None:
     for text in HELP.values():
         assert not set("%\n") & set(text)
         assert not text.endswith(".")
+        assert len(text) <= 100
 
 
 def test_defaults_are_in_range() -> None:

@@ -57,11 +57,7 @@ class SessionOptions:
 
     combiner: Any = option(None, "how the server merges; by default dynsgd, with bsp fedavg")
     sync_interval: int = option(10, "batches between two exchanges")
-    sync: Any = option(
-        "asp",
-        "who waits for whom: asp (no worker), ssp:3 (a worker that is more than 3 milestones "
-        "ahead of the slowest active worker) or bsp (all for all, at every milestone)",
-    )
+    sync: Any = option("asp", "who waits for whom: asp, ssp:3 or bsp")
     codec: Any = option("fp32", "how updates and replies travel, such as int8")
     batch_size: int = option(100, "rows of one batch of each worker")
     non_finite: str = option(
@@ -69,8 +65,7 @@ class SessionOptions:
     )
     optimizer_state: str = option(
         "keep",
-        "what becomes of a worker's optimizer state (Adam's m and v) when it adopts the server's "
-        "parameters: keep it, or reset it",
+        "what becomes of optimizer state (Adam's m and v) when a worker adopts parameters",
     )
 
     def checked(self) -> SessionOptions:
@@ -102,8 +97,7 @@ class RunOptions:
     epochs: int = option(1, "passes over the data")
     shuffle: bool | str = option(
         True,
-        "deal the rows to partitions at random, and take a new order in each epoch; partitions: "
-        "only the new order, each partition keeps its rows",
+        "deal the rows at random, with a new order in each epoch; partitions: the new order only",
         lasts=True,
     )
     repartition_every: int | None = option(
@@ -173,8 +167,7 @@ class ObserverOptions:
     )
     validation_on: str = option(
         "driver",
-        "where validation data are evaluated: on the driver, which gets the rows once, or in free "
-        "slots of the executors",
+        "where to evaluate: on the driver, which gets the rows once, or in free slots of executors",
     )
     callbacks: Any = option(
         (), "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
@@ -224,6 +217,8 @@ class ObserverOptions:
 Options = TypeVar("Options", SessionOptions, RunOptions, ObserverOptions)
 
 KINDS = (SessionOptions, RunOptions, ObserverOptions)
+
+DEFAULTS: Mapping[str, Any] = {f.name: f.default for kind in KINDS for f in fields(kind)}
 
 HELP: Mapping[str, str] = {f.name: f.metadata["help"] for kind in KINDS for f in fields(kind)}
 """A line on each option, by its name."""
