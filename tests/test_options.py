@@ -12,6 +12,9 @@ import pytest
 
 import tos_notebook as tos
 from tos_notebook.errors import ConfigError
+from tos_notebook.magics import TosMagics
+from tos_notebook.ml import TensorEstimator
+from tos_notebook.ml.params import OPTIONS
 from tos_notebook.training.options import (
     DEFAULTS,
     HELP,
@@ -41,6 +44,22 @@ def test_parameters_are_the_options(function: Callable[..., Any], kinds: tuple[A
     assert {n: p.default for n, p in found.items() if n not in PLACES} == expected
     for name in expected:
         assert f"{name} : " in (inspect.getdoc(function) or "") + (TrainingSession.__doc__ or "")
+
+
+def test_an_estimator_has_the_defaults() -> None:
+    estimator = TensorEstimator()
+    parameters = inspect.signature(vars(TensorEstimator)["__init__"].__wrapped__).parameters
+    for name, option in OPTIONS.items():
+        value = estimator.getOrDefault(name) if estimator.isDefined(name) else None
+        assert value == parameters[name].default == DEFAULTS[option]
+
+
+def test_the_magics_have_the_defaults() -> None:
+    traits = TosMagics.class_traits(config=True)
+    shared = (traits.keys() & DEFAULTS.keys()) - {"validation", "checkpoint_every"}
+    assert {n: traits[n].default_value for n in shared} == {n: DEFAULTS[n] for n in shared}
+    own = {"data", "validation", "checkpoint", "checkpoint_every", "on_interrupt", "if_running"}
+    assert shared == traits.keys() - own
 
 
 def test_names_are_unique_and_help_is_plain() -> None:
