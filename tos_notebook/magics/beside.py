@@ -7,7 +7,6 @@ from argparse import Namespace
 from typing import Any
 
 from ..errors import ConfigError
-from ..training.options import names as names_of
 from . import find
 from .find import Names
 
@@ -27,12 +26,6 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
     if options.tensorboard:
         found["tensorboard"] = options.tensorboard
     return found | watching(names, options)
-
-
-def chosen(kind: type[Any], options: Namespace) -> dict[str, Any]:
-    """Return the options of a kind that a line or a default has set."""
-    given = vars(options)
-    return {n: given[n] for n in names_of(kind) if given.get(n) is not None}
 
 
 def watching(names: Names, options: Namespace) -> dict[str, Any]:

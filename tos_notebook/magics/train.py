@@ -18,7 +18,7 @@ from ..errors import InvalidTransition, TosError
 from ..lab.cell import cell_id
 from ..steering.sync import as_sync
 from ..strategies.ps.settings import default_combiner
-from ..training.options import RunOptions, SessionOptions
+from ..training.options import RunOptions, SessionOptions, subset
 from . import beside, find
 from .cell import refuse_empty, run_cell
 from .find import Names
@@ -115,13 +115,13 @@ class Trainer:
         from ..telemetry.progress import ProgressLine
         from ..training.session import TrainingSession
 
-        wanted = beside.chosen(RunOptions, options) | beside.given(names, options)
+        wanted = subset(RunOptions, vars(options)) | beside.given(names, options)
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
         if options.combiner is None:
             options.combiner = default_combiner(as_sync(options.sync))
-        settings = beside.chosen(SessionOptions, options)
+        settings = subset(SessionOptions, vars(options))
         settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint:
             settings["directory"] = options.checkpoint
@@ -158,7 +158,7 @@ class Trainer:
             )
         space = self._shell.user_ns
         names = Names(space)
-        given = beside.chosen(RunOptions, options) | beside.watching(names, options)
+        given = subset(RunOptions, vars(options)) | beside.watching(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))

@@ -12,11 +12,11 @@ from pyspark.sql import functions, types
 
 from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
-from ..training.options import ObserverOptions, RunOptions, SessionOptions
+from ..training.options import ObserverOptions, RunOptions, SessionOptions, subset
 from ..training.session import TrainingSession
 from .columns import fed
 from .model import TensorModel
-from .params import TrainingParams
+from .params import OPTIONS, TrainingParams
 from .persistence import Stored
 
 if TYPE_CHECKING:
@@ -187,10 +187,11 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         train, validation = self._split(dataset)
         rows = self._columns(train, program)
         rest = None if validation is None else self._columns(validation, program)
-        chosen = self.options(RunOptions) | self.options(ObserverOptions)
-        session = TrainingSession(dataset.sparkSession, program, **self.options(SessionOptions))
-        with session:
-            return session.run(rows, validation=rest, **chosen)
+        given = {option: self.given(name) for name, option in OPTIONS.items()}
+        run = subset(RunOptions, given) | subset(ObserverOptions, given)
+        settings = subset(SessionOptions, given)
+        with TrainingSession(dataset.sparkSession, program, **settings) as session:
+            return session.run(rows, validation=rest, **run)
 
     def _columns(self, frame: Any, program: Program) -> FrameColumns:
         label, weight = self.getLabelCol(), self.given("weightCol")

@@ -29,7 +29,7 @@ from ..common.checks import at_least_one, not_negative, one_of, positive
 from ..errors import ConfigError
 from ..steering.conditions import parse
 from ..steering.sync import as_sync
-from ..training.options import DEFAULTS, HELP, names
+from ..training.options import DEFAULTS, HELP
 from .source import as_model_source
 
 OPTIONS: Mapping[str, str] = {
@@ -204,11 +204,6 @@ class TrainingParams(
         defaults = {name: DEFAULTS[option] for name, option in OPTIONS.items()}
         given = {name: value for name, value in defaults.items() if value is not None}
         self._setDefault(validationFraction=0.0, **given)
-
-    def options(self, kind: type[Any]) -> dict[str, Any]:
-        """Return the options of a kind that are set, or have a default."""
-        own = {OPTIONS[name]: self.given(name) for name in OPTIONS}
-        return {name: own[name] for name in names(kind) if own.get(name) is not None}
 
     setModel, getModel = setter("model"), getter("model")
     setLabelCol = setter("labelCol")

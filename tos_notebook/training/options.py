@@ -1,7 +1,7 @@
 """The options of sessions and runs: names, defaults, checks, and a line of help for each.
 
-`TrainingSession`, its `start`, `tos_notebook.resume`, `TensorEstimator` and the magics offer what
-the fields are. A new option is a field here, and a parameter where users give it.
+`TrainingSession`, its `start`, `tos_notebook.resume`, `TensorEstimator` and the magics offer these
+fields. A new option is a field here, and a parameter, trait or flag of those that offer it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import Any, TypeVar, cast
 from ..blocks.partitioners import AnyPartitioner
 from ..codecs.pair import as_codecs
 from ..combiners import as_combiner
-from ..common.checks import (
-    at_least_one,
-    did_you_mean,
-    not_negative,
-    one_of,
-    positive,
-)
+from ..common.checks import at_least_one, did_you_mean, not_negative, one_of, positive
 from ..errors import ConfigError
 from ..steering.sync import as_sync
 from ..steering.trigger import PLACES, Every, as_every
@@ -156,7 +150,7 @@ class RunOptions:
         return bool(self.shuffle) and self.shuffle != "partitions"
 
 
-# Arrays do not say whether they are equal, so options that hold some cannot.
+# Not comparable: arrays, which validation may be, do not say whether they are equal.
 @dataclass(frozen=True, eq=False)
 class ObserverOptions:
     """What a user has beside a run; see `TrainingSession.start`."""
@@ -224,22 +218,19 @@ HELP: Mapping[str, str] = {f.name: f.metadata["help"] for kind in KINDS for f in
 """A line on each option, by its name."""
 
 RESUMABLE = tuple(
-    f.name
-    for kind in (RunOptions, ObserverOptions)
-    for f in fields(kind)
-    if not f.metadata["lasts"]
+    f.name for f in (*fields(RunOptions), *fields(ObserverOptions)) if not f.metadata["lasts"]
 )
 """What a run may be given when it is resumed."""
 
 
-def names(kind: type[Options]) -> tuple[str, ...]:
-    """Return the names of one kind of options."""
-    return tuple(f.name for f in fields(kind))
-
-
 def pick(kind: type[Options], given: Mapping[str, Any]) -> Options:
     """Return the options of one kind, of all that are given by name."""
-    return kind(**{name: given[name] for name in names(kind) if name in given})
+    return kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
+
+
+def subset(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of one kind that are given and not None, by name."""
+    return {f.name: given[f.name] for f in fields(kind) if given.get(f.name) is not None}
 
 
 def require_resumable(given: Iterable[str]) -> None:

@@ -43,7 +43,7 @@ from .checkpoint.contents import Checkpoint, Origin, from_sealed
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.writer import Keeper
-from .options import ObserverOptions, RunOptions, names, pick, require_resumable
+from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
 from .run import Resumed, Run
 from .session import TrainingSession
 
@@ -407,7 +407,7 @@ def resume(
 
         ``validation``, ``validation_every``, ``validation_on``, ``callbacks``,
         ``on_callback_error``, ``tensorboard``, ``histograms``, ``sinks``: callbacks need the model,
-        and begin anew; event files go on in another file of the same folder.
+        and start over; event files go on in another file of the same folder.
 
         ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
         unless the one to go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at
@@ -533,8 +533,7 @@ def _refuse_if_active(run_id: str) -> None:
 
 def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
     """Return what the run is asked to do from now on: None leaves an option as it was."""
-    own = {n: v for n, v in given.items() if n in names(RunOptions) and v is not None}
-    options = replace(saved.origin.options, **own).checked()
+    options = replace(saved.origin.options, **subset(RunOptions, given)).checked()
     origin = replace(
         saved.origin,
         epochs=options.epochs,

@@ -138,7 +138,7 @@ class TrainingSession:
         non_finite: str = SessionOptions.non_finite,
         optimizer_state: str = SessionOptions.optimizer_state,
     ) -> None:
-        # By name, as in `start`: a test compares the parameters with the fields.
+        # By name: a test compares the parameters with the fields.
         self._options = pick(SessionOptions, locals()).checked()
         self._combiner: Combiner = self._options.combiner
         self.program = capture(program)
@@ -309,6 +309,7 @@ class TrainingSession:
         SessionClosed
             The session was closed.
         """
+        # All parameters by name: a test compares them with the fields of both kinds.
         given = locals()
         options = pick(RunOptions, given).checked()
         observers = pick(ObserverOptions, given).checked()
