@@ -20,6 +20,7 @@ from tos_notebook.steering.machine import Command
 from tos_notebook.steering.restarts import LIMIT
 from tos_notebook.training import epochs as legs_module
 from tos_notebook.training.epochs import Legs, RunPlan
+from tos_notebook.training.options import RunOptions
 from tos_notebook.wire.messages import Directive, Failed
 
 LAYOUT = Counting().spec.layout
@@ -86,7 +87,7 @@ def scripted(
     monkeypatch.setattr(legs_module, "run_job", run_job)
     source = ArraySource((np.arange(3.0),), 1)
     task: Any = None
-    plan = RunPlan(epochs, every, 0, 1)
+    plan = RunPlan(RunOptions(epochs, repartition_every=every), 1)
     return Legs(None, training, task, source, plan, training.state.publish, rest=rest), left
 
 

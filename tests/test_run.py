@@ -60,6 +60,7 @@ from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter
 from tos_notebook.training.epochs import RunPlan
 from tos_notebook.training.observers.validation import Validator, validator
+from tos_notebook.training.options import RunOptions
 from tos_notebook.training.run import Run
 
 ROWS = 24
@@ -213,7 +214,7 @@ class Setting:
             training,
             Task(),  # type: ignore[arg-type]
             ArraySource((numbers(ROWS),), partitions),
-            RunPlan(epochs, every, 0, slots),
+            RunPlan(RunOptions(epochs, repartition_every=every), slots),
             bus,
             history,
             self._end,

@@ -27,7 +27,10 @@ GROUPS = {
     "Who trains what, and how it is combined": (
         *("coordination", "worker", "strategies", "strategies.ps", "testing"),
     ),
-    "A run": ("training.checkpoint", "training.results", "training.observers", "training"),
+    "A run": (
+        *("training.options", "training.checkpoint", "training.results", "training.observers"),
+        "training",
+    ),
     "What people touch": ("widgets", "lab", "magics", "ml", "tensorspark", "demo"),
 }
 

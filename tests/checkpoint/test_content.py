@@ -35,7 +35,8 @@ from tos_notebook.training.checkpoint.data import (
 )
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.epochs import RunPlan
-from tos_notebook.training.factory import Launcher, Wanted
+from tos_notebook.training.factory import RunFactory, RunRequest
+from tos_notebook.training.options import RunOptions, SessionOptions
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:
@@ -191,22 +192,20 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     program: Any = SimpleNamespace(export=lambda columns: archive)
     storage: Any = SimpleNamespace(inside=lambda name: Disk(tmp_path / name))
     unused: Any = None
-    launcher = Launcher(
+    factory = RunFactory(
         unused,
         program,
         storage,
         unused,
         "",
         unused,
-        batch_size=1,
-        non_finite="raise",
-        optimizer_state="keep",
-        ask=unused,
+        SessionOptions(),
+        unused,
     )
     settings = counting_training()[0].settings
-    plan, source = RunPlan(1, None, 0, 2), ArraySource((x,), 2)
-    wanted = Wanted(1, "run", plan, settings, True, source, BEGINNING, ())
-    keeper = launcher.keeper(wanted, Trigger(milestones=1), 3)
+    plan, source = RunPlan(RunOptions(), 2), ArraySource((x,), 2)
+    request = RunRequest(1, "run", plan, settings, source, BEGINNING, ())
+    keeper = factory.keeper(request, Trigger(milestones=1))
     x /= 255
     saved = read_data(keeper.folder, keeper._origin).arrays[0]
     np.testing.assert_array_equal(saved, np.arange(100.0))

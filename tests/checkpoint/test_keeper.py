@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import inspect
 import json
 import re
 import threading
@@ -66,8 +65,7 @@ from tos_notebook.training.checkpoint.event_log import Record, columns, events
 from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
-from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved, resume
-from tos_notebook.training.session import TrainingSession
+from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved
 
 
 class Disk:
@@ -586,26 +584,14 @@ def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> N
     assert (number, saved.progress.copied.version) == (1, 1)
 
 
-def test_resume_has_the_defaults_of_what_it_stands_for() -> None:
-    """Where they are None here, they are as they were when the run was saved."""
-    given = [inspect.signature(one).parameters for one in (TrainingSession, TrainingSession.start)]
-    known = {name: p.default for parameters in given for name, p in parameters.items()}
-    shared = {n: p.default for n, p in inspect.signature(resume).parameters.items() if n in known}
-    saved = {"combiner", "epochs", "checkpoint_every", "keep", "patience", "stall_timeout"}
-    needed = {"spark", "program", "data"}
-    for name in shared.keys() - saved - needed:
-        assert shared[name] == known[name], name
-    assert {shared[name] for name in saved} == {None}
-
-
 def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path) -> None:
     kept = Kept(tmp_path, patience=300.0, stall_timeout=None)
     kept.push(0)
     kept.keeper.write(kept.subject)
     _, saved = _last(kept.keeper.folder)
-    same = _origin(saved, None, None, None, None, None)
+    same = _origin(saved, {"patience": None})
     assert (same.patience, same.stall_timeout) == (300.0, None)
-    other = _origin(saved, None, None, None, 5, 900)
+    other = _origin(saved, {"patience": 5, "stall_timeout": 900})
     assert (other.patience, other.stall_timeout) == (5.0, 900.0)
 
 

@@ -15,6 +15,7 @@ from tos_notebook.events import RunResumed
 from tos_notebook.telemetry.tally import Tally
 from tos_notebook.training import epochs as legs_module
 from tos_notebook.training.epochs import Asked, Legs, RunPlan
+from tos_notebook.training.options import RunOptions
 
 # First epoch, last epoch, partitions and the epoch that the layout was made for.
 Job = tuple[int, int, int, int | None]
@@ -48,7 +49,7 @@ def jobs(
     source: Any = ArraySource((numbers(8),), 2)
     if reached.layout is not None:
         source = source.repartition(*reached.layout)
-    plan = RunPlan(epochs, every, 0, slots)
+    plan = RunPlan(RunOptions(epochs, repartition_every=every), slots)
     Legs(None, training, None, source, plan, lambda _: None, reached, asked).train()  # type: ignore[arg-type]
     return done
 

@@ -41,7 +41,7 @@ def knock(
 
 def strangers(sc: Any, session: tos.TrainingSession) -> list[tuple[int, dict[str, str]]]:
     """Return what each executor is told that holds something wrong."""
-    secret, pin = session._launcher.secret, session._server.fingerprint
+    secret, pin = session._factory.secret, session._server.fingerprint
     assert pin is not None
     attempts = {
         "right": (secret, pin),
@@ -56,7 +56,7 @@ def strangers(sc: Any, session: tos.TrainingSession) -> list[tuple[int, dict[str
 
 def refused(session: tos.TrainingSession, data: Any) -> str:
     """Return the error of a run whose workers hold another secret."""
-    session._launcher = replace(session._launcher, secret=new_secret())
+    session._factory = replace(session._factory, secret=new_secret())
     run = session.start(data)
     try:
         run.wait(120)

@@ -17,6 +17,7 @@ from tos_notebook.events import CommandAccepted, CommandApplied, Event
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.training.epochs import Legs, RunPlan
+from tos_notebook.training.options import RunOptions
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
@@ -49,7 +50,7 @@ def commanded() -> list[Event]:
     """Return the events of every command, of which a pause came into force."""
     training, events = counting_training()
     source: Any = ArraySource((numbers(8),), 2)
-    legs = Legs(None, training, None, source, RunPlan(1, None, 0, 2), events.append)  # type: ignore[arg-type]
+    legs = Legs(None, training, None, source, RunPlan(RunOptions(), 2), events.append)  # type: ignore[arg-type]
     easgd, slow = get("easgd"), Slow(5, worker=1)
     training.command(Command.PAUSE)
     training.command(Command.RESUME)

@@ -10,16 +10,6 @@ from typing import Any
 
 from ..errors import ConfigError
 
-PATIENCE = 60.0
-"""Seconds without news after which a run says what it waits for, by default."""
-
-STALL_TIMEOUT = 600.0
-"""Seconds without news after which a worker loses its place to another attempt, by default.
-
-Ten times as long as until the run says that it waits. A mistake costs one milestone, which is
-trained again, but a worker that computes needs the time more than anybody else; see `standstill`.
-"""
-
 
 def at_least_one(name: str, value: Any) -> int:
     """Return a whole number of at least 1.

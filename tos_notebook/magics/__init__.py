@@ -7,16 +7,17 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
+from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode, Union
 
-from ..common.checks import PATIENCE, STALL_TIMEOUT, did_you_mean
+from ..common.checks import did_you_mean
 from ..errors import ConfigError
+from ..training.options import DEFAULTS, HELP, NON_FINITE
 from ..worker.optimizer_state import POLICIES
 from . import board, steer
 from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
-from .parsers import IF_RUNNING, NON_FINITE, ON_INTERRUPT, PARSERS
+from .parsers import IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import Trainer, is_noninteractive
 
@@ -32,41 +33,36 @@ def documented(method: Method) -> Method:
     return method
 
 
+def trait(kind: type[TraitType[Any, Any]], name: str, **settings: Any) -> Any:
+    """Return the trait of one of the options of `tos_notebook.training.options`."""
+    default = DEFAULTS[name]
+    made = kind(default_value=default, allow_none=default is None, help=HELP[name], **settings)
+    return made.tag(config=True)
+
+
 @magics_class
 class TosMagics(Magics):
     """Training on Spark from a cell. The traits are the defaults of ``%%tos_train``."""
 
     data = Unicode("", help="variable of the training data").tag(config=True)
     validation = Unicode("", help="variable of the validation data").tag(config=True)
-    epochs = Int(1, min=1, help="passes over the data").tag(config=True)
-    batch_size = Int(100, min=1, help="rows of one batch of each worker").tag(config=True)
-    sync_interval = Int(10, min=1, help="batches between two exchanges").tag(config=True)
-    sync = Unicode("asp", help="who waits for whom: asp, ssp:3 or bsp").tag(config=True)
-    codec = Unicode("fp32", help="how updates and replies travel, such as int8").tag(config=True)
-    combiner = Unicode(
-        None, allow_none=True, help="how the server merges; by default dynsgd, with bsp fedavg"
-    ).tag(config=True)
-    repartition_every = Int(
-        None, allow_none=True, min=1, help="epochs between two repartitions"
-    ).tag(config=True)
-    partitions = Int(None, allow_none=True, min=1, help="for arrays: partitions").tag(config=True)
-    seed = Int(0, min=0, help="of orders and repartitions").tag(config=True)
-    patience = Float(PATIENCE, help="seconds without news until a run says why").tag(config=True)
-    stall_timeout = Float(
-        STALL_TIMEOUT, help="seconds without news until a worker loses its place"
-    ).tag(config=True)
-    shuffle = Union(
-        [Bool(), Enum(("partitions",))],
-        default_value=True,
-        help="whether rows are dealt at random; partitions: only put in a new order",
-    ).tag(config=True)
-    non_finite = Enum(NON_FINITE, "raise", help="what NaN or infinity does").tag(config=True)
-    optimizer_state = Enum(POLICIES, "keep", help="what becomes of optimizer state").tag(
-        config=True
-    )
+    epochs = trait(Int, "epochs", min=1)
+    batch_size = trait(Int, "batch_size", min=1)
+    sync_interval = trait(Int, "sync_interval", min=1)
+    sync = trait(Unicode, "sync")
+    codec = trait(Unicode, "codec")
+    combiner = trait(Unicode, "combiner")
+    repartition_every = trait(Int, "repartition_every", min=1)
+    partitions = trait(Int, "partitions", min=1)
+    seed = trait(Int, "seed", min=0)
+    patience = trait(Float, "patience")
+    stall_timeout = trait(Float, "stall_timeout")
+    shuffle = trait(Union, "shuffle", trait_types=[Bool(), Enum(("partitions",))])
+    non_finite = trait(Enum, "non_finite", values=NON_FINITE)
+    optimizer_state = trait(Enum, "optimizer_state", values=POLICIES)
     checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
-    checkpoint_every = Unicode("30s", help="how often: a time, or milestones").tag(config=True)
-    keep = Int(3, min=1, help="checkpoints to keep").tag(config=True)
+    checkpoint_every = Unicode("30s", help=HELP["checkpoint_every"]).tag(config=True)
+    keep = trait(Int, "keep", min=1)
     on_interrupt = Enum(ON_INTERRUPT, "leave", help="what interrupting --wait does").tag(
         config=True
     )

@@ -6,23 +6,18 @@ from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
 from ..steering.trigger import PLACES
+from ..training.options import HELP, NON_FINITE
 from ..worker.optimizer_state import POLICIES
 from .options import Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
-NON_FINITE = ("raise", "skip")
 
 NAME: dict[str, Any] = {"metavar": "NAME"}
 NAMES: dict[str, Any] = {"metavar": "NAMES"}
 COUNT: dict[str, Any] = {"metavar": "N", "type": whole}
 PAIR: dict[str, Any] = {"metavar": "NAME=VALUE", "type": pair}
 NUMBER: dict[str, Any] = {"metavar": "X", "type": number}
-COMBINER: dict[str, Any] = {
-    "kind": "combiner",
-    "help": "how the server merges: a built-in's name, or a variable that holds a combiner",
-    **NAME,
-}
 
 
 def _train() -> Parser:
@@ -38,6 +33,24 @@ def _train() -> Parser:
     return parser.add("--if-running", choices=IF_RUNNING, help=text)
 
 
+def _option(
+    parser: Parser, name: str, *, when: str = "", more: str = "", **settings: Any
+) -> Parser:
+    """Add one of the options of `tos_notebook.training.options`, with its line of help.
+
+    Parameters
+    ----------
+    parser : Parser
+    name : str
+    when, more : str
+        What to say before and after the line.
+    **settings
+        As for `Parser.add`.
+    """
+    flag = f"--{name.replace('_', '-')}"
+    return parser.add(flag, help=f"{when}{HELP[name]}{more}", **settings)
+
+
 def _add_training(parser: Parser) -> None:
     text = (
         "training data: an RDD of (feature, label), a tuple of arrays, arrays by name, one for "
@@ -51,80 +64,65 @@ def _add_training(parser: Parser) -> None:
     parser.add("--weight", **NAME, help=text)
     text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
     parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
-    text = "data of the same form, evaluated after each epoch"
-    parser.add("--validation", kind="data", **NAME, help=text)
-    text = "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch"
-    parser.add("--callbacks", kind="callbacks", **NAMES, help=text)
-    parser.add("--epochs", **COUNT, help="passes over the data")
-    parser.add("--batch-size", **COUNT, help="rows of one batch of each worker")
-    parser.add("--sync-interval", **COUNT, help="batches between two exchanges")
-    text = (
-        "who waits for whom: asp (no worker), ssp:3 (a worker that is more than 3 milestones "
-        "ahead of the slowest active worker) or bsp (all for all, at every milestone)"
-    )
-    parser.add("--sync", kind="sync", metavar="MODE", help=text)
-    text = (
-        "how updates and replies travel: fp32 (as they are), bf16, fp16, int8, int4, sign+ef, "
-        "topk:0.01+ef or powersgd:4+ef; two with a slash between for updates and for replies"
-    )
-    parser.add("--codec", kind="codec", metavar="NAME", help=text)
-    parser.add("--combiner", **COMBINER)
-    text = "epochs between two random repartitions of the data"
-    parser.add("--repartition-every", **COUNT, help=text)
-    text = (
-        "partitions; by default those of the data, for arrays as many as Spark runs tasks at once"
-    )
-    parser.add("--partitions", **COUNT, help=text)
-    parser.add("--seed", **COUNT, help="of the order of rows and of repartitions")
+    _option(parser, "validation", more=", of the same form", kind="data", **NAME)
+    _option(parser, "callbacks", kind="callbacks", **NAMES)
+    _option(parser, "epochs", **COUNT)
+    _add_exchange(parser)
+    _option(parser, "repartition_every", **COUNT)
+    _option(parser, "partitions", **COUNT)
+    _option(parser, "seed", **COUNT)
     _add_limits(parser)
-    text = (
-        "deal the rows to partitions at random, and take a new order in each epoch; partitions: "
-        "only the new order, each partition keeps its rows"
-    )
     kept: dict[str, Any] = {"nargs": "?", "const": True, "choices": ("partitions",)}
-    parser.add("--shuffle", metavar="[partitions]", **kept, help=text)
+    more = ", and each partition keeps its rows"
+    _option(parser, "shuffle", more=more, metavar="[partitions]", **kept)
     text = "leave the rows in their partitions and in their order"
     parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
-    text = "what an update with NaN or infinity does: end the run, or be left out"
-    parser.add("--non-finite", choices=NON_FINITE, help=text)
-    text = (
-        "what becomes of a worker's optimizer state (Adam's m and v) when it adopts the server's "
-        "parameters: keep it, or reset it"
-    )
-    parser.add("--optimizer-state", choices=POLICIES, help=text)
+    _option(parser, "non_finite", choices=NON_FINITE)
+    _option(parser, "optimizer_state", choices=POLICIES)
     text = (
         "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
         "on from there. Nowhere by default"
     )
     parser.add("--checkpoint", metavar="URI", help=text)
-    text = "how often, with --checkpoint: 30s, 5min, 2h, or a number of milestones"
-    parser.add("--checkpoint-every", kind="every", metavar="TIME", help=text)
-    parser.add("--keep", **COUNT, help="checkpoints to keep")
-    text = "where event files go, a Hadoop URI or a local path, for %%tos_tensorboard"
-    parser.add("--tensorboard", metavar="URI", help=text)
+    when = "with --checkpoint: "
+    _option(parser, "checkpoint_every", when=when, kind="every", metavar="TIME")
+    _option(parser, "keep", **COUNT)
+    _option(parser, "tensorboard", more=", for %%tos_tensorboard", metavar="URI")
     _add_watching(parser)
 
 
+def _add_exchange(parser: Parser) -> None:
+    _option(parser, "batch_size", **COUNT)
+    _option(parser, "sync_interval", **COUNT)
+    more = (
+        " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the slowest "
+        "active worker; bsp: all for all, at every milestone)"
+    )
+    _option(parser, "sync", more=more, kind="sync", metavar="MODE")
+    more = (
+        " (fp32: as they are; bf16, fp16, int8, int4, sign+ef, topk:0.01+ef or powersgd:4+ef; "
+        "two with a slash between for updates and for replies)"
+    )
+    _option(parser, "codec", more=more, kind="codec", **NAME)
+    more = " (a built-in's name, or a variable that holds a combiner)"
+    _option(parser, "combiner", more=more, kind="combiner", **NAME)
+
+
 def _add_limits(parser: Parser, when: str = "") -> None:
-    text = f"{when}seconds without news after which the run says what it waits for"
-    parser.add("--patience", metavar="SECONDS", type=number, help=text)
-    text = f"{when}seconds without news after which a worker that stands still loses its place"
-    parser.add("--stall-timeout", metavar="SECONDS", type=number, help=text)
+    for name in ("patience", "stall_timeout"):
+        _option(parser, name, when=when, metavar="SECONDS", type=number)
 
 
 def _add_watching(parser: Parser) -> None:
-    text = "how often the validation data are evaluated, instead: 30s, or 50 (milestones)"
-    parser.add("--validation-every", kind="every", metavar="TIME", help=text)
-    text = "where: on the driver, which gets the rows once, or in free slots of the executors"
-    parser.add("--validation-on", choices=PLACES, help=text)
-    text = (
-        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or variables that hold '
-        "conditions of tos.stop; of loss, metrics (of validation with val_), samples, steps, "
+    _option(parser, "validation_every", kind="every", metavar="TIME")
+    _option(parser, "validation_on", choices=PLACES)
+    more = (
+        ", by their variables; of loss, metrics (of validation with val_), samples, steps, "
         "seconds, minutes, hours"
     )
-    parser.add("--stop-when", kind="condition", metavar="CONDITION", help=text)
-    text = "log the run in MLflow, in an experiment of this name; without it, in the present one"
-    parser.add("--mlflow", metavar="[NAME]", nargs="?", const=True, help=text)
+    _option(parser, "stop_when", more=more, kind="condition", metavar="CONDITION")
+    more = "; without it, in the present one"
+    _option(parser, "mlflow", more=more, metavar="[NAME]", nargs="?", const=True)
 
 
 def _add_program(parser: Parser) -> None:
@@ -145,11 +143,8 @@ def _add_program(parser: Parser) -> None:
         "ones by default"
     )
     parser.add("--params", kind="params", **NAMES, help=text)
-    text = (
-        "a number to begin with, or a variable that holds a schedule of the global step; for a "
-        "graph, the variable that %%tos_set learning_rate=... sets"
-    )
-    parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
+    more = ", by its variable; for a graph, the variable that %%tos_set learning_rate=... sets"
+    _option(parser, "learning_rate", more=more, kind="rate", metavar="RATE")
     text = "graph: constants for placeholders that no record feeds, as a dict"
     parser.add("--feed-dict", kind="dict", **NAME, help=text)
 
@@ -178,18 +173,18 @@ def _resume() -> Parser:
     parser = _steering("tos_resume")
     text = "a saved run's folder: continue from its last checkpoint; without it, %%tos_pause ends"
     parser.add("uri", nargs="?", metavar="URI", help=text)
+    when = "with a URI: "
     text = "with a URI: the run's training data, if they were no arrays"
     parser.add("--data", kind="data", **NAME, help=text)
-    text = "with a URI: data that are evaluated after each epoch"
-    parser.add("--validation", kind="data", **NAME, help=text)
+    _option(parser, "validation", when=when, kind="data", **NAME)
     text = "with a URI: the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)
     text = "with a URI: the run's combiner, if it is your own"
-    parser.add("--combiner", **COMBINER | {"help": text})
+    parser.add("--combiner", kind="combiner", **NAME, help=text)
     parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
-    text = "with a URI: a number, or a variable that holds a schedule of the global step"
-    parser.add("--learning-rate", kind="rate", metavar="RATE", help=text)
-    _add_limits(parser, "with a URI: ")
+    more = ", by its variable"
+    _option(parser, "learning_rate", when=when, more=more, kind="rate", metavar="RATE")
+    _add_limits(parser, when)
     _add_watching(parser)
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
@@ -225,7 +220,9 @@ def _all() -> dict[str, Parser]:
     parsers["tos_tensorboard"] = board.add("uri", nargs="?", metavar="URI", help=text)
     text = "of the next epochs"
     parsers["tos_repartition"] = _steering("tos_repartition").add("partitions", **COUNT, help=text)
-    parsers["tos_combiner"] = _steering("tos_combiner").add("combiner", **COMBINER)
+    text = "how the server merges: a built-in's name, or a variable that holds a combiner"
+    combiner = _steering("tos_combiner")
+    parsers["tos_combiner"] = combiner.add("combiner", kind="combiner", **NAME, help=text)
     text = "learning_rate=..., sync_interval=..., sync=... or codec=..., or several of them"
     setting = _steering("tos_set")
     parsers["tos_set"] = setting.add("settings", kind="setting", nargs="+", **PAIR, help=text)

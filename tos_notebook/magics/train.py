@@ -18,17 +18,12 @@ from ..errors import InvalidTransition, TosError
 from ..lab.cell import cell_id
 from ..steering.sync import as_sync
 from ..strategies.ps.settings import default_combiner
+from ..training.options import RunOptions, SessionOptions, subset
 from . import beside, find
 from .cell import refuse_empty, run_cell
 from .find import Names
 from .program import Captured, captured
 from .text import counted, say
-
-SESSION = ("batch_size", "codec", "sync", "sync_interval", "non_finite", "optimizer_state")
-"""Options that `TrainingSession` takes under their own names."""
-
-START = ("shuffle", "seed", "repartition_every", "partitions", "patience", "stall_timeout")
-"""Options that `TrainingSession.start` takes under their own names."""
 
 CLOSE_TIMEOUT = 10.0
 """Seconds for what follows a run's end: closing its session, drawing its last picture."""
@@ -120,24 +115,23 @@ class Trainer:
         from ..telemetry.progress import ProgressLine
         from ..training.session import TrainingSession
 
-        wanted = {name: getattr(options, name) for name in START} | beside.given(names, options)
+        wanted = subset(RunOptions, vars(options)) | beside.given(names, options)
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
-        settings = {name: getattr(options, name) for name in SESSION}
         if options.combiner is None:
             options.combiner = default_combiner(as_sync(options.sync))
+        settings = subset(SessionOptions, vars(options))
         settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint:
             settings["directory"] = options.checkpoint
-            wanted |= {
-                "checkpoint_every": beside.every(options.checkpoint_every),
-                "keep": options.keep,
-            }
+            wanted["checkpoint_every"] = beside.every(options.checkpoint_every)
+        else:
+            del wanted["checkpoint_every"], wanted["keep"]
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         session = TrainingSession(spark, made.program, **settings)
         try:
-            run = session.start(epochs=options.epochs, sinks=sinks, **wanted)
+            run = session.start(sinks=sinks, **wanted)
         except BaseException:
             session.close()
             raise
@@ -164,7 +158,7 @@ class Trainer:
             )
         space = self._shell.user_ns
         names = Names(space)
-        given = beside.watching(names, options)
+        given = subset(RunOptions, vars(options)) | beside.watching(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
@@ -172,9 +166,6 @@ class Trainer:
             given["program"] = names.get("--model", options.model)
         if options.combiner:
             given["combiner"] = find.combiner(space, options.combiner)
-        for option in ("patience", "stall_timeout"):
-            if getattr(options, option) is not None:
-                given[option] = getattr(options, option)
         if options.learning_rate:
             variable, given["learning_rate"] = beside.learning_rate(names, options.learning_rate)
             if variable is not None:
@@ -184,7 +175,7 @@ class Trainer:
                 )
         with quiet_stderr():
             spark = self._connection.ensure(space)
-            run = saved.resume(options.uri, spark=spark, epochs=options.epochs, **given)
+            run = saved.resume(options.uri, spark=spark, **given)
         space[options.output or "run"] = run
         say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():

@@ -12,10 +12,11 @@ from pyspark.sql import functions, types
 
 from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
+from ..training.options import ObserverOptions, RunOptions, SessionOptions, subset
 from ..training.session import TrainingSession
 from .columns import fed
 from .model import TensorModel
-from .params import TrainingParams
+from .params import OPTIONS, TrainingParams
 from .persistence import Stored
 
 if TYPE_CHECKING:
@@ -99,16 +100,16 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         rawPredictionCol: str = "rawPrediction",
         handleInvalid: str = "error",
         modelType: str = "auto",
-        epochs: int = 1,
-        batchSize: int = 100,
-        learningRate: float | None = None,
-        stopWhen: str | None = None,
-        syncInterval: int = 10,
-        sync: str = "asp",
-        combiner: str | None = None,
-        codec: str = "fp32",
-        numTrainWorkers: int | None = None,
-        seed: int = 0,
+        epochs: int = RunOptions.epochs,
+        batchSize: int = SessionOptions.batch_size,
+        learningRate: float | None = ObserverOptions.learning_rate,
+        stopWhen: str | None = ObserverOptions.stop_when,
+        syncInterval: int = SessionOptions.sync_interval,
+        sync: str = SessionOptions.sync,
+        combiner: str | None = SessionOptions.combiner,
+        codec: str = SessionOptions.codec,
+        numTrainWorkers: int | None = RunOptions.partitions,
+        seed: int = RunOptions.seed,
         validationIndicatorCol: str | None = None,
         validationFraction: float = 0.0,
     ) -> None:
@@ -186,25 +187,11 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         train, validation = self._split(dataset)
         rows = self._columns(train, program)
         rest = None if validation is None else self._columns(validation, program)
-        session = TrainingSession(
-            dataset.sparkSession,
-            program,
-            combiner=self.given("combiner"),
-            sync_interval=self.getOrDefault("syncInterval"),
-            sync=self.getOrDefault("sync"),
-            codec=self.getOrDefault("codec"),
-            batch_size=self.getBatchSize(),
-        )
-        with session:
-            return session.run(
-                rows,
-                self.getOrDefault("epochs"),
-                partitions=self.given("numTrainWorkers"),
-                seed=self.getSeed(),
-                validation=rest,
-                learning_rate=self.given("learningRate"),
-                stop_when=self.given("stopWhen"),
-            )
+        given = {option: self.given(name) for name, option in OPTIONS.items()}
+        run = subset(RunOptions, given) | subset(ObserverOptions, given)
+        settings = subset(SessionOptions, given)
+        with TrainingSession(dataset.sparkSession, program, **settings) as session:
+            return session.run(rows, validation=rest, **run)
 
     def _columns(self, frame: Any, program: Program) -> FrameColumns:
         label, weight = self.getLabelCol(), self.given("weightCol")

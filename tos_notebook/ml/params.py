@@ -26,7 +26,22 @@ from ..combiners import as_combiner
 from ..common.checks import at_least_one, below, not_negative, one_of, positive
 from ..steering.conditions import parse
 from ..steering.sync import as_sync
+from ..training.options import DEFAULTS, HELP
 from .source import as_model_source
+
+OPTIONS: Mapping[str, str] = {
+    "epochs": "epochs",
+    "batchSize": "batch_size",
+    "learningRate": "learning_rate",
+    "stopWhen": "stop_when",
+    "syncInterval": "sync_interval",
+    "sync": "sync",
+    "combiner": "combiner",
+    "codec": "codec",
+    "numTrainWorkers": "partitions",
+    "seed": "seed",
+}
+"""The options of sessions and runs, by the names that Spark ML has for them."""
 
 MODEL_TYPES = ("auto", "classification", "regression")
 
@@ -151,30 +166,18 @@ class TrainingParams(
     model: Any = _param(
         "model", "a compiled Keras model, or a function that returns one", as_model_source
     )
-    epochs: Any = _param("epochs", "passes over the data (>= 1)", TypeConverters.toInt)
+    epochs: Any = _param("epochs", f"{HELP['epochs']} (>= 1)", TypeConverters.toInt)
     stopWhen: Any = _param(
         "stopWhen",
         "a condition that ends a fit early, such as val_loss < 0.1",
         TypeConverters.toString,
     )
     syncInterval: Any = _param(
-        "syncInterval",
-        "batches between two exchanges with the parameter server (>= 1)",
-        TypeConverters.toInt,
+        "syncInterval", f"{HELP['sync_interval']} (>= 1)", TypeConverters.toInt
     )
-    sync: Any = _param(
-        "sync",
-        "how far a worker may be ahead of the slowest: asp, ssp:3 or bsp",
-        TypeConverters.toString,
-    )
-    combiner: Any = _param(
-        "combiner",
-        "the rule by which the server merges an update: dynsgd, with sync=bsp fedavg, if unset",
-        TypeConverters.toString,
-    )
-    codec: Any = _param(
-        "codec", "how updates and replies travel, such as int8", TypeConverters.toString
-    )
+    sync: Any = _param("sync", HELP["sync"], TypeConverters.toString)
+    combiner: Any = _param("combiner", HELP["combiner"], TypeConverters.toString)
+    codec: Any = _param("codec", HELP["codec"], TypeConverters.toString)
     numTrainWorkers: Any = _param(
         "numTrainWorkers",
         "partitions to spread the rows over, each with a worker (>= 1); those of the data if unset",
@@ -188,15 +191,9 @@ class TrainingParams(
 
     def __init__(self) -> None:
         super().__init__()
-        self._setDefault(
-            epochs=1,
-            batchSize=100,
-            syncInterval=10,
-            sync="asp",
-            codec="fp32",
-            seed=0,
-            validationFraction=0.0,
-        )
+        defaults = {name: DEFAULTS[option] for name, option in OPTIONS.items()}
+        given = {name: value for name, value in defaults.items() if value is not None}
+        self._setDefault(validationFraction=0.0, **given)
 
     setModel, getModel = setter("model"), getter("model")
     setLabelCol = setter("labelCol")

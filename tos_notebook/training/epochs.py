@@ -16,7 +16,7 @@ from ..blocks.skips import Skipped
 from ..blocks.source import DataSource
 from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
-from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
+from ..common.checks import at_least_one
 from ..coordination.coordinator import Coordinator
 from ..coordination.membership import LaidOut, Leg
 from ..coordination.snapshots import BEGINNING, Reached
@@ -33,6 +33,7 @@ from ..errors import (
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
 from ..steering.machine import ONWARD, Command
 from ..steering.restarts import LIMIT, Restarts
+from .options import RunOptions
 
 if TYPE_CHECKING:
     from ..worker.task import Task
@@ -75,26 +76,16 @@ class RunPlan:
 
     Parameters
     ----------
-    epochs : int
-    repartition_every : int or None
-        Epochs between two random repartitions of the data; None for never.
-    seed : int
+    options : RunOptions
+        Checked.
     slots : int
         Tasks that Spark runs at once.
-    patience : float
-        Seconds after which the run says what it waits for.
-    stall_timeout : float or None
-        Seconds after which a worker that stands still loses its place; None for never.
     pool : str or None
         Spark's scheduling pool of the jobs; None for the default one.
     """
 
-    epochs: int
-    repartition_every: int | None
-    seed: int
+    options: RunOptions
     slots: int
-    patience: float = PATIENCE
-    stall_timeout: float | None = STALL_TIMEOUT
     pool: str | None = None
 
 
@@ -146,6 +137,7 @@ class Legs:
         self._training = training
         self._task = task
         self._plan = plan
+        self._options = plan.options
         self._publish = publish
         self._start = start
         self._layout = start.layout
@@ -176,7 +168,7 @@ class Legs:
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
         """Lay the data out anew when the present epoch is done; see `Run.repartition`."""
         at_least_one("partitions", partitions)
-        chosen = partitioner or RandomPartitioner(partitions, self._plan.seed)
+        chosen = partitioner or RandomPartitioner(partitions, self._options.seed)
         check_partitioner(chosen, partitions, self.source.columns)
         before = self._asked
         # Set first: the epoch may end as soon as the workers know.
@@ -189,7 +181,7 @@ class Legs:
 
     def train(self) -> None:
         """Run the jobs; return when the epochs are done, or the run is told to end."""
-        epochs, run_id = self._plan.epochs, self._training.run_id
+        epochs, run_id = self._options.epochs, self._training.run_id
         epoch = self._start.epoch
         if self._last_epoch(epoch) < epochs - 1:
             self.phase.enter("Spark to say how it stores the rows between its jobs")
@@ -301,8 +293,8 @@ class Legs:
             # Spark runs them in turns: one job for all epochs would train one partition to
             # the end before it begins with the next.
             return first
-        every = self._plan.repartition_every
-        last = self._plan.epochs - 1
+        every = self._options.repartition_every
+        last = self._options.epochs - 1
         if self._asked is not None:
             last = max(first, self._floor)
         return last if every is None else min(last, (first // every + 1) * every - 1)
@@ -311,10 +303,10 @@ class Legs:
         """Repartition before an epoch, if that was asked for."""
         self._doing = self._asked
         asked, self._asked = self._asked, None
-        every = self._plan.repartition_every
+        every = self._options.repartition_every
         if asked is None and every is not None and epoch % every == 0:
             count = self.source.partitions
-            asked = count, RandomPartitioner(count, self._plan.seed)
+            asked = count, RandomPartitioner(count, self._options.seed)
         if asked is None:
             return
         self.phase.enter("the new layout of the data")

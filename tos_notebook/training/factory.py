@@ -42,6 +42,7 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
+from .options import SessionOptions
 from .run import Resumed, Run
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def without_looks(sc: Any, data: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunRequest:
     """A run about to be made."""
 
     number: int
@@ -98,7 +99,6 @@ class Wanted:
     """Of its Spark jobs and its workers: another one each time that a run is resumed."""
     plan: RunPlan
     settings: Settings
-    shuffle: bool
     first: DataSource
     """The data in the first layout, on which all others build."""
     reached: Reached
@@ -116,7 +116,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class RunFactory:
     """What all runs of a session have in common.
 
     Parameters
@@ -129,9 +129,8 @@ class Launcher:
     host : str
         Where executors reach the server.
     secret : Secret
-    batch_size : int
-    non_finite : {"raise", "skip"}
-    optimizer_state : {"keep", "reset"}
+    options : SessionOptions
+        Checked. Those that can change between runs are in the settings of each run.
     ask : Asking
         Makes calls into Spark that end.
     """
@@ -142,31 +141,29 @@ class Launcher:
     server: RunServer
     host: str
     secret: Secret
-    batch_size: int
-    non_finite: str
-    optimizer_state: str
+    options: SessionOptions
     ask: Asking
 
-    def make(self, wanted: Wanted, on_end: Callable[[], None]) -> Run:
+    def make(self, request: RunRequest, on_end: Callable[[], None]) -> Run:
         """Lay the data out and make the run, which has not begun.
 
         Parameters
         ----------
-        wanted : Wanted
+        request : RunRequest
         on_end : callable
             Called when the run has left nothing behind.
         """
-        first, layout = wanted.first, wanted.reached.layout
-        if wanted.resumed is not None:
-            self._compare(check_earlier, first, wanted.resumed.checkpoint)
+        first, layout = request.first, request.reached.layout
+        if request.resumed is not None:
+            self._compare(check_earlier, first, request.resumed.checkpoint)
         source = first
         if layout is not None:
             source = self.ask("Spark to lay the data out", partial(first.repartition, *layout))
         if source is not first:
             first.close()
-        if wanted.resumed is not None:
-            self._compare(check_content, source, wanted.resumed.checkpoint)
-        run = self._make(wanted, source, on_end)
+        if request.resumed is not None:
+            self._compare(check_content, source, request.resumed.checkpoint)
+        run = self._make(request, source, on_end)
         _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
         for watch in watchers:
             watch(run)
@@ -186,96 +183,96 @@ class Launcher:
             source.close()
             raise
 
-    def keeper(self, wanted: Wanted, every: Trigger, keep: int) -> CheckpointWriter:
+    def keeper(self, request: RunRequest, every: Trigger) -> CheckpointWriter:
         """Return what keeps a new run, its program and its arrays saved already."""
-        first, plan = wanted.first, wanted.plan
+        first, options = request.first, request.plan.options
         archive = self._archive(first)
         origin = Origin(
-            run_id=wanted.run_id,
-            epochs=plan.epochs,
-            repartition_every=plan.repartition_every,
-            seed=plan.seed,
-            shuffle=wanted.shuffle,
-            batch_size=self.batch_size,
-            optimizer_state=self.optimizer_state,
-            non_finite=self.non_finite,
-            stripe_bytes=wanted.stripe_bytes,
+            run_id=request.run_id,
+            epochs=options.epochs,
+            repartition_every=options.repartition_every,
+            seed=options.seed,
+            shuffle=bool(options.shuffle),
+            batch_size=self.options.batch_size,
+            optimizer_state=self.options.optimizer_state,
+            non_finite=self.options.non_finite,
+            stripe_bytes=request.stripe_bytes,
             partitions=first.partitions,
             columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
             rows=first.samples,
             stored=isinstance(first, ArraySource),
             program=digest_of(archive),
             every=str(every),
-            keep=keep,
+            keep=options.keep,
             created=time.time(),
-            came_in=wanted.came_in,
-            patience=plan.patience,
-            stall_timeout=plan.stall_timeout,
+            came_in=request.came_in,
+            patience=options.patience,
+            stall_timeout=options.stall_timeout,
             content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
             stream=isinstance(first, StreamSource),
         )
-        folder = Folder(self.storage.inside(wanted.run_id))
+        folder = Folder(self.storage.inside(request.run_id))
         folder.begin()
         folder.storage.write(PROGRAM, archive)
         if isinstance(first, ArraySource):
             # Before the caller can change them: the run holds the arrays, and no copy.
             write_data(folder, first.arrays)
-        return CheckpointWriter(folder, origin, every, keep)
+        return CheckpointWriter(folder, origin, every, options.keep)
 
-    def _make(self, wanted: Wanted, source: DataSource, on_end: Callable[[], None]) -> Run:
+    def _make(self, request: RunRequest, source: DataSource, on_end: Callable[[], None]) -> Run:
         initial = self.program.read()
-        write = partial(self._write, wanted, source, initial)
+        write = partial(self._write, request, source, initial)
         task = self.ask(f"the files in {self.storage.uri}", write)
         history = History()
-        own = () if wanted.keeper is None else (wanted.keeper,)
-        bus = EventBus([history, *own], wanted.sinks)
-        training = self._training(wanted, bus, initial)
+        own = () if request.keeper is None else (request.keeper,)
+        bus = EventBus([history, *own], request.sinks)
+        training = self._training(request, bus, initial)
         self.server.serve(training)
         return Run(
-            wanted.number,
+            request.number,
             self.sc,
             self.program,
             training,
             task,
             source,
-            wanted.plan,
+            request.plan,
             bus,
             history,
             # Asked now: Spark may be stopped by the time the run ends.
-            on_end=partial(self._clear, executor_folder(), wanted.run_id, on_end),
-            reached=wanted.reached,
-            keeper=wanted.keeper,
-            resumed=wanted.resumed,
+            on_end=partial(self._clear, executor_folder(), request.run_id, on_end),
+            reached=request.reached,
+            keeper=request.keeper,
+            resumed=request.resumed,
             others=partial(runs_on, self.sc),
         )
 
-    def _training(self, wanted: Wanted, bus: EventBus, initial: Buffer) -> Coordinator:
-        layout, run_id = self.program.layout, wanted.run_id
+    def _training(self, request: RunRequest, bus: EventBus, initial: Buffer) -> Coordinator:
+        layout, run_id = self.program.layout, request.run_id
         training = Coordinator(
             run_id,
-            self._strategy(wanted).trainer(layout, initial, wanted.settings),
-            wanted.settings,
+            self._strategy(request).trainer(layout, initial, request.settings),
+            request.settings,
             publish=bus.publish,
             locate=lambda task: executor_of_started(self.sc, task),
             on_failure=lambda: cancel(self.sc, run_id),
         )
-        if wanted.resumed is not None:
-            training.restore(wanted.resumed.checkpoint.progress)
+        if request.resumed is not None:
+            training.restore(request.resumed.checkpoint.progress)
         return training
 
-    def _write(self, wanted: Wanted, source: DataSource, initial: Buffer) -> Task:
+    def _write(self, request: RunRequest, source: DataSource, initial: Buffer) -> Task:
         """Write the files that executors read; return what they do with them."""
         try:
             self.storage.sweep()
         except CheckpointError as error:
             # They take room, and nothing else.
             logger.warning("Unfinished files of earlier processes stay: %s", error)
-        task = self._task(wanted, source)
-        if wanted.resumed is None:
-            self.storage.write(f"{wanted.run_id}.initial", initial.data)
+        task = self._task(request, source)
+        if request.resumed is None:
+            self.storage.write(f"{request.run_id}.initial", initial.data)
         return task
 
-    def _task(self, wanted: Wanted, source: DataSource) -> Task:
+    def _task(self, request: RunRequest, source: DataSource) -> Task:
         served = len(source.columns) if isinstance(source, ArraySource) else 0
         return Task(
             self.host,
@@ -285,20 +282,20 @@ class Launcher:
             self._publish_program(source),
             task_cores(self.sc),
             Plan(
-                wanted.run_id,
-                wanted.plan.seed,
-                wanted.shuffle,
-                self.batch_size,
+                request.run_id,
+                request.plan.options.seed,
+                bool(request.plan.options.shuffle),
+                self.options.batch_size,
                 served,
-                self.optimizer_state,
-                count_labels=wanted.as_they_come,
+                self.options.optimizer_state,
+                count_labels=request.as_they_come,
             ),
-            self._strategy(wanted).exchange,
+            self._strategy(request).exchange,
         )
 
-    def _strategy(self, wanted: Wanted) -> ParameterServer:
-        non_finite: NonFinite = "skip" if self.non_finite == "skip" else "raise"
-        return ParameterServer(non_finite, wanted.stripe_bytes)
+    def _strategy(self, request: RunRequest) -> ParameterServer:
+        non_finite: NonFinite = "skip" if self.options.non_finite == "skip" else "raise"
+        return ParameterServer(non_finite, request.stripe_bytes)
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
         self.server.serve(None)

@@ -127,19 +127,19 @@ class Run(Outputs):
         self._program = program
         self._training = training
         self._task = task
-        self._plan = plan
+        self._options, self._slots = plan.options, plan.slots
         asked = None if resumed is None else resumed.checkpoint.asked
         self._legs = Legs(sc, training, task, source, plan, bus.publish, reached, asked)
         self._keeper = keeper
         self._resumed = resumed
         self._standstill = Standstill(
-            plan.stall_timeout, training.supersede, partial(kill_task, sc), training.fail
+            plan.options.stall_timeout, training.supersede, partial(kill_task, sc), training.fail
         )
         self._watchdog = Watchdog(
             self._facts,
             partial(where_to_look, sc),
             bus.publish,
-            plan.patience,
+            plan.options.patience,
             act=self._standstill.check,
         )
         self._bus = bus
@@ -161,7 +161,7 @@ class Run(Outputs):
         for make in makers:
             self._observers.append(make(self._context()))
             self._bus.add(self._observers[-1])
-        epochs, source = self._plan.epochs, self._legs.source
+        epochs, source = self._options.epochs, self._legs.source
         size = epochs, source.partitions, source.samples
         if self._resumed is None:
             self._bus.publish(RunStarted(time.time(), self.run_id, *size))
@@ -181,7 +181,7 @@ class Run(Outputs):
             self._training.parameters,
             self._bus.publish,
             self._training.fail,
-            range(self._legs.first_epoch, self._plan.epochs),
+            range(self._legs.first_epoch, self._options.epochs),
             totals.samples,
             totals.steps,
         )
@@ -189,21 +189,21 @@ class Run(Outputs):
     @property
     def slots(self) -> int:
         """Tasks that Spark runs at once, as of the run's start."""
-        return self._plan.slots
+        return self._slots
 
     @property
     def workers_now(self) -> int:
         """Return how many workers train."""
-        return len(self._training.facts(self._legs.phase.now, self._plan.slots).members)
+        return len(self._training.facts(self._legs.phase.now, self._slots).members)
 
     def _facts(self) -> Facts:
-        found = self._training.facts(self._legs.phase.now, self._plan.slots)
+        found = self._training.facts(self._legs.phase.now, self._slots)
         if self._keeper is not None:
             found = replace(found, saving=self._keeper.saving)
         if found.members:
             return found
         others = [(run.number, run.workers_now) for run in self._others() if run is not self]
-        return replace(found, held=held(dict(others), self._plan.slots, self.master))
+        return replace(found, held=held(dict(others), self._slots, self.master))
 
     def trains_on(self, sc: Any) -> bool:
         """Whether `sc` is the Spark context that runs its jobs."""
@@ -220,8 +220,8 @@ class Run(Outputs):
     def _totals(self) -> dict[str, Any]:
         totals = self._history.totals()
         return {
-            "epoch": min(totals.epoch + 1, self._plan.epochs),
-            "epochs": self._plan.epochs,
+            "epoch": min(totals.epoch + 1, self._options.epochs),
+            "epochs": self._options.epochs,
             "samples": totals.samples,
             "loss": totals.loss,
             "elapsed": totals.elapsed,
@@ -273,8 +273,8 @@ class Run(Outputs):
         return RunStatus(
             self.run_id,
             self.state,
-            min(totals.epoch + 1, self._plan.epochs),
-            self._plan.epochs,
+            min(totals.epoch + 1, self._options.epochs),
+            self._options.epochs,
             totals.milestones,
             totals.samples,
             totals.samples_per_second,
@@ -540,7 +540,7 @@ class Run(Outputs):
     def _end_job(self) -> None:
         """End the Spark job once the workers have left, or do not hear."""
         left = self._training.wait_left(STOP_GRACE)
-        surplus = self._legs.source.partitions > self._plan.slots
+        surplus = self._legs.source.partitions > self._slots
         # Tasks that have left return by themselves, and leave warm processes behind; but those
         # that wait for a slot would still be started, one after the other.
         if left and not surplus and self._done.wait(STOP_GRACE):

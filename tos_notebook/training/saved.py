@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,7 +22,6 @@ from ..cluster.jobs import spoken
 from ..cluster.storage import Storage, digest_of
 from ..combiners import Combiner, as_combiner
 from ..common import temporary
-from ..common.checks import at_least_one, positive
 from ..coordination.coordinator import Coordinator
 from ..coordination.settings import Settings
 from ..data.source import as_source
@@ -34,18 +33,18 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from ..readable import all_readable, readable
 from ..steering.machine import ACTIVE
-from ..steering.trigger import Trigger, as_trigger
+from ..steering.trigger import as_trigger
 from ..strategies.ps.settings import settings_in
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.history import History
-from ..telemetry.mlflow import MLflow
 from . import factory
 from .checkpoint import event_log
 from .checkpoint.contents import Checkpoint, Origin, from_sealed
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.writer import CheckpointWriter
-from .run import Resumed, Run, Sinks
+from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
+from .run import Resumed, Run
 from .session import TrainingSession
 
 if TYPE_CHECKING:
@@ -370,24 +369,9 @@ def resume(
     spark: Any = None,
     program: Any = None,
     combiner: Any = None,
-    epochs: int | None = None,
-    validation: Any = None,
-    validation_every: str | int | Trigger | None = None,
-    validation_on: str = "driver",
-    callbacks: Any = (),
-    on_callback_error: str = "disable",
-    learning_rate: float | Callable[[int], Any] | None = None,
-    stop_when: Any = None,
-    tensorboard: str | None = None,
-    histograms: bool | None = None,
-    mlflow: bool | str | MLflow | None = None,
-    sinks: Sinks = (),
-    checkpoint_every: str | int | Trigger | None = None,
-    keep: int | None = None,
-    patience: float | None = None,
-    stall_timeout: float | None = None,
     server_host: str | None = None,
     server_port: int | None = None,
+    **options: Any,
 ) -> Run:
     """Go on with a run from its last good checkpoint, where it was.
 
@@ -414,27 +398,30 @@ def resume(
         trains all the same, by the program that was saved; `Run.parameters` returns the values.
     combiner : Combiner, class or function, optional
         The run's own combiner, if it is none of the built-in ones.
-    epochs : int, optional
-        Another number of epochs, such as more, for a run that has ended.
-    validation, validation_every, validation_on, callbacks, on_callback_error, tensorboard, \
-    histograms, sinks
-        As for `TrainingSession.start`. Callbacks need the model, and begin anew; event files go
-        on in another file of the same folder.
-    learning_rate, stop_when, mlflow
-        As for `TrainingSession.start`; none is saved. MLflow begins another run, unless the one to
-        go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at the global step
-        that the run has reached; a time counts from the run's first start, without that in between.
-    checkpoint_every, keep, patience, stall_timeout
-        As for `TrainingSession.start`; as they were by default.
     server_host, server_port
         As for `TrainingSession`.
+    **options
+        Those of `TrainingSession.start` that a resumed run can be given:
+
+        ``epochs``: another number of epochs, such as more, for a run that has ended.
+
+        ``validation``, ``validation_every``, ``validation_on``, ``callbacks``,
+        ``on_callback_error``, ``tensorboard``, ``histograms``, ``sinks``: callbacks need the model,
+        and start over; event files go on in another file of the same folder.
+
+        ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
+        unless the one to go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at
+        the global step that the run has reached; a time counts from the run's first start, without
+        that in between.
+
+        ``checkpoint_every``, ``keep``, ``patience``, ``stall_timeout``: as they were by default.
 
     Raises
     ------
     CheckpointError
         There is no good checkpoint, or a file that it needs is missing or damaged.
     ConfigError
-        A setting is out of range, or does not go with the run.
+        A setting is out of range, or does not go with the run; or there is none of its name.
     DataError, ShapeMismatch
         Data or model are not the run's: other partitions, rows, values or order.
     InvalidTransition
@@ -444,6 +431,8 @@ def resume(
     --------
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
+    require_resumable(options)
+    observers = pick(ObserverOptions, options).checked()
     spark = connect(spark, warm_up=False)
     sc = spark.sparkContext
     ask, files = factory.asking(sc), f"the files in {uri}"
@@ -453,7 +442,7 @@ def resume(
         found = ask(files, partial(_found, sc, uri, combiner, captured))
     folder, model, (number, saved, chosen) = found.folder, found.model, found.chosen
     storage = folder.storage
-    origin = _origin(saved, epochs, checkpoint_every, keep, patience, stall_timeout)
+    origin = _origin(saved, options)
     session = TrainingSession(
         spark,
         model,
@@ -476,26 +465,15 @@ def resume(
                 partial(_data, folder, saved, given, sc, session.program.feeds),
             )
         resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
-        beside = session.beside(
-            validation=validation,
-            validation_every=validation_every,
-            validation_on=validation_on,
-            callbacks=callbacks,
-            on_callback_error=on_callback_error,
-            learning_rate=learning_rate,
-            stop_when=stop_when,
-            tensorboard=tensorboard,
-            histograms=histograms,
-            mlflow=mlflow,
-        )
-        if learning_rate is not None:
+        beside = session.beside(observers)
+        if observers.learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)
         with _claimed(folder, ask) as claim:
             every = as_trigger("checkpoint_every", origin.every)
             keeper = CheckpointWriter(
                 folder, origin, every, origin.keep, claim, saved.history, number
             )
-            return session.resume(source, chosen, resumed, keeper, beside, sinks)
+            return session.resume(source, chosen, resumed, keeper, beside)
     except BaseException:
         session.close()
         raise
@@ -555,27 +533,17 @@ def _refuse_if_active(run_id: str) -> None:
         )
 
 
-def _origin(
-    saved: Checkpoint,
-    epochs: int | None,
-    every: str | int | Trigger | None,
-    keep: int | None,
-    patience: float | None,
-    stall_timeout: float | None,
-) -> Origin:
-    origin = saved.origin
-    changes: dict[str, Any] = {}
-    if epochs is not None:
-        changes["epochs"] = at_least_one("epochs", epochs)
-    if every is not None:
-        changes["every"] = str(as_trigger("checkpoint_every", every))
-    if keep is not None:
-        changes["keep"] = at_least_one("keep", keep)
-    if patience is not None:
-        changes["patience"] = positive("patience", patience)
-    if stall_timeout is not None:
-        changes["stall_timeout"] = positive("stall_timeout", stall_timeout)
-    origin = replace(origin, **changes)
+def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
+    """Return what the run is asked to do from now on: None leaves an option as it was."""
+    options = replace(saved.origin.options, **subset(RunOptions, given)).checked()
+    origin = replace(
+        saved.origin,
+        epochs=options.epochs,
+        every=str(options.checkpoint_every),
+        keep=options.keep,
+        patience=options.patience,
+        stall_timeout=options.stall_timeout,
+    )
     if saved.progress.reached.epoch >= origin.epochs:
         raise InvalidTransition(
             "finished",

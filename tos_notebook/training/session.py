@@ -23,9 +23,9 @@ from ..cluster.jobs import pool_of, spoken
 from ..cluster.reach import listening_host
 from ..cluster.storage import Storage, temporary_directory
 from ..codecs import Codec
-from ..codecs.pair import CodecPair, as_codecs
+from ..codecs.pair import CodecPair
 from ..combiners import Combiner, as_combiner
-from ..common.checks import PATIENCE, STALL_TIMEOUT, at_least_one, not_negative, one_of, positive
+from ..common.checks import at_least_one
 from ..coordination.membership import LaidOut
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
@@ -34,17 +34,17 @@ from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
-from ..steering.sync import SyncMode, as_sync
-from ..steering.trigger import Trigger, as_trigger
-from ..strategies.ps.settings import ServerSettings, default_combiner
+from ..steering.sync import SyncMode
+from ..steering.trigger import Trigger
+from ..strategies.ps.settings import ServerSettings
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
-from ..worker.optimizer_state import POLICIES
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
-from .factory import Launcher, Wanted, asking, new_run_id, runs_on, without_looks
+from .factory import RunFactory, RunRequest, asking, new_run_id, runs_on, without_looks
 from .observers.build import Beside, attached
+from .options import ObserverOptions, RunOptions, SessionOptions, pick
 from .run import Resumed, Run, Sinks
 
 _run_numbers = itertools.count(1)
@@ -127,24 +127,20 @@ class TrainingSession:
         spark: Any,
         program: Any,
         *,
-        combiner: Any = None,
-        sync_interval: int = 10,
-        sync: str | SyncMode = "asp",
-        codec: str | Codec | CodecPair = "fp32",
-        batch_size: int = 100,
+        combiner: Any = SessionOptions.combiner,
+        sync_interval: int = SessionOptions.sync_interval,
+        sync: str | SyncMode = SessionOptions.sync,
+        codec: str | Codec | CodecPair = SessionOptions.codec,
+        batch_size: int = SessionOptions.batch_size,
         server_host: str | None = None,
         server_port: int | None = None,
         directory: str | None = None,
-        non_finite: str = "raise",
-        optimizer_state: str = "keep",
+        non_finite: str = SessionOptions.non_finite,
+        optimizer_state: str = SessionOptions.optimizer_state,
     ) -> None:
-        self._sync = as_sync(sync)
-        self._combiner = as_combiner(default_combiner(self._sync) if combiner is None else combiner)
-        self._sync_interval = at_least_one("sync_interval", sync_interval)
-        self._codec = as_codecs(codec)
-        batch_size = at_least_one("batch_size", batch_size)
-        non_finite = one_of("non_finite", non_finite, ("raise", "skip"))
-        optimizer_state = one_of("optimizer_state", optimizer_state, POLICIES)
+        # By name: a test compares the parameters with the fields.
+        self._options = pick(SessionOptions, locals()).checked()
+        self._combiner: Combiner = self._options.combiner
         self.program = capture(program)
         self._sc = connect(spark, warm_up=False).sparkContext
         self._ask = asking(self._sc)
@@ -157,16 +153,14 @@ class TrainingSession:
         self._server = RunServer(
             secret, listening_host(self._host), port, encrypts_loopback(self._sc)
         )
-        self._launcher = Launcher(
+        self._factory = RunFactory(
             self._sc,
             self.program,
             storage,
             self._server,
             self._host,
             secret,
-            batch_size,
-            non_finite,
-            optimizer_state,
+            self._options,
             self._ask,
         )
         self._run: Run | None = None
@@ -198,28 +192,28 @@ class TrainingSession:
     def start(
         self,
         data: Any,
-        epochs: int = 1,
+        epochs: int = RunOptions.epochs,
         *,
-        shuffle: bool | str = True,
-        repartition_every: int | None = None,
-        partitions: int | None = None,
-        partitioner: AnyPartitioner | None = None,
-        seed: int = 0,
-        validation: Any = None,
-        validation_every: str | int | Trigger | None = None,
-        validation_on: str = "driver",
-        callbacks: Any = (),
-        on_callback_error: str = "disable",
-        learning_rate: float | Callable[[int], Any] | None = None,
-        stop_when: Any = None,
-        tensorboard: str | None = None,
-        histograms: bool | None = None,
-        mlflow: bool | str | MLflow | None = None,
-        sinks: Sinks = (),
-        patience: float = PATIENCE,
-        stall_timeout: float | None = STALL_TIMEOUT,
-        checkpoint_every: str | int | Trigger | None = None,
-        keep: int = 3,
+        shuffle: bool | str = RunOptions.shuffle,
+        repartition_every: int | None = RunOptions.repartition_every,
+        partitions: int | None = RunOptions.partitions,
+        partitioner: AnyPartitioner | None = RunOptions.partitioner,
+        seed: int = RunOptions.seed,
+        validation: Any = ObserverOptions.validation,
+        validation_every: str | int | Trigger | None = ObserverOptions.validation_every,
+        validation_on: str = ObserverOptions.validation_on,
+        callbacks: Any = ObserverOptions.callbacks,
+        on_callback_error: str = ObserverOptions.on_callback_error,
+        learning_rate: float | Callable[[int], Any] | None = ObserverOptions.learning_rate,
+        stop_when: Any = ObserverOptions.stop_when,
+        tensorboard: str | None = ObserverOptions.tensorboard,
+        histograms: bool | None = ObserverOptions.histograms,
+        mlflow: bool | str | MLflow | None = ObserverOptions.mlflow,
+        sinks: Sinks = ObserverOptions.sinks,
+        patience: float = RunOptions.patience,
+        stall_timeout: float | None = RunOptions.stall_timeout,
+        checkpoint_every: str | int | Trigger | None = RunOptions.checkpoint_every,
+        keep: int = RunOptions.keep,
     ) -> Run:
         """Begin to train and return at once.
 
@@ -315,72 +309,40 @@ class TrainingSession:
         SessionClosed
             The session was closed.
         """
-        at_least_one("epochs", epochs)
-        if repartition_every is not None:
-            at_least_one("repartition_every", repartition_every)
-        if isinstance(shuffle, str):
-            one_of("shuffle", shuffle, ("partitions",))
-        not_negative("seed", seed)
-        positive("patience", patience)
-        if stall_timeout is not None:
-            positive("stall_timeout", stall_timeout)
-        at_least_one("keep", keep)
-        every = None if checkpoint_every is None else self._every(checkpoint_every)
-        if every is not None:
-            # So that what cannot be saved is said before anything is trained.
-            require_saveable(self._combiner)
-            if partitioner is not None:
-                require_known(partitioner)
-        storage = self._launcher.storage.uri
+        # All parameters by name: a test compares them with the fields of both kinds.
+        given = locals()
+        options = pick(RunOptions, given).checked()
+        observers = pick(ObserverOptions, given).checked()
+        if options.every is not None:
+            self._require_saveable(options)
+        storage = self._factory.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
             self._refuse_without_state()
-            count, mixed = self._slots(), shuffle != "partitions" and bool(shuffle)
+            count = self._slots()
             came, first, layout = self._ask(
-                "the first rows of the data",
-                lambda: self._laid_out(data, partitions, partitioner, count, mixed, int(seed)),
+                "the first rows of the data", partial(self._laid_out, data, options, count)
             )
-            beside = self.beside(
-                validation=validation,
-                validation_every=validation_every,
-                validation_on=validation_on,
-                callbacks=callbacks,
-                on_callback_error=on_callback_error,
-                learning_rate=learning_rate,
-                stop_when=stop_when,
-                tensorboard=tensorboard,
-                histograms=histograms,
-                mlflow=mlflow,
-            )
-            number = next(_run_numbers)
-            wanted = Wanted(
-                number,
+            beside = self.beside(observers)
+            request = RunRequest(
+                next(_run_numbers),
                 new_run_id(),
-                RunPlan(
-                    epochs,
-                    repartition_every,
-                    int(seed),
-                    count,
-                    patience,
-                    stall_timeout,
-                    pool_of(self._sc),
-                ),
+                RunPlan(options, count, pool_of(self._sc)),
                 Settings(
-                    ServerSettings(self._combiner, self._codec),
-                    self._sync_interval,
-                    self._sync,
+                    ServerSettings(self._combiner, self._options.codec),
+                    self._options.sync_interval,
+                    self._options.sync,
                     beside.learning_rate,
                 ),
-                bool(shuffle),
                 first,
                 Reached(0, False, layout),
-                tuple(sinks),
+                beside.sinks,
                 came_in=None if first is came else came.partitions,
             )
-            if every is not None:
-                make = partial(self._launcher.keeper, wanted, every, keep)
-                wanted = replace(wanted, keeper=self._ask(f"the files in {storage}", make))
-            return self._launch(wanted, beside)
+            if options.every is not None:
+                make = partial(self._factory.keeper, request, options.every)
+                request = replace(request, keeper=self._ask(f"the files in {storage}", make))
+            return self._launch(request, beside)
 
     def resume(
         self,
@@ -389,39 +351,28 @@ class TrainingSession:
         resumed: Resumed,
         keeper: CheckpointWriter,
         beside: Beside,
-        sinks: Sinks,
     ) -> Run:
         """Go on with a run, as the only one of this session; see `tos_notebook.resume`."""
         saved = resumed.checkpoint
         origin = saved.origin
         check_columns(source.columns, self.program.feeds)
         self._only = True
-        count = self._slots()
         number = next(_run_numbers)
-        wanted = Wanted(
+        request = RunRequest(
             number,
             f"{origin.run_id}-resumed-{number}",
-            RunPlan(
-                origin.epochs,
-                origin.repartition_every,
-                origin.seed,
-                count,
-                origin.patience,
-                origin.stall_timeout,
-                pool_of(self._sc),
-            ),
+            RunPlan(origin.options, self._slots(), pool_of(self._sc)),
             settings,
-            origin.shuffle,
             source,
             saved.progress.reached,
-            tuple(sinks),
+            beside.sinks,
             origin.stripe_bytes,
             keeper,
             resumed,
             origin.came_in,
         )
-        with self._lock, announced(f"Spark, or the files in {self._launcher.storage.uri}"):
-            return self._launch(wanted, beside)
+        with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
+            return self._launch(request, beside)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -443,33 +394,31 @@ class TrainingSession:
         if not is_probed(self._sc, server) and not runs_on(self._sc):
             warm_up(self._sc, server=server)
 
-    def _every(self, value: str | int | Trigger) -> Trigger:
+    def _require_saveable(self, options: RunOptions) -> None:
+        """Say what cannot be saved before anything is trained."""
         if self._directory is None:
             raise ConfigError(
                 "checkpoint_every: expected a directory for the checkpoints. Give the session one "
                 'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
             )
-        return as_trigger("checkpoint_every", value)
+        require_saveable(self._combiner)
+        if options.partitioner is not None:
+            require_known(options.partitioner)
 
     def _slots(self) -> int:
         return self._ask("Spark's list of executors", partial(slots, self._sc))
 
     def _laid_out(
-        self,
-        data: Any,
-        partitions: int | None,
-        partitioner: AnyPartitioner | None,
-        slots: int,
-        mixed: bool,
-        seed: int,
+        self, data: Any, options: RunOptions, slots: int
     ) -> tuple[DataSource, DataSource, LaidOut | None]:
         """Return the data as they come, and dealt, and how they are to be laid out first."""
-        came, layout = self._as_they_come(data, partitions, partitioner, slots)
+        partitions = options.partitions
+        came, layout = self._as_they_come(data, partitions, options.partitioner, slots)
         check_columns(came.columns, self.program.feeds)
         if layout is not None:
             return came, came, layout
-        if mixed:
-            return came, deal(self._sc, came, partitions, seed), None
+        if options.deals:
+            return came, deal(self._sc, came, partitions, options.seed), None
         return came, undealt(came, partitions), None
 
     def _as_they_come(
@@ -495,22 +444,22 @@ class TrainingSession:
             )
 
     def _refuse_without_state(self) -> None:
-        if self._launcher.optimizer_state == "reset" and not self.program.optimizer_state:
+        if self._options.optimizer_state == "reset" and not self.program.optimizer_state:
             raise ConfigError(
                 'optimizer_state="reset": there is nothing to reset, since the program\'s '
                 "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
                 'momentum; use optimizer_state="keep" with this one.'
             )
 
-    def beside(self, **wanted: Any) -> Beside:
+    def beside(self, options: ObserverOptions) -> Beside:
         """Return what is to work beside the run; see `training.observers.build.attached`."""
-        wanted["validation"] = without_looks(self._sc, wanted.get("validation"))
+        options = replace(options, validation=without_looks(self._sc, options.validation))
         with spoken():
-            return attached(self._sc, self.program, self._ask, **wanted)
+            return attached(self._sc, self.program, self._ask, options)
 
-    def _launch(self, wanted: Wanted, beside: Beside) -> Run:
+    def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
-        self._run = run = self._launcher.make(wanted, self._on_end)
+        self._run = run = self._factory.make(request, self._on_end)
         return run._begin(beside.makers)
 
     def _on_end(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
 from ...combiners.base import Combiner
 from ...common.arrays import Array
-from ...common.checks import PATIENCE, STALL_TIMEOUT, at_least_one
+from ...common.checks import at_least_one
 from ...coordination.ledger import Ledger
 from ...coordination.membership import LaidOut
 from ...coordination.settings import Settings
@@ -22,6 +22,7 @@ from ...persist.sealed import Sealed
 from ...persist.values import encode, require_plain
 from ...steering.sync import as_sync
 from ...strategies.ps.strategy import ParameterServer
+from ..options import RunOptions
 
 STRATEGY = ParameterServer()
 
@@ -86,10 +87,24 @@ class Origin:
     keep: int
     created: float
     came_in: int | None = None
-    patience: float = PATIENCE
-    stall_timeout: float | None = STALL_TIMEOUT
+    patience: float = RunOptions.patience
+    stall_timeout: float | None = RunOptions.stall_timeout
     content: str = ""
     stream: bool = False
+
+    @property
+    def options(self) -> RunOptions:
+        """What the run goes on with when it is resumed."""
+        return RunOptions(
+            epochs=self.epochs,
+            shuffle=self.shuffle,
+            repartition_every=self.repartition_every,
+            seed=self.seed,
+            patience=self.patience,
+            stall_timeout=self.stall_timeout,
+            checkpoint_every=self.every,
+            keep=self.keep,
+        )
 
 
 @dataclass(frozen=True, slots=True)

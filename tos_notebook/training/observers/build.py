@@ -8,12 +8,12 @@ from typing import Any
 
 from ...cluster.asking import Asking
 from ...cluster.executors import slots
-from ...common.checks import one_of
 from ...errors import ConfigError
 from ...program.export.base import Program
-from ...steering.trigger import Trigger, as_trigger
+from ...telemetry.bus import Sink
+from ..options import ObserverOptions
 from .base import Maker, Observer, RunContext
-from .callbacks import POLICIES, Callbacks
+from .callbacks import Callbacks
 from .histograms import watching
 from .mlflow import tracking
 from .schedule import Scheduler, checked_rate
@@ -32,29 +32,17 @@ class Beside:
         Each makes an observer of the run.
     learning_rate : float or None
         To begin with; None for the program's own.
+    sinks : tuple of Sink
+        The user's own.
     """
 
     makers: tuple[Maker, ...]
     learning_rate: float | None
+    sinks: tuple[Sink, ...]
 
 
-def attached(
-    sc: Any,
-    program: Program,
-    ask: Asking,
-    *,
-    validation: Any = None,
-    validation_every: Any = None,
-    validation_on: str = "driver",
-    callbacks: Any = (),
-    on_callback_error: str = "disable",
-    learning_rate: Any = None,
-    stop_when: Any = None,
-    tensorboard: str | None = None,
-    histograms: bool | None = None,
-    mlflow: Any = None,
-) -> Beside:
-    """Check what is wanted beside a run; see `TrainingSession.start`.
+def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> Beside:
+    """Look at what is wanted beside a run; `options` are checked.
 
     Raises
     ------
@@ -66,49 +54,35 @@ def attached(
     makers: list[Maker] = []
     rate = None
     rows = None
-    if validation is not None:
-        look = partial(validation_rows, sc, validation, program, validation_on)
+    every, on_executors = options.every, options.validation_on == "executors"
+    if options.validation is not None:
+        look = partial(validation_rows, sc, options.validation, program, options.validation_on)
         rows = ask("the first rows of the validation data", look)
-        if validation_on == "executors":
+        if on_executors:
             makers.append(partial(SlotWatch, slots=slots(sc)))
-    elif validation_on != "driver":
-        raise ConfigError(
-            f"validation_on: expected validation data to evaluate on {validation_on!r}; give "
-            "validation=..., too."
-        )
-    every = None if validation_every is None else _rhythm(validation_every, rows)
-    if callbacks:
+    if options.callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
-        follow, rate = _following(callbacks, program, rows, on_callback_error)
+        follow, rate = _following(options.callbacks, program, rows, options.on_callback_error)
         makers.append(follow)
-    if rows is not None and (every is not None or not callbacks):
+    if rows is not None and (every is not None or not options.callbacks):
         makers.append(validator(rows, every))
-    if rows is not None and validation_on == "executors":
+    if rows is not None and on_executors:
         # After all that evaluate: at the end of a run they end first.
         makers.append(partial(Kept, sc=sc, rows=rows))
-    if learning_rate is not None:
-        rate, schedule = checked_rate(learning_rate, program)
+    if options.learning_rate is not None:
+        rate, schedule = checked_rate(options.learning_rate, program)
         if schedule is not None:
             makers.append(partial(Scheduler, schedule=schedule))
-    if stop_when is not None:
-        makers.append(stopping(stop_when, validated=rows is not None))
-    if tensorboard is not None:
-        makers.append(writing(sc, tensorboard))
-    if mlflow is not None and mlflow is not False:
-        makers.append(tracking(mlflow, program))
-    if histograms or (histograms is None and tensorboard is not None):
+    if options.stop_when is not None:
+        makers.append(stopping(options.stop_when, validated=rows is not None))
+    if options.tensorboard is not None:
+        makers.append(writing(sc, options.tensorboard))
+    if options.mlflow is not None and options.mlflow is not False:
+        makers.append(tracking(options.mlflow, program))
+    if options.histograms or (options.histograms is None and options.tensorboard is not None):
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, watching)
-    return Beside(tuple(makers), rate)
-
-
-def _rhythm(given: Any, rows: Rows | None) -> Trigger:
-    if rows is None:
-        raise ConfigError(
-            f"validation_every: expected validation data to evaluate every {given}; give "
-            "validation=..., too."
-        )
-    return as_trigger("validation_every", given)
+    return Beside(tuple(makers), rate, tuple(options.sinks))
 
 
 def _following(
@@ -129,7 +103,6 @@ def _following(
     ConfigError
         They are no callbacks, cannot work here, or there is no Keras model for them.
     """
-    one_of("on_callback_error", on_error, POLICIES)
     if program.model is None:
         raise ConfigError(
             f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "

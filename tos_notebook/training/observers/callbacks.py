@@ -36,8 +36,6 @@ BOUND = 1000
 REFRESH_SHARE = 0.05
 """Of the time, at most, goes into writing the center into the model for hooks of milestones."""
 
-POLICIES = ("disable", "raise")
-
 
 class Callbacks(Observer):
     """Calls the hooks in the order of Keras: an epoch's begin, its milestones, its end.

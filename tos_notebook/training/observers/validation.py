@@ -13,7 +13,6 @@ from ...blocks.block import Columns, concatenate
 from ...blocks.feeds import Feed, check_columns, non_finite
 from ...blocks.source import DataSource
 from ...cluster.jobs import in_pool, named, pool_of
-from ...common.checks import one_of
 from ...common.threads import SerialExecutor
 from ...data.dealing import keep, release
 from ...data.source import as_rows
@@ -29,7 +28,7 @@ from ...events import (
 )
 from ...program.export.base import Program
 from ...readable import LONGEST_NAME, readable, summary
-from ...steering.trigger import PLACES, Trigger
+from ...steering.trigger import Trigger
 from .base import Maker, Observer, RunContext
 
 logger = logging.getLogger(__name__)
@@ -59,9 +58,8 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
     DataError, ShapeMismatch
         It does not fit the program.
     ConfigError
-        The place is neither; or the data are arrays, which are on the driver already.
+        The data are arrays, which are on the driver already.
     """
-    one_of("validation_on", place, PLACES)
     source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
     pool = pool_of(sc)

@@ -1,0 +1,127 @@
+"""Every option has one default, one check and one line of help, wherever users may give it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tos_notebook.errors import ConfigError
+from tos_notebook.magics import TosMagics
+from tos_notebook.ml import TensorEstimator
+from tos_notebook.ml.params import OPTIONS
+from tos_notebook.training.options import (
+    DEFAULTS,
+    HELP,
+    KINDS,
+    RESUMABLE,
+    ObserverOptions,
+    RunOptions,
+    SessionOptions,
+    pick,
+)
+from tos_notebook.training.session import TrainingSession
+
+PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "directory"}
+"""Parameters that say where and on what, not how."""
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"),
+    [
+        (TrainingSession.__init__, (SessionOptions,)),
+        (TrainingSession.start, (RunOptions, ObserverOptions)),
+    ],
+)
+def test_parameters_are_the_options(function: Callable[..., Any], kinds: tuple[Any, ...]) -> None:
+    found = inspect.signature(function).parameters
+    expected = {f.name: f.default for kind in kinds for f in fields(kind)}
+    assert {n: p.default for n, p in found.items() if n not in PLACES} == expected
+    for name in expected:
+        assert f"{name} : " in (inspect.getdoc(function) or "") + (TrainingSession.__doc__ or "")
+
+
+def test_an_estimator_has_the_defaults() -> None:
+    estimator = TensorEstimator()
+    parameters = inspect.signature(vars(TensorEstimator)["__init__"].__wrapped__).parameters
+    for name, option in OPTIONS.items():
+        value = estimator.getOrDefault(name) if estimator.isDefined(name) else None
+        assert value == parameters[name].default == DEFAULTS[option]
+
+
+def test_the_magics_have_the_defaults() -> None:
+    traits = TosMagics.class_traits(config=True)
+    shared = (traits.keys() & DEFAULTS.keys()) - {"validation", "checkpoint_every"}
+    assert {n: traits[n].default_value for n in shared} == {n: DEFAULTS[n] for n in shared}
+    own = {"data", "validation", "checkpoint", "checkpoint_every", "on_interrupt", "if_running"}
+    assert shared == traits.keys() - own
+
+
+def test_names_are_unique_and_help_is_plain() -> None:
+    assert len(HELP) == sum(len(fields(kind)) for kind in KINDS)
+    for text in HELP.values():
+        assert not set("%\n") & set(text)
+        assert not text.endswith(".")
+        assert len(text) <= 100
+
+
+def test_defaults_are_in_range() -> None:
+    checked = {k: v for kind in KINDS for k, v in vars(kind().checked()).items()}
+    changed = {name for name in DEFAULTS if checked[name] != DEFAULTS[name]}
+    assert changed == {"combiner", "sync", "codec"}
+
+
+def test_options_are_picked_by_name() -> None:
+    given = {"epochs": 3, "tensorboard": "logs", "sync": "bsp", "spark": None}
+    assert pick(RunOptions, given) == RunOptions(epochs=3)
+    assert pick(ObserverOptions, given).tensorboard == "logs"
+    assert pick(SessionOptions, given).checked().combiner.name == "fedavg"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (RunOptions(epochs=0), "epochs: expected a whole number of at least 1, got 0"),
+        (RunOptions(shuffle="rows"), "shuffle: expected one of partitions"),
+        (RunOptions(seed=-1), "seed: expected"),
+        (RunOptions(stall_timeout=0), "stall_timeout: expected a finite number above 0"),
+        (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
+        (RunOptions(keep=0), "keep: expected"),
+        (SessionOptions(batch_size=0), "batch_size: expected"),
+        (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
+        (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),
+        (ObserverOptions(validation_every=5), "validation_every: .* every 5; give validation"),
+        (ObserverOptions(validation=np.ones(3), validation_on="moon"), "one of driver, executors"),
+        (ObserverOptions(on_callback_error="ignore"), "on_callback_error: expected one of"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        options.checked()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epoch": 3}, "there is no option 'epoch'. Did you mean epochs?"),
+        ({"xyz": 3}, "It takes epochs, patience,"),
+        ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
+        ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
+        ({"validation_every": 5}, "give validation=..., too"),
+    ],
+)
+def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -> None:
+    """What it does not take is told before anything is read."""
+    with pytest.raises(ConfigError) as raised:
+        tos.resume("file:///none", **given)
+    assert message in str(raised.value)
+
+
+def test_what_a_resumed_run_takes_is_told() -> None:
+    text = inspect.getdoc(tos.resume) or ""
+    assert [name for name in RESUMABLE if f"``{name}``" not in text] == []
