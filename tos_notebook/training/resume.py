@@ -36,6 +36,7 @@ from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
+from .launching import beside_of
 from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
 from .run import Resumed, Run
 from .session import TrainingSession
@@ -133,7 +134,7 @@ def resume(
                 partial(_data, folder, saved, given, sc, session.program.feeds),
             )
         resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
-        beside = session.beside(observers)
+        beside = beside_of(session._factory, observers)
         if observers.learning_rate is not None:
             chosen = replace(chosen, learning_rate=beside.learning_rate)
         with _claimed(folder, ask) as claim:
@@ -141,7 +142,7 @@ def resume(
             keeper = CheckpointWriter(
                 folder, origin, every, origin.keep, claim, saved.history, number
             )
-            return session.resume(source, chosen, resumed, keeper, beside)
+            return session._resume(source, chosen, resumed, keeper, beside)
     except BaseException:
         session.close()
         raise
