@@ -51,7 +51,7 @@ from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger, as_trigger
-from tos_notebook.strategies.ps.center import Copied
+from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training.checkpoint.contents import (
     Origin,
