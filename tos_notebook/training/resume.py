@@ -56,7 +56,7 @@ def resume(
     server_port: int | None = None,
     **options: Any,
 ) -> Run:
-    """Go on with a run from its last good checkpoint, where it was.
+    """Continue a run from its last good checkpoint, where it was.
 
     First all rows that the run has loaded before are compared with the checkpoint; other ones are
     refused, and the run stays as it was. Of a function of datasets, those of the first push of each
@@ -66,7 +66,7 @@ def resume(
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
     workers keep for themselves (optimizer state, and what a codec with error
-    feedback has left out) begins anew, as for any worker that is replaced.
+    feedback has left out) starts over, as for any worker that is replaced.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def resume(
     spark : SparkSession or SparkContext, optional
         `connect`'s by default.
     program : Program or keras.Model, optional
-        The run's model, made anew: it gets the parameters and evaluates them. Without it the run
+        The run's model, made again: it gets the parameters and evaluates them. Without it the run
         trains all the same, by the program that was saved; `Run.parameters` returns the values.
     combiner : Combiner, class or function, optional
         The run's own combiner, if it is none of the built-in ones.
@@ -93,7 +93,7 @@ def resume(
         and start over; event files go on in another file of the same folder.
 
         ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
-        unless the one to go on with is active: ``mlflow.start_run(run_id)``. A schedule goes on at
+        unless the one to continue is active: ``mlflow.start_run(run_id)``. A schedule continues at
         the global step that the run has reached; a time counts from the run's first start, without
         that in between.
 

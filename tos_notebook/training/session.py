@@ -63,7 +63,7 @@ class TrainingSession:
     sync : str or SyncMode
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
-        finished or has died holds nobody up.
+        finished or has died makes no other wait.
     codec : str, Codec or CodecPair
         How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
         and for replies. As they are by default.

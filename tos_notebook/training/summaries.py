@@ -57,7 +57,7 @@ class RunSummary(NamedTuple):
 
 
 def summaries(storages: Iterable[Storage]) -> list[RunSummary]:
-    """Return what folders say of their runs, oldest first; folders without a checkpoint do not."""
+    """Return what folders say of their runs, oldest first; skip those without a checkpoint."""
     found = [run for run in map(_summary_of, storages) if run is not None]
     return sorted(found, key=lambda run: (run.created, run.run))
 

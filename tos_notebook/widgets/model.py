@@ -365,7 +365,7 @@ class RunModel:
         return self._shown[1]
 
     def _table(self, now: float) -> list[State]:
-        # At the end nobody's age grows any more.
+        # After the end no worker's age grows.
         return self._workers.table(self._ended or now, self._state)
 
 

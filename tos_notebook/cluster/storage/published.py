@@ -23,7 +23,7 @@ def digest_of(data: bytes | memoryview | Path) -> str:
 
 
 def fetch(name: str) -> Path:
-    """Return where a published file lies on this executor, inside a task.
+    """Return where a published file is on this executor, inside a task.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def archive_name(kind: str, archive: Path) -> str:
 
 
 def fetch_archive(name: str) -> Path:
-    """Return where an archive lies on this executor, inside a task, once it is the driver's.
+    """Return where an archive is on this executor, inside a task, once it is the driver's.
 
     Its name came with the task. The file came through a directory that others may write to.
 

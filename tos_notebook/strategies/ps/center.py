@@ -9,7 +9,7 @@ Users' own rules keep other pushes out: they merge into copies, all results are 
 then is anything committed, under the locks of all stripes. Meanwhile readers see the version
 before: they need the stripes, and not the gate.
 
-A rule's state lies here beside the center, cut in the same pieces: the state of a stripe is
+A rule's state is here beside the center, cut in the same pieces: the state of a stripe is
 guarded by the stripe's lock. It begins empty with the store, which lives for one run, and
 with every `Center.swap`.
 """
@@ -116,7 +116,7 @@ class Center:
             are unchanged, unless the combiner had promised with `striped` never to fail: then
             the store is torn.
         RemoteProtocolError
-            The base version lies in the future.
+            The base version is in the future.
         LocalProtocolError
             The buffer does not fit the layout.
         WaitTimeout
@@ -182,12 +182,12 @@ class Center:
         return self._torn
 
     def tear(self, why: str) -> None:
-        """Let nobody take a `snapshot` any more: the center is not what the ledger says.
+        """Refuse every `snapshot` from now on: the center is not what the ledger says.
 
         Parameters
         ----------
         why : str
-            A sentence for whoever asks for one; the first counts.
+            A sentence for the caller of `snapshot`; the first counts.
         """
         self._torn = self._torn or why
 
@@ -348,7 +348,7 @@ class Center:
             if self._version == info.pushes:
                 # The first stripe was not free: nothing has begun.
                 raise
-            # Before the lock of this stripe is let go: a snapshot may follow.
+            # Before the lock of this stripe is released: a snapshot may follow.
             self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
             raise merged_in_part(bound.combiner.name, error) from error
 

@@ -55,7 +55,7 @@ class Chain:
         return self
 
     def advance(self, lock: threading.Lock, between: Callable[[], object] | None = None) -> None:
-        """Take `lock`, then let go of the one before; call `between` while both are held."""
+        """Take `lock`, then release the one before; call `between` while both are held."""
         take(lock, self._patience, self._name)
         if between is not None:
             between()
