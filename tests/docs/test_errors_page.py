@@ -25,7 +25,7 @@ OTHERS = {
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",
     ("persist.values", "TypeError()"): "the same",
-    ("strategies.ps.center", "ValueError()"): "caught there: a checkpoint of other parameters",
+    ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("worker.loop", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
