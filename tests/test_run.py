@@ -54,7 +54,7 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
-from tos_notebook.training import epochs as legs_module
+from tos_notebook.training import epochs as epochs_module
 from tos_notebook.training import run as run_module
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter
@@ -241,7 +241,7 @@ class Setting:
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
     with nothing_left(tmp_path / "shared"):
         made = Setting()
-        monkeypatch.setattr(legs_module, "run_job", made.cluster.run_job)
+        monkeypatch.setattr(epochs_module, "run_job", made.cluster.run_job)
         monkeypatch.setattr(run_module, "cancel", made.cluster.cancel)
         yield made
         made.close()

@@ -39,7 +39,7 @@ from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint, require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter, Subject
-from .epochs import Legs, RunPlan
+from .epochs import Epochs, RunPlan
 from .observers.base import Maker, Observer, RunContext
 from .outputs import Outputs
 from .results.held_model import HeldModel
@@ -128,8 +128,7 @@ class Run(Outputs):
         self._training = training
         self._task = task
         self._options, self._slots = plan.options, plan.slots
-        asked = None if resumed is None else resumed.checkpoint.asked
-        self._legs = Legs(sc, training, task, source, plan, bus.publish, reached, asked)
+        self._epochs = Epochs(sc, training, task, source, plan, bus.publish, reached)
         self._keeper = keeper
         self._resumed = resumed
         self._standstill = Standstill(
@@ -161,7 +160,7 @@ class Run(Outputs):
         for make in makers:
             self._observers.append(make(self._context()))
             self._bus.add(self._observers[-1])
-        epochs, source = self._options.epochs, self._legs.source
+        epochs, source = self._options.epochs, self._epochs.source
         size = epochs, source.partitions, source.samples
         if self._resumed is None:
             self._bus.publish(RunStarted(time.time(), self.run_id, *size))
@@ -181,7 +180,7 @@ class Run(Outputs):
             self._training.parameters,
             self._bus.publish,
             self._training.fail,
-            range(self._legs.first_epoch, self._options.epochs),
+            range(self._epochs.first_epoch, self._options.epochs),
             totals.samples,
             totals.steps,
         )
@@ -194,10 +193,10 @@ class Run(Outputs):
     @property
     def workers_now(self) -> int:
         """Return how many workers train."""
-        return len(self._training.facts(self._legs.phase.now, self._slots).members)
+        return len(self._training.facts(self._epochs.phase.now, self._slots).members)
 
     def _facts(self) -> Facts:
-        found = self._training.facts(self._legs.phase.now, self._slots)
+        found = self._training.facts(self._epochs.phase.now, self._slots)
         if self._keeper is not None:
             found = replace(found, saving=self._keeper.saving)
         if found.members:
@@ -230,7 +229,7 @@ class Run(Outputs):
     def _subject(self) -> Subject:
         return Subject(
             self._training.snapshot,
-            lambda: self._legs.asked,
+            lambda: self._epochs.asked,
             self._totals,
             self._bus.publish,
             self._bus.flush,
@@ -295,7 +294,7 @@ class Run(Outputs):
     def _notes(self) -> tuple[str, ...]:
         observers = [note for observer in self._observers for note in observer.notes]
         disabled = map(str, self._bus.disabled)
-        training = *self._legs.notes, *self._standstill.notes, *self._training.notes
+        training = *self._epochs.notes, *self._standstill.notes, *self._training.notes
         torn = self._torn()
         return *training, *observers, *disabled, *self._unsaved(), *torn, *self._told
 
@@ -313,7 +312,7 @@ class Run(Outputs):
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """What ``on_bad="skip"`` has left out of the data, by partition and column."""
-        return self._legs.source.skipped
+        return self._epochs.source.skipped
 
     @property
     def history(self) -> pd.DataFrame:
@@ -413,7 +412,7 @@ class Run(Outputs):
         """
         from .results.card import write_card
 
-        return write_card(self._sc, self, self._legs.source, path)
+        return write_card(self._sc, self, self._epochs.source, path)
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
@@ -489,7 +488,7 @@ class Run(Outputs):
                 )
 
     def _progress(self) -> Progress:
-        return self._history.progress(self._legs.source.partitions)
+        return self._history.progress(self._epochs.source.partitions)
 
     # -- steering ---------------------------------------------------------------------
 
@@ -540,7 +539,7 @@ class Run(Outputs):
     def _end_job(self) -> None:
         """End the Spark job once the workers have left, or do not hear."""
         left = self._training.wait_left(STOP_GRACE)
-        surplus = self._legs.source.partitions > self._slots
+        surplus = self._epochs.source.partitions > self._slots
         # Tasks that have left return by themselves, and leave warm processes behind; but those
         # that wait for a slot would still be started, one after the other.
         if left and not surplus and self._done.wait(STOP_GRACE):
@@ -569,7 +568,7 @@ class Run(Outputs):
         """
         if self._keeper is not None and partitioner is not None:
             require_known(partitioner)
-        self._legs.repartition(partitions, partitioner)
+        self._epochs.repartition(partitions, partitioner)
 
     def swap_combiner(self, combiner: Any) -> None:
         """Merge by another rule, from each worker's next milestone on.
@@ -654,7 +653,7 @@ class Run(Outputs):
         if not rules and not self._training.chaos:
             return
         executors, attempts = self._training.executors(), task_attempts(self._sc)
-        Place(self._legs.source.partitions, executors, self.master, attempts).check(rules)
+        Place(self._epochs.source.partitions, executors, self.master, attempts).check(rules)
         self._training.change_settings(Command.CHAOS, describe(rules), chaos=rules)
         self.chaos_log += rules
 
@@ -675,7 +674,7 @@ class Run(Outputs):
         try:
             for observer in self._observers:
                 observer.begin()
-            self._legs.train()
+            self._epochs.train()
         except Exception as error:
             self._explain(error)
         finally:
@@ -712,7 +711,7 @@ class Run(Outputs):
             self._release_data,
             self._end_observers,
             self._watchdog.close,
-            self._legs.report_lapsed,
+            self._epochs.report_lapsed,
             self._reach_end,
             self._keep_last,
             self._report_end,
@@ -728,19 +727,19 @@ class Run(Outputs):
         self._done.set()
 
     def _keep(self) -> None:
-        self._legs.phase.enter("an evaluation of the model, so that it can be written")
+        self._epochs.phase.enter("an evaluation of the model, so that it can be written")
         self._training.settle()
         self._model.keep(EVALUATION)
 
     def _release_data(self) -> None:
-        self._told += release(self._legs.source)
+        self._told += release(self._epochs.source)
 
     def _end_observers(self) -> None:
         if not self._observers:
             return
-        self._legs.phase.enter("the validation after the last epoch, or callbacks")
+        self._epochs.phase.enter("the validation after the last epoch, or callbacks")
         # Asked first: a callback that raises may end the run.
-        last = self._legs.onward
+        last = self._epochs.onward
         for observer in self._observers:
             # So that the last epoch's end, and what the one before told, has reached it.
             self._patiently(partial(self._bus.flush, FLUSH))

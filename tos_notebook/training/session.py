@@ -361,7 +361,7 @@ class TrainingSession:
         request = RunRequest(
             number,
             f"{origin.run_id}-resumed-{number}",
-            RunPlan(origin.options, self._slots(), pool_of(self._sc)),
+            RunPlan(origin.options, self._slots(), pool_of(self._sc), saved.asked),
             settings,
             source,
             saved.progress.reached,
