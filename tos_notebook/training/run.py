@@ -376,24 +376,9 @@ class Run(Outputs):
         path : str or Path
             The file to write.
         """
-        from ..telemetry.report import write_report
+        from .results.report import write
 
-        status, settings = self.status, self.settings
-        facts = {
-            "State": status.state,
-            "Epochs": f"{status.epoch} of {status.epochs}",
-            "Combiner": repr(settings["combiner"]),
-            "Exchange every": f"{settings['sync_interval']} batches",
-            "Sync mode": settings["sync"],
-            "Codec": settings["codec"],
-            "Batch size": str(self._task.plan.batch_size),
-            "Optimizer state": self._task.plan.optimizer_state,
-            "Program": self._program.summary,
-            "Master": self.master,
-        }
-        if self.chaos_log:
-            facts["Chaos"] = describe(self.chaos_log)
-        return write_report(path, self._history, f"Run {self.run_id}", facts)
+        return write(self, self._history, self._task.plan.optimizer_state, path)
 
     def model_card(self, path: str | os.PathLike[str]) -> str:
         """Write what somebody who gets the model should know, as Markdown.
@@ -412,7 +397,8 @@ class Run(Outputs):
         """
         from .results.card import write_card
 
-        return write_card(self._sc, self, self._epochs.source, path)
+        kept = self._task.plan.optimizer_state
+        return write_card(self._sc, self, self._epochs.source, kept, path)
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
