@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, each at most.
+    """Seconds that a run waits, at most.
 
     Parameters
     ----------
     evaluation : float
-        The end of a run waits for an evaluation of its model under way.
+        At its end, for an evaluation of its model under way.
     flush : float
-        The sinks have for what was published.
+        For the sinks to take what was published.
     sinks : float
-        The end of a run waits for the users' sinks.
+        At its end, for the users' sinks.
     stop_grace : float
-        Workers have to end their milestone before the Spark job is cancelled.
+        For workers to end their milestone, before it cancels the Spark job.
     job_look : float
-        Between two looks at whether the run goes on, while its job does.
+        Between two looks at whether it continues, while its job does.
     give_up : float
-        A job has to end after the run was stopped or has failed.
+        For a job to end after the run was stopped or has failed.
     """
 
     evaluation: float = 600.0

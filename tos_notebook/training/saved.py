@@ -43,8 +43,9 @@ from .checkpoint.contents import Checkpoint, Origin, from_sealed
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder, checkpoint
 from .checkpoint.writer import CheckpointWriter
+from .lifecycle import Resumed
 from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
-from .run import Resumed, Run
+from .run import Run
 from .session import TrainingSession
 
 if TYPE_CHECKING:

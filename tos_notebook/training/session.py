@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -37,15 +37,17 @@ from ..program.capture import capture
 from ..steering.sync import SyncMode
 from ..steering.trigger import Trigger
 from ..strategies.ps.settings import ServerSettings
+from ..telemetry.bus import Sink
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
 from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, asking, new_run_id, runs_on, without_looks
+from .lifecycle import Resumed
 from .observers.build import Beside, attached
 from .options import ObserverOptions, RunOptions, SessionOptions, pick
-from .run import Resumed, Run, Sinks
+from .run import Run
 
 _run_numbers = itertools.count(1)
 
@@ -209,7 +211,7 @@ class TrainingSession:
         tensorboard: str | None = ObserverOptions.tensorboard,
         histograms: bool | None = ObserverOptions.histograms,
         mlflow: bool | str | MLflow | None = ObserverOptions.mlflow,
-        sinks: Sinks = ObserverOptions.sinks,
+        sinks: Sequence[Sink] = ObserverOptions.sinks,
         patience: float = RunOptions.patience,
         stall_timeout: float | None = RunOptions.stall_timeout,
         checkpoint_every: str | int | Trigger | None = RunOptions.checkpoint_every,
@@ -460,7 +462,8 @@ class TrainingSession:
     def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
         self._run = run = self._factory.make(request, self._on_end)
-        return run._begin(beside.makers)
+        run.lifecycle.begin(run, beside.makers)
+        return run
 
     def _on_end(self) -> None:
         if self._only:
