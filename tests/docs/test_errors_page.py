@@ -86,7 +86,7 @@ def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
         ("cluster.jobs", "WorkerError"),
         ("codecs.powersgd", "CodecError"),
         ("ml.columns", "DataError"),
-        ("training.run", "TosError"),
+        ("training.lifecycle", "TosError"),
         ("testing.combiners", "CombinerCheckFailed"),
         ("testing.strategies", "StrategyCheckFailed"),
         ("widgets.control", "TosError"),

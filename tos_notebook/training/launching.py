@@ -28,9 +28,10 @@ from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
+from .lifecycle import Resumed
 from .observers.build import Beside, attached
 from .options import ObserverOptions, RunOptions, SessionOptions
-from .run import Resumed, Run
+from .run import Run
 
 _run_numbers = itertools.count(1)
 
@@ -142,7 +143,7 @@ def resumed_request(
     return RunRequest(
         number,
         f"{origin.run_id}-resumed-{number}",
-        RunPlan(origin.options, _slots(factory), pool_of(factory.sc)),
+        RunPlan(origin.options, _slots(factory), pool_of(factory.sc), saved.asked),
         settings,
         source,
         saved.progress.reached,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..errors import InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode
 from ..steering.trigger import Trigger
+from ..telemetry.bus import Sink
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
@@ -38,9 +39,10 @@ from .launching import (
     require_directory,
     resumed_request,
 )
+from .lifecycle import Resumed
 from .observers.build import Beside
 from .options import ObserverOptions, RunOptions, SessionOptions, pick
-from .run import Resumed, Run, Sinks
+from .run import Run
 
 
 class TrainingSession:
@@ -193,7 +195,7 @@ class TrainingSession:
         tensorboard: str | None = ObserverOptions.tensorboard,
         histograms: bool | None = ObserverOptions.histograms,
         mlflow: bool | str | MLflow | None = ObserverOptions.mlflow,
-        sinks: Sinks = ObserverOptions.sinks,
+        sinks: Sequence[Sink] = ObserverOptions.sinks,
         patience: float = RunOptions.patience,
         stall_timeout: float | None = RunOptions.stall_timeout,
         checkpoint_every: str | int | Trigger | None = RunOptions.checkpoint_every,
@@ -343,7 +345,8 @@ class TrainingSession:
     def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
         self._run = run = self._factory.make(request, self._on_end)
-        return run._begin(beside.makers)
+        run.lifecycle.begin(run, beside.makers)
+        return run
 
     def _on_end(self) -> None:
         if self._only:
