@@ -431,8 +431,8 @@ def test_after_the_end_nothing_is_merged_told_or_let_in(end: RunEvent) -> None:
 def test_members_of_an_earlier_job_are_strangers_in_the_next() -> None:
     training, events = counting_training(partitions=2, epochs=2)
     old = enter(training, 1)
-    leg = training.begin_leg(training.state.leg.source, 1, 1)  # type: ignore[union-attr]
-    assert leg.first_epoch == 1
+    span = training.begin_span(training.state.span.source, 1, 1)  # type: ignore[union-attr]
+    assert span.first_epoch == 1
     assert training.push(old, push(0), update(7)).status == "superseded"
     training.lost(old, "closed")
     assert not of(WorkerLost, events)
@@ -755,10 +755,10 @@ def test_a_combiner_may_steer_the_run_from_within_a_merge() -> None:
 
 def test_a_leg_can_be_ended_early_before_any_worker_joined() -> None:
     training, _ = counting_training(epochs=5)
-    training.end_leg_early("")
+    training.end_span_early("")
     member = enter(training)
-    assert training.state.leg is not None
-    assert training.state.leg.last_epoch == 0
+    assert training.state.span is not None
+    assert training.state.span.last_epoch == 0
     assert training.finish(member, finish(0, 0, 0)).directive is Directive.LEAVE
 
 

@@ -87,7 +87,7 @@ def train(
         locate=lambda task: ("driver", "here"),
         on_failure=lambda: None,
     )
-    training.begin_leg(ArraySource(data, workers), 0, EPOCHS - 1)
+    training.begin_span(ArraySource(data, workers), 0, EPOCHS - 1)
     served = Served(training)
     plan = Plan("run", seed, True, BATCH_SIZE, len(data), policy)
 

@@ -171,7 +171,7 @@ class World:
             locate=lambda task: ("executor", "?"),
             on_failure=lambda: None,
         )
-        training.begin_leg(self._source, 0, 0)
+        training.begin_span(self._source, 0, 0)
         return training
 
     def training(self) -> Coordinator:

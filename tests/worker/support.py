@@ -162,7 +162,7 @@ def counting_training(
         **(settings | options),
     )
     source = ArraySource(columns or (numbers(rows),), partitions)
-    training.begin_leg(source, first, epochs - 1)
+    training.begin_span(source, first, epochs - 1)
     return training, events
 
 

@@ -283,8 +283,8 @@ def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
 
 def test_a_row_that_has_no_number_of_the_user_s_is_named_by_its_values(serve: Any) -> None:
     training, _ = counting_training()
-    assert training.state.leg is not None
-    training.state.leg.source.number = lambda partition, row: None  # type: ignore[method-assign]
+    assert training.state.span is not None
+    training.state.span.source.number = lambda partition, row: None  # type: ignore[method-assign]
     rows = np.array([1.0, np.nan, 3.0]), np.arange(30.0).reshape(3, 10)
     program = Counting()
     wide = FeedSpec("wide", "float64", (10,))

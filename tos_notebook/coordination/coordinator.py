@@ -14,7 +14,8 @@ from ..errors import TosError, WorkerError
 from ..events import CommandAccepted, Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .exchange import Parameters, Trainer, WorkerExchange
-from .membership import LaidOut, Leg, Member
+from .job_span import DataLayout, JobSpan
+from .membership import Member
 from .reports import Reports
 from .requests import WorkerRequests
 from .settings import Settings
@@ -137,13 +138,13 @@ class Coordinator:
         with self.state.lock:
             return self.state.roster.executors()
 
-    def begin_leg(
+    def begin_span(
         self,
         source: DataSource,
         first_epoch: int,
         last_epoch: int,
-        layout: LaidOut | None = None,
-    ) -> Leg:
+        layout: DataLayout | None = None,
+    ) -> JobSpan:
         """Let the workers of the next Spark job in."""
         with self.state.lock:
             if layout != self.state.layout:
@@ -153,12 +154,12 @@ class Coordinator:
                 self.state.rows.clear()
                 self.state.labels.clear()
                 self.state.skew = ()
-            self.state.leg = Leg(source, first_epoch, last_epoch, layout)
+            self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
-            self.state.leg.started = max(first_epoch, self.state.ledger.latest_epoch())
+            self.state.span.started = max(first_epoch, self.state.ledger.latest_epoch())
             self.state.ledger.partitions = self.state.roster.partitions = source.partitions
             self.state.roster.clear()
-            return self.state.leg
+            return self.state.span
 
     def command(
         self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
@@ -266,10 +267,10 @@ class Coordinator:
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
             self.trainer.change(settings, change)
 
-    def has_trained(self, leg: Leg) -> bool:
-        """Return whether every partition was used up in a leg's last epoch."""
+    def has_trained(self, span: JobSpan) -> bool:
+        """Return whether every partition was used up in a span's last epoch."""
         with self.state.lock:
-            return self.state.ledger.epoch_done(leg.last_epoch, leg.source.partitions)
+            return self.state.ledger.epoch_done(span.last_epoch, span.source.partitions)
 
     @property
     def proven(self) -> bool:
@@ -295,15 +296,15 @@ class Coordinator:
             Tasks that Spark runs at once.
         """
         with self.state.lock:
-            leg, state = self.state.leg, self.state
-            if leg is None:
+            span, state = self.state.span, self.state
+            if span is None:
                 return 0
-            count = leg.source.partitions
+            count = span.source.partitions
             tried = [
                 partition
                 for partition in range(count)
                 if (count <= slots or state.roster.joins[partition])
-                and not state.ledger.is_finished(leg.last_epoch, partition)
+                and not state.ledger.is_finished(span.last_epoch, partition)
             ]
             return min((state.committed[p] - before[p] for p in tried), default=0)
 
@@ -331,22 +332,24 @@ class Coordinator:
 
     def _missing(self) -> list[int]:
         """Return the partitions that are not used up and that nobody trains."""
-        if self.state.leg is None:
+        if self.state.span is None:
             return []
-        last = self.state.leg.last_epoch
+        last = self.state.span.last_epoch
         return [
             partition
-            for partition in range(self.state.leg.source.partitions)
+            for partition in range(self.state.span.source.partitions)
             if self.state.roster.present(partition) is None
             and not self.state.ledger.is_finished(last, partition)
         ]
 
-    def end_leg_early(self, detail: str) -> None:
+    def end_span_early(self, detail: str) -> None:
         """Let the workers leave when the latest epoch that any of them has begun is done."""
         with self.state.lock:
             self.command(Command.REPARTITION, detail)
-            if self.state.leg is not None:
-                self.state.leg.last_epoch = min(self.state.leg.last_epoch, self.state.leg.started)
+            if self.state.span is not None:
+                self.state.span.last_epoch = min(
+                    self.state.span.last_epoch, self.state.span.started
+                )
 
 
 PASSIVE = (Command.SET, Command.SWAP_COMBINER, Command.REPARTITION, Command.CHAOS)

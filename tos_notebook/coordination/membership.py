@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from ..blocks.partitioners import AnyPartitioner
-from ..blocks.source import DataSource
 from ..chaos.mishap import NOTHING
 from ..chaos.rules import Rule
 from ..chaos.state import Chaos
@@ -111,30 +109,6 @@ class Member:
             metrics=dict(zip(self.metrics, push.metrics, strict=True)),
             workers=workers,
         )
-
-
-class LaidOut(NamedTuple):
-    """How a layout came to be: a function of the first one and these."""
-
-    partitions: int
-    partitioner: AnyPartitioner
-    epoch: int
-
-
-@dataclass(slots=True)
-class Leg:
-    """The epochs that one Spark job trains, over one layout of the data."""
-
-    source: DataSource
-    first_epoch: int
-    last_epoch: int
-    layout: LaidOut | None = None
-    """None for the first layout."""
-    started: int = field(init=False)
-    """The latest epoch that a worker has begun."""
-
-    def __post_init__(self) -> None:
-        self.started = self.first_epoch
 
 
 class _Pending(NamedTuple):

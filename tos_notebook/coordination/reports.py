@@ -209,7 +209,9 @@ class Reports:
         """Return an error of the data, with the worker that was given them as its cause."""
         partition = member.partition
         number = (
-            None if self._state.leg is None else self._state.leg.source.number(partition, found.row)
+            None
+            if self._state.span is None
+            else self._state.span.source.number(partition, found.row)
         )
         place = f"partition {partition}, row {found.row}"
         where = f"row {number} of the arrays ({place})"

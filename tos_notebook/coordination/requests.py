@@ -28,8 +28,9 @@ from ..wire.messages import (
     Proceed,
     Suspect,
 )
+from .job_span import JobSpan
 from .ledger import Admission, Position
-from .membership import Doing, Leg, Member
+from .membership import Doing, Member
 from .row_checks import RowChecks
 from .state import KEPT_FAILURES, KEPT_JOINS, ControlState, log
 
@@ -75,7 +76,7 @@ class WorkerRequests:
         """
         executor, host = self._state.locate(message.task)
         with self._state.lock:
-            leg, position, before = self._begin(message)
+            span, position, before = self._begin(message)
             version = self._state.roster.version
             member = Member(
                 message.partition,
@@ -91,7 +92,7 @@ class WorkerRequests:
                 let_go=let_go,
             )
             self._enter(member, position)
-            last_epoch = leg.last_epoch
+            last_epoch = span.last_epoch
             directive = self._next(member, position.epoch)
             if directive is Directive.GO:
                 # It loads its rows and the program first, and asks for what is newest by then.
@@ -110,15 +111,15 @@ class WorkerRequests:
             before,
         )
 
-    def _begin(self, message: Join) -> tuple[Leg, Position, int | None]:
-        leg = self._state.leg
-        if message.run != self._state.run_id or leg is None or not self._state.machine.active:
+    def _begin(self, message: Join) -> tuple[JobSpan, Position, int | None]:
+        span = self._state.span
+        if message.run != self._state.run_id or span is None or not self._state.machine.active:
             raise SessionClosed(f"Run {message.run} is over; this is run {self._state.run_id}.")
         before = self._state.ledger.owner(message.partition)
-        position = self._state.ledger.begin(message.partition, message.task, leg.first_epoch)
+        position = self._state.ledger.begin(message.partition, message.task, span.first_epoch)
         if position is Admission.SUPERSEDED:
             raise SessionClosed(f"Partition {message.partition} belongs to a later attempt by now.")
-        return leg, position, before
+        return span, position, before
 
     def _enter(self, member: Member, position: Position) -> None:
         earlier = self._state.roster.present(member.partition)
@@ -209,11 +210,11 @@ class WorkerRequests:
 
     def _next(self, member: Member, epoch: int) -> Directive:
         """Return what a worker does that is about to begin an epoch."""
-        leg = self._state.leg
-        if leg is None or epoch > leg.last_epoch:
+        span = self._state.span
+        if span is None or epoch > span.last_epoch:
             self._state.leave(member)
             return Directive.LEAVE
-        leg.started = max(leg.started, epoch)
+        span.started = max(span.started, epoch)
         return self._state.tell(member)
 
     def poll(self, member: Member, message: Poll) -> Proceed:
@@ -325,8 +326,8 @@ class WorkerRequests:
         with self._state.lock:
             self._state.check_current(member)
             member.hear()
-            leg = self._state.leg
-        rows = None if leg is None else leg.source.rows(member.partition)
+            span = self._state.span
+        rows = None if span is None else span.source.rows(member.partition)
         if rows is None:
             raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
         return rows

@@ -56,7 +56,7 @@ class RowChecks:
         return self._other(member, message.epoch, f"{rows} rows", f"{message.samples} rows")
 
     def _other(self, member: Member, epoch: int, expected: str, found: str) -> DataError:
-        remedy = "" if self._state.leg is None else self._state.leg.source.remedy
+        remedy = "" if self._state.span is None else self._state.span.source.remedy
         return DataError(
             f"Partition {member.partition}, epoch {epoch + 1}: expected {expected}, got {found}. "
             "A partition must hold the same rows in the same order at every attempt, in every "

@@ -13,8 +13,9 @@ from ..errors import SessionClosed, TosError, WorkerError, blamed
 from ..events import Event, StateChanged, WorkerLost
 from ..steering.machine import Machine, RunEvent, RunState
 from ..wire.messages import Directive
+from .job_span import DataLayout, JobSpan
 from .ledger import Ledger
-from .membership import LaidOut, Leg, Member, Roster
+from .membership import Member, Roster
 from .merge_gate import MergeGate
 from .settings import Settings
 
@@ -67,13 +68,13 @@ class ControlState:
         self._on_failure = on_failure
         self.ledger = Ledger()
         self.roster = Roster(settings, publish)
-        self.leg: Leg | None = None
+        self.span: JobSpan | None = None
         # The layout that the ledger's contents are of, and `rows`: of each partition, as far as
         # one was used up.
-        self.layout: LaidOut | None = None
+        self.layout: DataLayout | None = None
         self.rows: dict[int, int] = {}
         # The layout that the ledger's earlier contents are of.
-        self.earlier: LaidOut | None = None
+        self.earlier: DataLayout | None = None
         # Rows of each label in the partitions of a layout in which the rows came.
         self.labels: dict[int, Counts] = {}
         # Partitions of a resumed run whose streams must first show that they are the same.

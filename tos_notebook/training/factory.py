@@ -22,7 +22,7 @@ from ..common.content import content_of
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..coordination.snapshots import Reached
+from ..coordination.snapshots import RunPosition
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import Described
@@ -101,7 +101,7 @@ class RunRequest:
     settings: Settings
     first: DataSource
     """The data in the first layout, on which all others build."""
-    reached: Reached
+    reached: RunPosition
     sinks: tuple[Sink, ...]
     stripe_bytes: int = STRIPE_BYTES
     keeper: CheckpointWriter | None = None

@@ -25,7 +25,7 @@ from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import as_combiner
 from ..common.checks import at_least_one, positive
 from ..coordination.coordinator import Coordinator
-from ..coordination.snapshots import BEGINNING, Reached
+from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
@@ -115,7 +115,7 @@ class Run(Outputs):
         bus: EventBus,
         history: History,
         on_end: Callable[[], None],
-        reached: Reached = BEGINNING,
+        reached: RunPosition = BEGINNING,
         keeper: CheckpointWriter | None = None,
         resumed: Resumed | None = None,
         others: Callable[[], Sequence[Run]] = tuple,

@@ -26,10 +26,10 @@ from ..codecs import Codec
 from ..codecs.pair import CodecPair
 from ..combiners import Combiner, as_combiner
 from ..common.checks import at_least_one
-from ..coordination.membership import LaidOut
+from ..coordination.job_span import DataLayout
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..coordination.snapshots import Reached
+from ..coordination.snapshots import RunPosition
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
@@ -321,7 +321,7 @@ class TrainingSession:
             self._refuse_without_state()
             count = self._slots()
             came, first, layout = self._ask(
-                "the first rows of the data", partial(self._laid_out, data, options, count)
+                "the first rows of the data", partial(self._data_layout, data, options, count)
             )
             beside = self.beside(observers)
             request = RunRequest(
@@ -335,7 +335,7 @@ class TrainingSession:
                     beside.learning_rate,
                 ),
                 first,
-                Reached(0, False, layout),
+                RunPosition(0, False, layout),
                 beside.sinks,
                 came_in=None if first is came else came.partitions,
             )
@@ -408,9 +408,9 @@ class TrainingSession:
     def _slots(self) -> int:
         return self._ask("Spark's list of executors", partial(slots, self._sc))
 
-    def _laid_out(
+    def _data_layout(
         self, data: Any, options: RunOptions, slots: int
-    ) -> tuple[DataSource, DataSource, LaidOut | None]:
+    ) -> tuple[DataSource, DataSource, DataLayout | None]:
         """Return the data as they come, and dealt, and how they are to be laid out first."""
         partitions = options.partitions
         came, layout = self._as_they_come(data, partitions, options.partitioner, slots)
@@ -423,7 +423,7 @@ class TrainingSession:
 
     def _as_they_come(
         self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
-    ) -> tuple[DataSource, LaidOut | None]:
+    ) -> tuple[DataSource, DataLayout | None]:
         """Return the data as they come, and how they are to be laid out first."""
         data = without_looks(self._sc, data)
         wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
@@ -431,7 +431,7 @@ class TrainingSession:
         source = as_source(self._sc, data, count, self.program.feeds)
         if partitioner is None:
             return source, None
-        return source, LaidOut(wanted or source.partitions, partitioner, 0)
+        return source, DataLayout(wanted or source.partitions, partitioner, 0)
 
     def _refuse_if_busy(self) -> None:
         if self._closed:
