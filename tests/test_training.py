@@ -161,7 +161,7 @@ def test_an_attempt_that_is_superseded_while_its_push_is_merged_must_end() -> No
     pushed = Aside(lambda: training.push(old, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)
     new = Aside(lambda: training.join(join(task=100), False)[1])
-    until(lambda: not training.state.roster.is_current(old))
+    until(lambda: not training.state.membership.is_current(old))
     combiner.released.set()
     assert pushed.result().status == "superseded"
     assert (new.result().steps, new.result().sequence) == (1, 1)
@@ -611,8 +611,8 @@ def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
         version = number + 1 if number % 3 else max(0, pushes.settings_version)
         training.push(pushes, push(number, settings_version=version), update(1))
     # The newest, and for each worker that of its latest push and the one it was told.
-    assert len(training.state.roster._settings) <= 5
-    assert len(training.state.roster._pending) == 2
+    assert len(training.state.settings_log._versions) <= 5
+    assert len(training.state.acknowledgements._pending) == 2
     assert applied(events, "set") == 198
     last = [event.detail for event in of(CommandApplied, events)][-1]
     assert last == "197: a later change has taken its place"
@@ -797,7 +797,7 @@ def test_a_skipped_update_counts_as_consumed() -> None:
     assert "'total'" in skipped.reason
 
 
-def test_batches_that_are_left_out_are_told_of_in_one_note_with_the_first_row() -> None:
+def test_batches_that_are_left_out_are_announced_in_one_note_with_the_first_row() -> None:
     training, _ = counting_training(non_finite="skip")
     member = enter(training)
     assert training.notes == ()

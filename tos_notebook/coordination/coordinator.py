@@ -131,12 +131,12 @@ class Coordinator:
     @property
     def chaos(self) -> tuple[Rule, ...]:
         """The rules that may still strike; none once the run is over."""
-        return self.state.roster.chaos if self.state.machine.active else ()
+        return self.state.chaos_rules if self.state.machine.active else ()
 
     def executors(self) -> set[str]:
         """Return the executors that train now."""
         with self.state.lock:
-            return self.state.roster.executors()
+            return self.state.membership.executors()
 
     def begin_span(
         self,
@@ -157,8 +157,8 @@ class Coordinator:
             self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
             self.state.span.started = max(first_epoch, self.state.ledger.latest_epoch())
-            self.state.ledger.partitions = self.state.roster.partitions = source.partitions
-            self.state.roster.clear()
+            self.state.ledger.partitions = self.state.membership.partitions = source.partitions
+            self.state.membership.clear()
             return self.state.span
 
     def command(
@@ -177,7 +177,7 @@ class Coordinator:
             self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self.state.report_state(before)
             if command not in PASSIVE:
-                self.state.roster.watch_pause(command is Command.PAUSE)
+                self.state.acknowledgements.await_pause(command is Command.PAUSE)
             self.state.changed.notify_all()
 
     @property
@@ -211,7 +211,7 @@ class Coordinator:
         reason : str
         """
         with self.state.changed:
-            present = self.state.roster.present(member.partition)
+            present = self.state.membership.present(member.partition)
             same = present is not None and present.task == member.task
             if present is None or not same or present.heard != member.heard:
                 return False
@@ -219,7 +219,7 @@ class Coordinator:
                 return False
             self.state.ledger.supersede(member.partition, member.task)
             self.state.lost(present, reason)
-            self.state.roster.dismiss(present)
+            self.state.membership.dismiss(present)
             return True
 
     def wait_ending(self, timeout: float) -> None:
@@ -242,7 +242,7 @@ class Coordinator:
             Seconds.
         """
         with self.state.changed:
-            return self.state.changed.wait_for(lambda: not self.state.roster.active(), timeout)
+            return self.state.changed.wait_for(lambda: not self.state.membership.active(), timeout)
 
     def change_settings(self, command: Command, detail: str, **changes: Any) -> None:
         """Change what `Settings` has, from each worker's next milestone on.
@@ -261,7 +261,7 @@ class Coordinator:
 
             def change() -> None:
                 with self.state.changed:
-                    self.state.roster.change(command, detail, **changes)
+                    self.state.change_settings(command, detail, **changes)
                     self.state.changed.notify_all()
 
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
@@ -303,7 +303,7 @@ class Coordinator:
             tried = [
                 partition
                 for partition in range(count)
-                if (count <= slots or state.roster.joins[partition])
+                if (count <= slots or state.membership.joins[partition])
                 and not state.ledger.is_finished(span.last_epoch, partition)
             ]
             return min((state.committed[p] - before[p] for p in tried), default=0)
@@ -324,10 +324,10 @@ class Coordinator:
                 *phase,
                 str(self.state.settings.sync),
                 slots,
-                [replace(member) for member in self.state.roster.active()],
+                [replace(member) for member in self.state.membership.active()],
                 self._missing(),
-                self.state.roster.changed,
-                self.state.roster.left(),
+                self.state.membership.changed,
+                self.state.membership.left_tasks(),
             )
 
     def _missing(self) -> list[int]:
@@ -338,7 +338,7 @@ class Coordinator:
         return [
             partition
             for partition in range(self.state.span.source.partitions)
-            if self.state.roster.present(partition) is None
+            if self.state.membership.present(partition) is None
             and not self.state.ledger.is_finished(last, partition)
         ]
 

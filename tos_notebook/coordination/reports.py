@@ -61,7 +61,7 @@ class Reports:
 
     def find_settings(self, version: int) -> Settings | None:
         """Return a version of the settings; None if no current worker may still use it."""
-        return self._state.roster.find_settings(version)
+        return self._state.settings_log.find(version)
 
     def admit(self, member: Member, message: Push) -> Admitted:
         """Let what a worker has trained count; wait while somebody copies the run.
@@ -78,15 +78,15 @@ class Reports:
         with state.lock:
             state.gate.wait_open()
             # A superseded attempt may know such settings only as no other uses any more.
-            current = state.roster.is_current(member)
-            known = state.roster.settings_of(message.settings_version) if current else None
+            current = state.membership.is_current(member)
+            known = state.settings_log.get(message.settings_version) if current else None
             status = self._admit(member, message)
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
-            return Admitted(status, known, max(1, len(state.roster.active())))
+            return Admitted(status, known, max(1, len(state.membership.active())))
 
     def _admit(self, member: Member, message: Push) -> Status:
-        if not self._state.roster.is_current(member):
+        if not self._state.membership.is_current(member):
             return "superseded"
         if self._state.settled or not self._state.machine.active:
             return "skipped"
@@ -123,14 +123,14 @@ class Reports:
         with state.lock:
             state.gate.leave(merging)
             member.hear(Doing.TRAIN)
-            state.roster.acknowledge(member, message.settings_version)
+            state.acknowledge(member, message.settings_version)
             if status in ("committed", "skipped"):
-                state.roster.tick(member)
-            directive = state.tell(member)
-            if not state.roster.is_current(member):
+                state.tick(member)
+            directive = state.issue_directive(member)
+            if not state.membership.is_current(member):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
                 status = "superseded"
-            news = state.roster.news(member, message.settings_version, directive)
+            news = state.news(member, message.settings_version, directive)
             return Verdict(status, directive, *news, state.settings.sync.slack is not None)
 
     def merged(
@@ -190,7 +190,7 @@ class Reports:
         place = message.epoch, member.partition, member.task, message.sequence
         try:
             # A task that has come back by another connection relies on it, too.
-            return self._state.roster.present(member.partition) in (None, member) and (
+            return self._state.membership.present(member.partition) in (None, member) and (
                 self._state.ledger.revoke(*place)
             )
         except RemoteProtocolError:

@@ -54,7 +54,7 @@ class WorkerRequests:
         self._rows = RowChecks(state)
 
     def join(
-        self, message: Join, shared: bool, let_go: Callable[[], object] = lambda: None
+        self, message: Join, shared: bool, release: Callable[[], object] = lambda: None
     ) -> tuple[Member, Joined]:
         """Let a worker open its partition.
 
@@ -63,7 +63,7 @@ class WorkerRequests:
         message : Join
         shared : bool
             Whether payloads lie in the worker's segment.
-        let_go : callable
+        release : callable
             Called when two others have taken the worker's place after each other: it will have no
             answer but that.
 
@@ -77,7 +77,7 @@ class WorkerRequests:
         executor, host = self._state.locate(message.task)
         with self._state.lock:
             span, position, before = self._begin(message)
-            version = self._state.roster.version
+            version = self._state.settings_log.version
             member = Member(
                 message.partition,
                 message.attempt,
@@ -88,8 +88,8 @@ class WorkerRequests:
                 tuple(message.metrics),
                 pid=message.pid,
                 epoch=position.epoch,
-                told=version,
-                let_go=let_go,
+                told_version=version,
+                release=release,
             )
             self._enter(member, position)
             last_epoch = span.last_epoch
@@ -97,7 +97,7 @@ class WorkerRequests:
             if directive is Directive.GO:
                 # It loads its rows and the program first, and asks for what is newest by then.
                 directive = Directive.WAIT
-                self._state.roster.wait(member)
+                self._state.wait(member)
             settings = self._state.settings.for_worker()
         return member, Joined(
             position.epoch,
@@ -122,15 +122,15 @@ class WorkerRequests:
         return span, position, before
 
     def _enter(self, member: Member, position: Position) -> None:
-        earlier = self._state.roster.present(member.partition)
+        earlier = self._state.membership.present(member.partition)
         if earlier is not None:
             self._state.lost(earlier, "a later attempt has taken its place")
-        self._state.roster.enter(member)
+        self._state.membership.enter(member)
         if self._state.machine.state is RunState.STARTING:
             self._state.report(RunEvent.STARTED)
-        joins = self._state.roster.joins[member.partition]
-        member.told_of = joins <= KEPT_JOINS
-        if member.told_of:
+        joins = self._state.membership.joins[member.partition]
+        member.announced = joins <= KEPT_JOINS
+        if member.announced:
             who, at = member.who(), position
             self._state.publish(
                 WorkerJoined(time.time(), **who, epoch=at.epoch, resumed_at=at.steps)
@@ -197,7 +197,7 @@ class WorkerRequests:
         directive = self._next(member, message.epoch + 1)
         member.epoch = message.epoch + 1
         member.hear()
-        news = self._state.roster.news(member, member.settings_version, directive)
+        news = self._state.news(member, member.settings_version, directive)
         return Proceed(directive, *news)
 
     def _report_finish(self, member: Member, message: Finish) -> None:
@@ -215,7 +215,7 @@ class WorkerRequests:
             self._state.leave(member)
             return Directive.LEAVE
         span.started = max(span.started, epoch)
-        return self._state.tell(member)
+        return self._state.issue_directive(member)
 
     def poll(self, member: Member, message: Poll) -> Proceed:
         """Answer a waiting worker: at once if it may continue, else after `LONG_POLL`.
@@ -228,16 +228,16 @@ class WorkerRequests:
         with self._state.changed:
             self._state.check_current(member)
             member.hear(Doing.WAIT)
-            self._state.roster.wait(member)
+            self._state.wait(member)
             self._state.changed.wait_for(
                 lambda: self._state.directive(member) is not Directive.WAIT, timeout=LONG_POLL
             )
             self._state.check_current(member)
-            directive = self._state.tell(member)
+            directive = self._state.issue_directive(member)
             member.waiting = directive is Directive.WAIT
             if not member.waiting:
                 member.hear(Doing.TRAIN)
-            news = self._state.roster.news(member, message.settings_version, directive)
+            news = self._state.news(member, message.settings_version, directive)
             return Proceed(directive, *news)
 
     def failed(self, member: Member, message: Failed) -> Proceed:
@@ -258,7 +258,7 @@ class WorkerRequests:
         )
         with self._state.lock:
             if (
-                self._state.roster.present(member.partition) is not member
+                self._state.membership.present(member.partition) is not member
                 or not self._state.machine.active
             ):
                 return leave
@@ -277,7 +277,7 @@ class WorkerRequests:
     def _report_failure(self, member: Member, error: WorkerError) -> None:
         """Tell of an error; briefly, once there were many: events are kept as long as the run."""
         brief = self._state.raised > KEPT_FAILURES
-        if member.told_of:
+        if member.announced:
             self._state.publish(
                 WorkerFailed(
                     time.time(),

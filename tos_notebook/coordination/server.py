@@ -141,7 +141,7 @@ class WorkerHandler:
         run, member = self._run, self._member
         return run is not None and member is not None and run.state.trains(member)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Give back what is held for a worker whose place others have taken twice."""
         self._released = True
         self._columns = None
@@ -196,11 +196,11 @@ class WorkerHandler:
         run = self._serving()
         exchange = run.exchange(message.segment)
         # Whoever may not join costs no memory.
-        self._member, joined = run.requests.join(message, exchange.shared, self._let_go)
+        self._member, joined = run.requests.join(message, exchange.shared, self._release)
         exchange.open()
         self._run, self._exchange = run, exchange
         if self._released:
-            self._let_go()
+            self._release()
         return joined, None
 
     def _fetch(
@@ -216,6 +216,6 @@ class WorkerHandler:
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""
-        self._let_go()
+        self._release()
         if self._run is not None and self._member is not None:
             self._run.state.lost(self._member, "it left early" if error is None else str(error))

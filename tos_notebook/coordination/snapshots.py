@@ -151,7 +151,7 @@ class Snapshotter:
                 self._not_yet(last)
                 return None
             if not state.gate.hold(HOLD_TIMEOUT):
-                self._let_go()
+                self._release_gate()
                 raise WaitTimeout(f"A push is still being merged after {HOLD_TIMEOUT:g} s.")
             epoch = state.ledger.open_epoch(span.first_epoch)
             reached = RunPosition(epoch, epoch > span.last_epoch, span.layout, state.earlier)
@@ -166,14 +166,14 @@ class Snapshotter:
         def entered() -> None:
             # The combiner that the settings name is the one whose state is copied.
             with self._state.changed:
-                self._let_go()
+                self._release_gate()
                 stalled = time.perf_counter() - began
                 seen.append((self._state.settings, str(self._state.machine.state), stalled))
 
         try:
             copied = self._trainer.snapshot(entered)
         finally:
-            self._let_go()
+            self._release_gate()
         progress = Progress(ledger, copied, samples, rows, reached)
         return Snapshot(progress, *seen[0], wanted)
 
@@ -185,7 +185,7 @@ class Snapshotter:
                 "trained since is in no checkpoint. The one before is unchanged."
             )
 
-    def _let_go(self) -> None:
+    def _release_gate(self) -> None:
         with self._state.changed:
             self._state.gate.release()
 

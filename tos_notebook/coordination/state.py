@@ -7,17 +7,23 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Any
 
 from ..blocks.labels import Counts
+from ..chaos.mishap import NOTHING
+from ..chaos.rules import Rule
+from ..chaos.state import Chaos
 from ..errors import SessionClosed, TosError, WorkerError, blamed
 from ..events import Event, StateChanged, WorkerLost
 from ..steering.machine import Machine, RunEvent, RunState
 from ..wire.messages import Directive
+from .acknowledgements import Acknowledgements
 from .job_span import DataLayout, JobSpan
 from .ledger import Ledger
-from .membership import Member, Roster
+from .membership import Member, Membership
 from .merge_gate import MergeGate
 from .settings import Settings
+from .settings_log import SettingsLog
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +36,7 @@ only from what is no worker of Spark's, and would fill the history."""
 
 
 class ControlState:
-    """One run's ledger, roster and state machine; every change is a short one under the lock.
+    """One run's ledger, members, settings and machine; every change is short, under the lock.
 
     Parameters
     ----------
@@ -67,7 +73,10 @@ class ControlState:
         self.locate = locate
         self._on_failure = on_failure
         self.ledger = Ledger()
-        self.roster = Roster(settings, publish)
+        self.membership = Membership()
+        self.settings_log = SettingsLog(settings)
+        self.acknowledgements = Acknowledgements(self.membership, publish)
+        self.chaos = Chaos()
         self.span: JobSpan | None = None
         # The layout that the ledger's contents are of, and `rows`: of each partition, as far as
         # one was used up.
@@ -89,16 +98,21 @@ class ControlState:
         self.samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.
         self.steering = threading.Lock()
-        # Reentrant, so that small helpers can say for themselves what they guard. Nobody waits
-        # for parameters while holding it: a user's combiner may keep them for long.
+        # Reentrant, so that small helpers can say for themselves what they guard. No thread
+        # waits for parameters while it holds this: a user's combiner may keep them for long.
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.gate = MergeGate(self.changed)
 
     @property
     def settings(self) -> Settings:
-        """The settings in force for whoever asks next."""
-        return self.roster.settings
+        """The settings in force."""
+        return self.settings_log.settings
+
+    @property
+    def chaos_rules(self) -> tuple[Rule, ...]:
+        """The rules that may still strike."""
+        return self.chaos.in_force(self.membership.partitions)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -132,22 +146,25 @@ class ControlState:
     def trains(self, member: Member) -> bool:
         """Return whether a partition is a worker's, and it has not left."""
         with self.lock:
-            return self.roster.present(member.partition) is member
+            return self.membership.present(member.partition) is member
 
     def lost(self, member: Member, reason: str) -> None:
         """Take note that a worker's connection ended."""
         with self.lock:
-            if self.roster.present(member.partition) is member and self.machine.active:
-                if member.told_of:
+            if self.membership.present(member.partition) is member and self.machine.active:
+                if member.announced:
                     self.publish(WorkerLost(time.time(), **member.who(), reason=reason))
                 self.leave(member)
 
     def check_current(self, member: Member) -> None:
-        """Let a superseded task fail: Spark takes the partition of one that returns for done."""
-        if not self.roster.is_current(member):
+        """Raise SessionClosed for a superseded task.
+
+        If it returned normally, Spark would count its partition as done.
+        """
+        if not self.membership.is_current(member):
             raise SessionClosed(f"Partition {member.partition} belongs to a later attempt by now.")
 
-    def tell(self, member: Member) -> Directive:
+    def issue_directive(self, member: Member) -> Directive:
         """Return what a worker does next; one that is told to stop leaves in order."""
         directive = self.directive(member)
         if directive is Directive.STOP:
@@ -156,20 +173,85 @@ class ControlState:
 
     def directive(self, member: Member) -> Directive:
         """Return what a worker does next."""
-        if self.settled or not self.roster.is_current(member):
+        if self.settled or not self.membership.is_current(member):
             return Directive.STOP
         directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
-        if directive is Directive.GO and self.roster.is_ahead(member):
+        if directive is Directive.GO and self.membership.is_ahead(member, self.settings.sync.slack):
             return Directive.WAIT
         return directive
 
     def leave(self, member: Member) -> None:
-        """Expect nothing more of a worker, nor let anybody wait for it."""
-        self.roster.leave(member)
+        """Expect nothing more of a worker; no other worker and no command waits for it."""
+        self.membership.leave(member)
+        self.acknowledgements.report_pause()
+        self.acknowledgements.report_changes()
         self.changed.notify_all()
 
+    def wait(self, member: Member) -> None:
+        """Note that a worker waits."""
+        member.waiting = True
+        self.acknowledgements.report_pause()
+
+    def acknowledge(self, member: Member, version: int) -> None:
+        """Note under which settings a worker has pushed."""
+        member.settings_version = version
+        self.acknowledgements.report_changes()
+
+    def tick(self, member: Member) -> None:
+        """Note that a worker has reached a milestone, under the settings that it has now."""
+        member.clock += 1
+        self.chaos.tick(member.partition, member.settings_version)
+
+    def change_settings(self, command: str, detail: str, **changes: Any) -> None:
+        """Add a version of the settings; report it once every active worker has pushed under it.
+
+        Parameters
+        ----------
+        command, detail : str
+            What the report says.
+        **changes
+            See `Settings.changed`.
+        """
+        if "sync" in changes:
+            self.membership.reset_clocks()
+        self.settings_log.change(self.membership.settings_versions(), **changes)
+        version = self.settings_log.version
+        self.acknowledgements.await_change(version, command, detail, frozenset(changes))
+        if "chaos" in changes:
+            self.chaos = Chaos(self.settings.chaos, version)
+            self.acknowledgements.await_chaos_end(bool(self.settings.chaos))
+
+    def news(
+        self, member: Member, known: int, directive: Directive
+    ) -> tuple[int, dict[str, Any] | None]:
+        """Return the newest version, and its settings if a worker must hear of any.
+
+        Parameters
+        ----------
+        member : Member
+        known : int
+            The version that it knows.
+        directive : Directive
+            What it does next.
+        """
+        version = member.told_version = self.settings_log.version
+        chaos = self._chaos_for(member, directive)
+        if known == version and not chaos:
+            return version, None
+        return version, self.settings.for_worker() | chaos
+
+    def _chaos_for(self, member: Member, directive: Directive) -> dict[str, Any]:
+        """Return what to add to a worker's settings for its next milestone, if it continues."""
+        if not self.chaos.asked_for or directive is not Directive.GO:
+            return {}
+        who = member.partition, member.executor, member.task
+        mishap = self.chaos.strike(*who, self.membership.partitions)
+        if not self.chaos_rules:
+            self.acknowledgements.report_chaos_end()
+        return {} if mishap == NOTHING else {"chaos": mishap.to_json()}
+
     def report_state(self, before: str) -> None:
-        """Tell of the state, if it is not what it was."""
+        """Publish the state, if it is not what it was."""
         if self.machine.state != before:
             self.publish(StateChanged(time.time(), self.machine.state))
 
@@ -187,4 +269,4 @@ DIRECTIVES = {
     RunState.RUNNING: Directive.GO,
     RunState.PAUSED: Directive.WAIT,
 }
-"""What workers are told in each state; in all others they stop."""
+"""What workers do in each state; in all others they stop."""

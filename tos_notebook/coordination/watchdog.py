@@ -276,9 +276,9 @@ class Watchdog:
         self._withdraw(set(found))
         for wait in found.values():
             if wait.cause not in self._open:
-                self._tell(wait, time.time() - (now - wait.since))
+                self._publish_stall(wait, time.time() - (now - wait.since))
 
-    def _tell(self, wait: Wait, since: float) -> None:
+    def _publish_stall(self, wait: Wait, since: float) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(since))
         text = f"Nothing has come since {at}: the run waits for {wait.what}."
         if wait.known:
