@@ -66,6 +66,7 @@ from tos_notebook.events import (
 from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.training.results import held_model
 from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
+from tos_notebook.wire.settings import WorkerSettings
 
 LAYOUT = Counting().spec.layout
 
@@ -561,7 +562,7 @@ def test_a_setting_changed_while_paused_does_not_end_the_pause() -> None:
     answer = training.poll(member, Poll(0))
     assert answer.directive is Directive.WAIT
     assert answer.settings is not None
-    assert (answer.settings_version, answer.settings["sync_interval"]) == (1, 3)
+    assert (answer.settings_version, answer.settings.sync_interval) == (1, 3)
     assert applied(events, "pause") == 1
 
 
@@ -588,9 +589,7 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     assert training.poll(members[1], Poll(0)).settings_version == 1
     training.change_settings(Command.SET, "", learning_rate=0.5)
     reply = training.push(members[0], push(0), update(1))
-    assert reply.settings == {
-        "sync_interval": 3, "learning_rate": 0.5, "pushes": "delta", "codec": "fp32",
-    }  # fmt: skip
+    assert reply.settings == WorkerSettings(3, 0.5, {"pushes": "delta", "codec": "fp32"})
     reply = training.push(members[0], push(1, settings_version=2), update(1))
     assert (reply.settings_version, reply.settings) == (2, None)
     training.push(members[1], push(0, settings_version=1), update(1))
@@ -620,7 +619,7 @@ def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
     reply = training.push(stands, push(0, settings_version=0), update(1))
     assert (reply.status, reply.settings_version) == ("committed", 200)
     assert reply.settings is not None
-    assert (reply.settings["learning_rate"], reply.settings["sync_interval"]) == (200.0, 199)
+    assert (reply.settings.learning_rate, reply.settings.sync_interval) == (200.0, 199)
     for member, number in ((stands, 1), (pushes, 200)):
         training.push(member, push(number, settings_version=200), update(1))
     assert applied(events, "set") == 200
@@ -667,7 +666,7 @@ def test_a_change_computed_before_a_swap_is_merged_by_the_old_rule() -> None:
     reply = training.push(member, push(1, base_version=1), in_flight)
     assert (center(training)["total"], value(in_flight)) == (6, 6)
     assert reply.settings is not None
-    assert reply.settings["pushes"] == "weights"
+    assert reply.settings.strategy["pushes"] == "weights"
     weights = update(10, rows=2)
     training.push(member, push(2, base_version=2, settings_version=1), weights)
     assert (center(training)["total"], value(weights)) == (8, 8)

@@ -31,6 +31,7 @@ from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
+from tos_notebook.wire.settings import WorkerSettings
 from tos_notebook.worker.loop import Plan, Worker, fetch
 
 USERS_CODE = """
@@ -395,7 +396,7 @@ class Scripted:
 
 
 def _joined(directive: Directive = Directive.WAIT) -> Joined:
-    settings = {"sync_interval": 1, "learning_rate": None, "pushes": "delta", "codec": "fp32"}
+    settings = WorkerSettings(1, None, {"pushes": "delta", "codec": "fp32"})
     return Joined(0, 0, 0, 0, settings, 0, directive, shared=False)
 
 

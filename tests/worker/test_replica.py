@@ -15,6 +15,7 @@ from tos_notebook.strategies.ps.exchange import ParameterExchange
 from tos_notebook.strategies.ps.residual import Memory
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.wire.messages import Directive, Join, Joined, Push, Reply, Request
+from tos_notebook.wire.settings import WorkerSettings
 
 LAYOUT = Layout([ParameterSpec("x", (64,), "float32")])
 
@@ -46,7 +47,7 @@ def test_a_worker_looks_again_at_an_update_that_took_a_residual_along(
     if residual is not None:
         memory.next()[:] = LAYOUT.pack([np.full(64, residual, np.float32)])
         memory.keep((0, 1))
-    replica.use({"pushes": "weights", "codec": codec})
+    replica.use(WorkerSettings(1, None, {"pushes": "weights", "codec": codec}))
     # Parameters travel as they are: with a codec, those that the server does not know yet.
     finite = replica.write([np.full(64, 3e38, np.float32)])
     assert finite

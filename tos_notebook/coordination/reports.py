@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..common.content import NO_DIGEST
 from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from ..events import UpdateSkipped
 from ..wire.messages import Directive, Push, Status, Suspect
+from ..wire.settings import WorkerSettings
 from .ledger import Admission
 from .membership import Doing, Member
 from .settings import Settings
@@ -42,7 +43,7 @@ class Verdict(NamedTuple):
     status: Status
     directive: Directive
     settings_version: int
-    settings: dict[str, Any] | None
+    settings: WorkerSettings | None
     """None if the worker knows the newest."""
     bounded: bool
     """Whether the sync mode bounds how far workers may be apart."""

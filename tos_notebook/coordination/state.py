@@ -7,16 +7,18 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..blocks.labels import Counts
-from ..chaos.mishap import NOTHING
+from ..chaos.mishap import NOTHING, Mishap
 from ..chaos.rules import Rule
 from ..chaos.state import Chaos
 from ..errors import SessionClosed, TosError, WorkerError, blamed
 from ..events import Event, StateChanged, WorkerLost
 from ..steering.machine import Machine, RunEvent, RunState
 from ..wire.messages import Directive
+from ..wire.settings import WorkerSettings
 from .acknowledgements import Acknowledgements
 from .job_span import DataLayout, JobSpan
 from .ledger import Ledger
@@ -223,7 +225,7 @@ class ControlState:
 
     def news(
         self, member: Member, known: int, directive: Directive
-    ) -> tuple[int, dict[str, Any] | None]:
+    ) -> tuple[int, WorkerSettings | None]:
         """Return the newest version, and its settings if a worker must hear of any.
 
         Parameters
@@ -235,20 +237,23 @@ class ControlState:
             What it does next.
         """
         version = member.told_version = self.settings_log.version
-        chaos = self._chaos_for(member, directive)
-        if known == version and not chaos:
+        mishap = self._next_mishap(member, directive)
+        if known == version and mishap == NOTHING:
             return version, None
-        return version, self.settings.for_worker() | chaos
+        settings = self.settings.for_worker()
+        if mishap != NOTHING:
+            settings = replace(settings, chaos=mishap.to_json())
+        return version, settings
 
-    def _chaos_for(self, member: Member, directive: Directive) -> dict[str, Any]:
-        """Return what to add to a worker's settings for its next milestone, if it continues."""
+    def _next_mishap(self, member: Member, directive: Directive) -> Mishap:
+        """Return what happens to a worker in its next milestone, if it continues."""
         if not self.chaos.asked_for or directive is not Directive.GO:
-            return {}
+            return NOTHING
         who = member.partition, member.executor, member.task
         mishap = self.chaos.strike(*who, self.membership.partitions)
         if not self.chaos_rules:
             self.acknowledgements.report_chaos_end()
-        return {} if mishap == NOTHING else {"chaos": mishap.to_json()}
+        return mishap
 
     def report_state(self, before: str) -> None:
         """Publish the state, if it is not what it was."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..common.content import NO_DIGEST
 from .limits import (
@@ -26,8 +26,8 @@ from .limits import (
     Text,
     Token,
 )
+from .settings import WorkerSettings
 
-Settings = dict[str, Any]
 Status = Literal["committed", "duplicate", "skipped", "superseded"]
 
 
@@ -72,7 +72,7 @@ class Joined:
     steps: Count
     sequence: Count
     last_epoch: Count
-    settings: Settings
+    settings: WorkerSettings
     settings_version: Count
     directive: Directive
     shared: bool
@@ -163,7 +163,7 @@ class Reply(NamedTuple):
     settings_version: Count
     status: Status
     directive: Directive
-    settings: Settings | None
+    settings: WorkerSettings | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Proceed:
 
     directive: Directive
     settings_version: Count
-    settings: Settings | None
+    settings: WorkerSettings | None
     version: Maybe = None
 
 

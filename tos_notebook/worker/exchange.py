@@ -10,7 +10,8 @@ from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout
 from ..transport.base import Connection
-from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request, Settings
+from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
+from ..wire.settings import WorkerSettings
 
 Answer = TypeVar("Answer")
 
@@ -24,7 +25,7 @@ class Exchange(Protocol):
     def join(self, message: Join) -> Joined:
         """Open the partition, which brings no parameters yet."""
 
-    def use(self, settings: Settings) -> None:
+    def use(self, settings: WorkerSettings) -> None:
         """Go by other settings from now on."""
 
     def write(self, trained: Iterable[Array]) -> bool:

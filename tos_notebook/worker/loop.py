@@ -52,9 +52,9 @@ from ..wire.messages import (
     Push,
     Request,
     Rows,
-    Settings,
     Suspect,
 )
+from ..wire.settings import WorkerSettings
 from .batches import Feed, Held, Streamed, record_text
 from .exchange import Exchange, expect
 from .optimizer_state import OptimizerState
@@ -364,16 +364,16 @@ class Worker:
             self._version = proceed.version
         return proceed
 
-    def _adopt_settings(self, version: int, settings: Settings | None) -> None:
+    def _adopt_settings(self, version: int, settings: WorkerSettings | None) -> None:
         # Chaos is told for one milestone at a time.
-        self._mishap = as_mishap(settings)
+        self._mishap = NOTHING if settings is None else as_mishap(settings.chaos)
         known, self._settings_version = self._settings_version, version
         if settings is None or version == known:
             return
         self._exchange.use(settings)
-        self._sync_interval = int(settings["sync_interval"])
-        if settings.get("learning_rate") is not None:
-            self._runner.set_learning_rate(float(settings["learning_rate"]))
+        self._sync_interval = settings.sync_interval
+        if settings.learning_rate is not None:
+            self._runner.set_learning_rate(settings.learning_rate)
 
     def _load(self, blocks: Iterable[Columns] | Iterable[Stream]) -> Held | Streamed:
         plan, partition = self._plan, self._join.partition

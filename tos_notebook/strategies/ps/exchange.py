@@ -22,7 +22,8 @@ from ...errors import RemoteProtocolError
 from ...layout import Layout
 from ...transport.base import Connection
 from ...transport.shared import Segment
-from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Settings
+from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
+from ...wire.settings import WorkerSettings
 from ...worker.exchange import expect
 from .residual import Memory, Place
 
@@ -74,10 +75,15 @@ class ParameterExchange:
         self._memory.begin((joined.epoch, joined.sequence), joined.before)
         return joined
 
-    def use(self, settings: Settings) -> None:
+    def use(self, settings: WorkerSettings) -> None:
         """Make and encode what follows by other settings."""
-        self._pushes = str(settings["pushes"])
-        self._use(as_codecs(str(settings["codec"])))
+        try:
+            self._pushes, codec = settings.strategy["pushes"], settings.strategy["codec"]
+        except KeyError as error:
+            raise RemoteProtocolError(
+                f"WorkerSettings.strategy: expected pushes and codec, got no {error}."
+            ) from error
+        self._use(as_codecs(codec))
 
     def _use(self, codecs: CodecPair) -> None:
         if codecs.lossless:
