@@ -26,7 +26,8 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
-from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 from .turns import Gated, Turns
 

@@ -65,7 +65,7 @@ from tos_notebook.wire.messages import (
     Rows,
     Suspect,
 )
-from tos_notebook.worker.loop import fetch
+from tos_notebook.worker.loading import fetch
 
 PATIENCE = 60.0
 """Seconds for a thousand cases, after which something hangs."""

@@ -32,7 +32,9 @@ from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.wire.settings import WorkerSettings
-from tos_notebook.worker.loop import Plan, Worker, fetch
+from tos_notebook.worker.loading import fetch
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 USERS_CODE = """
 import json

@@ -28,7 +28,8 @@ from ..steering.machine import Command
 from ..strategies.base import Strategy
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
-from ..worker.loop import Plan, Worker
+from ..worker.loop import Worker
+from ..worker.plan import Plan
 from .programs import Counting, NumpyProgram, SoftmaxRegression
 from .report import CheckReport, Finding
 

@@ -35,7 +35,7 @@ from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from ..transport.auth import Secret
-from ..worker.loop import Plan
+from ..worker.plan import Plan
 from ..worker.task import Task
 from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data

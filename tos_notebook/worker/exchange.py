@@ -57,3 +57,15 @@ def expect(kind: type[Answer], answer: object, message: Request) -> Answer:
             f"got {type(answer).__name__}."
         )
     return answer
+
+
+def ask(connection: Connection, message: Request, kind: type[Answer]) -> Answer:
+    """Send a message without a payload, and return the answer if it is of a kind.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It is not.
+    """
+    answer, _ = connection.request(message)
+    return expect(kind, answer, message)

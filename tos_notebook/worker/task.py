@@ -20,8 +20,10 @@ from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
+from .chaos_effects import ChaosEffects
 from .exchange import ExchangeMaker
-from .loop import Plan, Worker
+from .loop import Worker
+from .plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Task:
             join = self._join(partition)
             run, layout = self.plan.run, runner.spec.layout
             exchange = self.exchange(connection, layout, run, join, executor_folder())
-            Worker(connection, exchange, runner, self.plan, join, kill=_die).run(whole(blocks))
+            chaos = ChaosEffects(kill=_die)
+            Worker(connection, exchange, runner, self.plan, join, chaos=chaos).run(whole(blocks))
         finally:
             connection.close()
         yield partition
