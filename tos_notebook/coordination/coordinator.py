@@ -83,7 +83,7 @@ class Coordinator:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force for whoever asks next."""
+        """The settings in force."""
         return self.state.settings
 
     @property
@@ -145,7 +145,7 @@ class Coordinator:
         last_epoch: int,
         layout: DataLayout | None = None,
     ) -> JobSpan:
-        """Let the workers of the next Spark job in."""
+        """Begin the next Spark job, whose workers may join."""
         with self.state.lock:
             if layout != self.state.layout:
                 if self.state.ledger.contents.turn(self.state.ledger.partitions):
@@ -284,7 +284,7 @@ class Coordinator:
             return self.state.committed.copy()
 
     def slowest_gain(self, before: Counter[int], slots: int) -> int:
-        """Return the milestones of the partition that got least far, of those that are not done.
+        """Return the milestones of the slowest partition that is not done.
 
         Partitions that wait for a slot do not count.
 
@@ -331,7 +331,7 @@ class Coordinator:
             )
 
     def _missing(self) -> list[int]:
-        """Return the partitions that are not used up and that nobody trains."""
+        """Return the partitions that are not used up and that no worker trains."""
         if self.state.span is None:
             return []
         last = self.state.span.last_epoch
@@ -343,7 +343,7 @@ class Coordinator:
         ]
 
     def end_span_early(self, detail: str) -> None:
-        """Let the workers leave when the latest epoch that any of them has begun is done."""
+        """End the job once the latest epoch that any worker has begun is done."""
         with self.state.lock:
             self.command(Command.REPARTITION, detail)
             if self.state.span is not None:

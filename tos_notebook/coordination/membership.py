@@ -60,7 +60,7 @@ class Member:
     """Seconds between two pushes, at most; without the first, for which it traces the program."""
 
     def hear(self, doing: Doing | None = None) -> None:
-        """Note that it has spoken, and what it does now."""
+        """Note that the worker has asked for something, and what it does now."""
         now = time.monotonic()
         if self.pushed and self.doing is Doing.TRAIN:
             self.longest = max(self.longest, now - self.heard)
@@ -127,7 +127,7 @@ class Membership:
         self._replaced: dict[int, Member] = {}
 
     def clear(self) -> None:
-        """Forget all members: those of an earlier job are strangers from now on."""
+        """Forget all members: those of an earlier job may not push any more."""
         for member in self._replaced.values():
             member.release()
         self._members, self._replaced = {}, self._members

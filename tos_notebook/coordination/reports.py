@@ -1,4 +1,4 @@
-"""What workers report of their training: admitted once, answered with what comes next.
+"""Reports of what workers have trained: admitted once, answered with what comes next.
 
 A strategy asks here before it touches parameters, and again when it has: `Reports` counts batches
 and knows no parameters.
@@ -65,7 +65,7 @@ class Reports:
         return self._state.settings_log.find(version)
 
     def admit(self, member: Member, message: Push) -> Admitted:
-        """Let what a worker has trained count; wait while somebody copies the run.
+        """Count what a worker has trained, once; wait while a thread copies the run.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Reports:
         traffic: tuple[int, int],
         workers: int,
     ) -> None:
-        """Tell of a milestone.
+        """Publish a milestone.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Reports:
         self._state.publish(member.milestone(message, *place, traffic, workers))
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
-        """Tell of an update that is not in the parameters, though the run continues."""
+        """Publish that an update is not in the parameters, though the run continues."""
         place = (message.epoch, member.partition, member.attempt, message.sequence)
         self._state.leave_out(message.steps, error)
         self._state.publish(UpdateSkipped(time.time(), *place, str(error)))
@@ -173,7 +173,7 @@ class Reports:
         member : Member
         message : Push
         otherwise : callable
-            Called before anybody can copy the run, if a later attempt relies on the push.
+            Called before any thread can copy the run, if a later attempt relies on the push.
 
         Returns
         -------

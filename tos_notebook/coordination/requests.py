@@ -1,4 +1,4 @@
-"""What workers ask of a run, whatever its strategy: to join, to wait, to finish, to fail.
+"""Answers what all workers ask of a run: to join, to wait, to finish, to report a failure.
 
 Threads of all connections call in here. The state is changed under its lock, in short pieces.
 """
@@ -42,7 +42,7 @@ _BRIEF = 200
 
 
 class WorkerRequests:
-    """The workers' side of one run, as far as it has nothing to do with parameters.
+    """Answers the requests of workers that have nothing to do with parameters.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class WorkerRequests:
     def join(
         self, message: Join, shared: bool, release: Callable[[], object] = lambda: None
     ) -> tuple[Member, Joined]:
-        """Let a worker open its partition.
+        """Give a worker its partition.
 
         Parameters
         ----------
@@ -64,8 +64,8 @@ class WorkerRequests:
         shared : bool
             Whether payloads lie in the worker's segment.
         release : callable
-            Called when two others have taken the worker's place after each other: it will have no
-            answer but that.
+            Called when two others have taken the worker's place after each other: no other answer
+            follows.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class WorkerRequests:
         return Proceed(Directive.LEAVE, member.settings_version, None)
 
     def finish(self, member: Member, message: Finish) -> Proceed:
-        """Take note that a worker used up its partition in one epoch; other rows end the run.
+        """Record that a worker used up its partition in one epoch; other rows end the run.
 
         Raises
         ------
@@ -243,10 +243,10 @@ class WorkerRequests:
     def failed(self, member: Member, message: Failed) -> Proceed:
         """Record what a worker raised; if it would raise again, that ends the run.
 
-        So it is taken to be for an operation of the program, and for what comes twice from one
-        partition. Else Spark may try again.
+        An operation of the program would raise again, and so would what one partition has raised
+        twice. After any other error Spark may try again.
 
-        What a superseded attempt raises counts for nothing, nor what comes after its end.
+        An error of a superseded attempt counts for nothing, nor one after the run's end.
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
         error = WorkerError(
@@ -275,7 +275,7 @@ class WorkerRequests:
         return leave
 
     def _report_failure(self, member: Member, error: WorkerError) -> None:
-        """Tell of an error; briefly, once there were many: events are kept as long as the run."""
+        """Publish an error; briefly, once there were many: events are kept as long as the run."""
         brief = self._state.raised > KEPT_FAILURES
         if member.announced:
             self._state.publish(
@@ -290,7 +290,7 @@ class WorkerRequests:
             )
 
     def labelled(self, member: Member, message: Labelled) -> Proceed:
-        """Compare the labels of a worker's rows with those of the others; tell of it once.
+        """Compare the labels of all workers' rows; publish once that they differ.
 
         Raises
         ------
@@ -300,11 +300,11 @@ class WorkerRequests:
         counts = _counts_of(message)
         with self._state.lock:
             self._state.labels[member.partition] = counts
-            told = None if self._state.skew else skew(self._state.labels)
-            if told is not None:
-                self._state.skew = (told,)
-                log.warning("Run %s: %s", self._state.run_id, told)
-                self._state.publish(LabelsSkewed(time.time(), told))
+            sentence = None if self._state.skew else skew(self._state.labels)
+            if sentence is not None:
+                self._state.skew = (sentence,)
+                log.warning("Run %s: %s", self._state.run_id, sentence)
+                self._state.publish(LabelsSkewed(time.time(), sentence))
             return Proceed(Directive.WAIT, member.settings_version, None)
 
     def suspect(self, member: Member, message: Suspect) -> Proceed:

@@ -1,4 +1,4 @@
-"""Whether the rows of a partition are those that it had before."""
+"""Checks that the rows of a partition are those that it had before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .state import ControlState
 
 
 class RowChecks:
-    """Compares what workers say of their rows; every call is made under the run's lock.
+    """Compares what workers report of their rows; callers hold the run's lock.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class RunServer:
 
     @property
     def fingerprint(self) -> bytes | None:
-        """Of the certificate, by which workers know the server; None without TLS."""
+        """The certificate's, by which workers know the server; None without TLS."""
         return self._listener.fingerprint
 
     def handler(self, peer: str) -> WorkerHandler:
@@ -88,7 +88,7 @@ class RunServer:
             self._run = run
 
     def _fail(self, error: TransportError) -> None:
-        """End the run that waits for workers in vain."""
+        """End the run: no worker can reach it any more."""
         with self._lock:
             self._deaf, run = error, self._run
         if run is not None:
@@ -142,7 +142,7 @@ class WorkerHandler:
         return run is not None and member is not None and run.state.trains(member)
 
     def _release(self) -> None:
-        """Give back what is held for a worker whose place others have taken twice."""
+        """Free the memory of a worker that has left, or whose place others have taken twice."""
         self._released = True
         self._columns = None
         if self._exchange is not None:
@@ -195,7 +195,7 @@ class WorkerHandler:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         run = self._serving()
         exchange = run.exchange(message.segment)
-        # Whoever may not join costs no memory.
+        # A worker that may not join costs no memory.
         self._member, joined = run.requests.join(message, exchange.shared, self._release)
         exchange.open()
         self._run, self._exchange = run, exchange

@@ -1,4 +1,4 @@
-"""What may change while a run trains."""
+"""Settings that may change while a run trains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
     learning_rate : float or None
         None for the program's own.
     chaos : tuple of Rule
-        What is to go wrong; who trains hears only of its own next milestone.
+        What is to go wrong. A worker is told only of its own next milestone.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class RunPosition:
     epoch : int
         The first one that is not done.
     between : bool
-        Whether the data is to be laid out for it, if that is due.
+        Whether the data gets another layout for it, if one is asked for.
     layout : DataLayout or None
         That of the data now; None for the first one.
     earlier : DataLayout or None
@@ -51,7 +51,7 @@ BEGINNING = RunPosition(0, False, None)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What of a run is done: every batch that is in the center, and no other.
+    """The part of a run that is done: every batch that is in the center, and no other.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class Snapshotter:
             self._state.gate.release()
 
     def restore(self, progress: Progress) -> None:
-        """Go on from what was done, before any worker joins.
+        """Continue from what was done, before any worker joins.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Workers that are alive but stand still: whose place goes to another attempt, and when.
+"""Decides when a worker that stands still loses its place to another attempt.
 
 `still` decides, a pure function of `Facts` and the time. `Standstill` asks it, and acts.
 """
@@ -95,7 +95,7 @@ class Standstill:
         self._since = -math.inf
         self._sentences: dict[int, str] = {}
         self._in_vain: Counter[int] = Counter()
-        # By partition: whom Spark is to kill, and when it was asked last.
+        # By partition: the member that Spark is to kill, and when it was asked last.
         self._asked: dict[int, tuple[Member, float]] = {}
         self._ended = -math.inf
 

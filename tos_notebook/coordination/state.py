@@ -30,11 +30,11 @@ from .settings_log import SettingsLog
 log = logging.getLogger(__name__)
 
 KEPT_FAILURES = 64
-"""What workers have raised, of which the whole text is kept."""
+"""Errors of workers of which the whole text is kept."""
 
 KEPT_JOINS = 1000
-"""Attempts at one partition of a job of which events tell. Spark gives up long before; more come
-only from what is no worker of Spark's, and would fill the history."""
+"""Attempts at one partition of a job that events report. Spark gives up long before; more come
+only from a peer that is no worker of Spark's, and would fill the history."""
 
 
 class ControlState:
@@ -50,7 +50,7 @@ class ControlState:
     locate : callable
         Takes a Spark task attempt id, returns (executor id, host).
     on_failure : callable
-        Called once, from a connection's thread, when the run cannot go on.
+        Called once, from a connection's thread, when the run cannot continue.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ControlState:
         self.samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.
         self.steering = threading.Lock()
-        # Reentrant, so that small helpers can say for themselves what they guard. No thread
+        # Reentrant, so that each small helper can take it for itself. No thread
         # waits for parameters while it holds this: a user's combiner may keep them for long.
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -151,7 +151,7 @@ class ControlState:
             return self.membership.present(member.partition) is member
 
     def lost(self, member: Member, reason: str) -> None:
-        """Take note that a worker's connection ended."""
+        """Note that a worker's connection has ended."""
         with self.lock:
             if self.membership.present(member.partition) is member and self.machine.active:
                 if member.announced:

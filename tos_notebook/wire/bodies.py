@@ -65,7 +65,7 @@ class _Codec(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What JSON may hold for a field, the usual type first; `convert` may raise further."""
+    """The JSON values of a field, by type, the usual one first; `convert` may refuse more."""
 
     expected: str
     types: tuple[type, ...]

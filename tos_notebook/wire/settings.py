@@ -15,7 +15,7 @@ from .limits import MOST, Chars, Items, Limit, Span
 
 
 class _Kind(NamedTuple):
-    """What JSON may hold for a value."""
+    """The JSON values of a field, by type."""
 
     expected: str
     types: tuple[type, ...]

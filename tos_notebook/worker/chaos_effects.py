@@ -1,4 +1,4 @@
-"""What chaos does to a worker: it sleeps, or its process ends."""
+"""Applies chaos to a worker: it sleeps, or its process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker loop needs of a strategy: the parameters that it trains, and their exchange."""
+"""The protocol of a strategy in a worker: it brings parameters, and takes what was trained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Exchange(Protocol):
         """Open the partition, which brings no parameters yet."""
 
     def use(self, settings: WorkerSettings) -> None:
-        """Go by other settings from now on."""
+        """Adopt other settings."""
 
     def write(self, trained: Iterable[Array]) -> bool:
         """Take what was trained, in the program's order; return whether it is finite."""

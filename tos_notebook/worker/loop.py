@@ -100,7 +100,7 @@ class Worker:
         self._unprepared: Exception | None = None
 
     def run(self, blocks: Iterable[Columns] | Iterable[Stream]) -> None:
-        """Train over the partition's rows until the job's last epoch, or until told to leave.
+        """Train the partition's rows until the job's last epoch, or until the server ends it.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Worker:
             steps = sequence = 0
 
     def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
-        """Train from a batch on to the end of an epoch; return whether another one follows."""
+        """Train from a batch to the end of an epoch; return whether another epoch follows."""
         while count := self._steps(feed(steps, self._sync_interval)):
             # The next rows are collected while the server merges.
             directive = self._milestone(
@@ -293,7 +293,7 @@ class Worker:
         return proceed
 
     def _adopt_settings(self, version: int, settings: WorkerSettings | None) -> None:
-        # Chaos is told for one milestone at a time.
+        # The server sends chaos for one milestone at a time.
         self._chaos.prepare(settings)
         known, self._settings_version = self._settings_version, version
         if settings is None or version == known:

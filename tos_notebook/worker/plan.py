@@ -1,4 +1,4 @@
-"""What the driver tells all workers of a job before they begin."""
+"""The work that the driver gives to all workers of a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a worker has to do; the same for all workers of a job.
+    """The work of a worker; the same for all workers of a job.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Plan:
     columns : int
         Columns to fetch from the server; 0 where Spark brings the rows.
     optimizer_state : {"keep", "reset"}
-        What becomes of the optimizer state when parameters are adopted.
+        Whether an adopting worker keeps its optimizer state.
     count_labels : bool
         Whether to tell the server of the rows' labels: they are trained in the partitions in
         which they come.

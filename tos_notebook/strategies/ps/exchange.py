@@ -76,7 +76,13 @@ class ParameterExchange:
         return joined
 
     def use(self, settings: WorkerSettings) -> None:
-        """Make and encode what follows by other settings."""
+        """Make and encode the next updates by other settings.
+
+        Raises
+        ------
+        RemoteProtocolError
+            One that it needs is missing.
+        """
         try:
             self._pushes, codec = settings.strategy["pushes"], settings.strategy["codec"]
         except KeyError as error:
@@ -133,7 +139,7 @@ class ParameterExchange:
         return reply
 
     def poll(self, message: Poll) -> Proceed:
-        """Ask whether to go on, and with which parameters: the others may have moved them."""
+        """Ask whether to continue, and with which parameters: the others may have moved them."""
         into = None if self._shared or self._coding is not None else self._adopted
         answer, received = self._connection.request(message, into=into)
         proceed = expect(Proceed, answer, message)
@@ -145,7 +151,7 @@ class ParameterExchange:
 
     def _encode(self, coding: Coding, message: Push) -> tuple[Push, Buffer]:
         if not message.finite:
-            # As it is, so that the server can tell what is wrong with it.
+            # Sent as it is, so that the server can tell what is wrong with it.
             return message, self._update
         if coding.up is None or not self._differs:
             return self._complete(message, self._update), self._update
@@ -159,7 +165,7 @@ class ParameterExchange:
         return message, payload
 
     def _complete(self, message: Push, update: Buffer) -> Push:
-        """Let an update that travels as it is take along what was left out before."""
+        """Add what was left out before to an update that travels as it is."""
         if self._memory.residual is not None:
             self._add_residual(update)
             finite = all(map(is_finite, self._layout.vectors(update)))
