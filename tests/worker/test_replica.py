@@ -12,7 +12,7 @@ from tos_notebook.combiners import Downpour
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.exchange import ParameterExchange
-from tos_notebook.strategies.ps.residual import Memory
+from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.wire.messages import Directive, Join, Joined, Push, Reply, Request
 from tos_notebook.wire.settings import WorkerSettings
@@ -40,7 +40,7 @@ class Recorder:
 def test_a_worker_looks_again_at_an_update_that_took_a_residual_along(
     codec: str, residual: float | None
 ) -> None:
-    connection, memory = Recorder(), Memory(LAYOUT.nbytes, None, "run", 0, 0)
+    connection, memory = Recorder(), ResidualStore(LAYOUT.nbytes, None, "run", 0, 0)
     replica = ParameterExchange(connection, LAYOUT, memory)  # type: ignore[arg-type]
     replica.join(join())
     replica.vectors[0][:] = 0

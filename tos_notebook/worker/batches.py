@@ -55,7 +55,7 @@ class Feed(Protocol):
         """Return which row of the partition is row `index` of those from batch `first` on."""
 
 
-class Held:
+class InMemoryBatches:
     """A partition's rows in memory.
 
     Parameters
@@ -95,10 +95,10 @@ class Held:
         """Return an epoch's rows from batch `first` on."""
         rows = len(self._columns[0]) if self._columns else 0
         order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
-        return _HeldFeed(self._columns, order, self._batch_size, self._content, self._feeds)
+        return _InMemoryFeed(self._columns, order, self._batch_size, self._content, self._feeds)
 
 
-class _HeldFeed:
+class _InMemoryFeed:
     """Collects rows into aligned buffers that are used again."""
 
     digest = NO_DIGEST
@@ -161,7 +161,7 @@ class _HeldFeed:
         )
 
 
-class Streamed:
+class StreamedBatches:
     """A partition's rows as its stream makes them, again in each epoch.
 
     Parameters
@@ -188,10 +188,10 @@ class Streamed:
         batches = self._stream.batches(epoch, self._seed, self._batch_size)
         where = f"Partition {self._stream.partition}, epoch {epoch + 1}, row"
         batches = checked(batches, self._feeds, where)
-        return _StreamFeed(batches, first, self._batch_size)
+        return _StreamedFeed(batches, first, self._batch_size)
 
 
-class _StreamFeed:
+class _StreamedFeed:
     """Holds no more batches than are asked for at once; skips those that are trained."""
 
     def __init__(self, batches: Iterator[Columns], first: int, batch_size: int) -> None:

@@ -20,7 +20,7 @@ from ..data.stream import Stream
 from ..errors import RemoteProtocolError
 from ..transport.base import Connection
 from ..wire.messages import Fetch, Labelled, Proceed, Rows
-from .batches import Held, Streamed
+from .batches import InMemoryBatches, StreamedBatches
 from .exchange import ask, expect
 from .plan import Plan
 
@@ -33,7 +33,7 @@ def load(
     partition: int,
     feeds: Sequence[Input],
     blocks: Iterable[Columns] | Iterable[Stream],
-) -> Held | Streamed:
+) -> InMemoryBatches | StreamedBatches:
     """Return a partition's rows, which the program can take.
 
     Parameters
@@ -58,14 +58,16 @@ def load(
         rest = iter(cast(Iterable[Any], blocks))
         first = next(rest, None)
         if isinstance(first, Stream):
-            return Streamed(first, plan.seed, plan.batch_size, feeds)
+            return StreamedBatches(first, plan.seed, plan.batch_size, feeds)
         came = () if first is None else itertools.chain([first], rest)
         columns = gathered(came, [feed.name for feed in feeds], f"Partition {partition}")
     check_values(columns, feeds, f"Partition {partition}, row")
     if plan.count_labels and (counts := class_counts(columns, feeds)):
         ask(connection, Labelled(list(counts), list(counts.values())), Proceed)
     content = content_of(columns)
-    return Held(columns, plan.seed, partition, plan.shuffle, plan.batch_size, content, feeds)
+    return InMemoryBatches(
+        columns, plan.seed, partition, plan.shuffle, plan.batch_size, content, feeds
+    )
 
 
 def fetch(connection: Connection, index: int) -> Array:

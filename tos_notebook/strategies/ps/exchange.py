@@ -25,7 +25,7 @@ from ...transport.shared import Segment
 from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import expect
-from .residual import Memory, Place
+from .residual import Place, ResidualStore
 
 
 class ParameterExchange:
@@ -36,14 +36,14 @@ class ParameterExchange:
     connection : Connection
         To the server.
     layout : Layout
-    memory : Memory
+    residuals : ResidualStore
         What encoded updates leave out.
     """
 
-    def __init__(self, connection: Connection, layout: Layout, memory: Memory) -> None:
+    def __init__(self, connection: Connection, layout: Layout, residuals: ResidualStore) -> None:
         self._connection = connection
         self._layout = layout
-        self._memory = memory
+        self._residuals = residuals
         self._shared = False
         self._coding: Coding | None = None
         self._pushes = "delta"
@@ -72,7 +72,7 @@ class ParameterExchange:
         self.vectors = self._layout.vectors(self._adopted)
         self._write_to(self._adopted, self._tensors)
         self._shared = joined.shared
-        self._memory.begin((joined.epoch, joined.sequence), joined.before)
+        self._residuals.begin((joined.epoch, joined.sequence), joined.before)
         return joined
 
     def use(self, settings: WorkerSettings) -> None:
@@ -134,7 +134,7 @@ class ParameterExchange:
             answer, received = self._connection.request(message, buffer, buffer, meanwhile)
         reply = expect(Reply, answer, message)
         if reply.status != "superseded":
-            self._memory.settle()
+            self._residuals.settle()
         self._adopt(received)
         return reply
 
@@ -158,23 +158,23 @@ class ParameterExchange:
         self._add_residual(self._update)
         key = mix_key(self._partition, message.epoch, message.sequence)
         if not coding.codecs.up.feedback:
-            self._memory.forget(_after(message))
+            self._residuals.forget(_after(message))
             return message, coding.up.encode(self._update, key)
-        payload = coding.up.encode(self._update, key, self._memory.next())
-        self._memory.keep(_after(message))
+        payload = coding.up.encode(self._update, key, self._residuals.next())
+        self._residuals.keep(_after(message))
         return message, payload
 
     def _complete(self, message: Push, update: Buffer) -> Push:
         """Add what was left out before to an update that travels as it is."""
-        if self._memory.residual is not None:
+        if self._residuals.residual is not None:
             self._add_residual(update)
             finite = all(map(is_finite, self._layout.vectors(update)))
             message = message._replace(finite=finite)
-            self._memory.forget(_after(message))
+            self._residuals.forget(_after(message))
         return message
 
     def _add_residual(self, update: Buffer) -> None:
-        residual = self._memory.residual
+        residual = self._residuals.residual
         if residual is not None:
             add(self._layout, update, residual)
 
@@ -203,5 +203,5 @@ def exchange(
     connection: Connection, layout: Layout, run: str, join: Join, folder: Path | None
 ) -> ParameterExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-    memory = Memory(layout.nbytes, folder, run, join.partition, join.task)
-    return ParameterExchange(connection, layout, memory)
+    residuals = ResidualStore(layout.nbytes, folder, run, join.partition, join.task)
+    return ParameterExchange(connection, layout, residuals)

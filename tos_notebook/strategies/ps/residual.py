@@ -79,7 +79,7 @@ class _Found(NamedTuple):
     values: Buffer
 
 
-class Memory:
+class ResidualStore:
     """The residual of one partition.
 
     Parameters
