@@ -24,9 +24,10 @@ from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Combiner, Downpour, PushInfo, StatefulCombiner
 from tos_notebook.common.content import DIGEST_SIZE, NO_DIGEST
 from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.coordination.membership import LaidOut, Leg, Member
+from tos_notebook.coordination.job_span import DataLayout, JobSpan
+from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.settings import Settings
-from tos_notebook.coordination.snapshots import Asked, Reached
+from tos_notebook.coordination.snapshots import Asked, RunPosition
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import CheckpointError, DataError, SessionClosed
 from tos_notebook.events import EpochFinished, Event
@@ -208,7 +209,7 @@ class Cluster(RuleBasedStateMachine):
 
     training: Coordinator
     store: Interrupted
-    leg: Leg
+    span: JobSpan
     saved: Saved
     streamed: bool
     """Whether the rows are made by functions of datasets."""
@@ -250,10 +251,10 @@ class Cluster(RuleBasedStateMachine):
             lambda: None,
         )
 
-    def begin(self, epoch: int, layout: LaidOut | None, last: int = EPOCHS - 1) -> None:
+    def begin(self, epoch: int, layout: DataLayout | None, last: int = EPOCHS - 1) -> None:
         """Let a Spark job begin, over as many partitions as are due."""
         source = ArraySource((numbers(MOST * BATCHES),), self.partitions[epoch])
-        self.leg = self.training.begin_leg(source, epoch, last, layout)
+        self.span = self.training.begin_span(source, epoch, last, layout)
         self.attempts.clear()
         for partition in range(self.partitions[epoch]):
             self.enter(partition)
@@ -274,7 +275,7 @@ class Cluster(RuleBasedStateMachine):
 
     def rows_of(self, attempt: Attempt, *changed: str) -> Loaded | None:
         """Return what a worker says of its rows; None of a stream of which none are trained."""
-        partition, layout = attempt.member.partition, self.leg.layout
+        partition, layout = attempt.member.partition, self.span.layout
         if self.streamed:
             digest = digest_of(attempt.epoch, partition, attempt.steps, *changed)
             return Loaded(attempt.steps, digest.hex(), True) if attempt.steps else None
@@ -397,12 +398,12 @@ class Cluster(RuleBasedStateMachine):
     @rule(data=st.data())
     def another_attempt(self, data: Any) -> None:
         """As Spark does after a loss, or on the side: then the earlier one lives on."""
-        count = self.partitions[self.leg.first_epoch]
+        count = self.partitions[self.span.first_epoch]
         self.enter(data.draw(st.integers(0, count - 1)))
 
     @rule(data=st.data())
     def another_attempt_ends_the_epoch(self, data: Any) -> None:
-        known, count = len(self.attempts), self.partitions[self.leg.first_epoch]
+        known, count = len(self.attempts), self.partitions[self.span.first_epoch]
         self.enter(data.draw(st.integers(0, count - 1)))
         for attempt in self.attempts[known:]:
             self.work(attempt)
@@ -442,18 +443,18 @@ class Cluster(RuleBasedStateMachine):
     @rule(partitions=st.integers(1, MOST))
     def repartition(self, partitions: int) -> None:
         self.asked = partitions
-        self.training.end_leg_early("")
+        self.training.end_span_early("")
 
-    @precondition(lambda self: self.training.has_trained(self.leg) and not self.over())
+    @precondition(lambda self: self.training.has_trained(self.span) and not self.over())
     @rule()
     def next_leg(self) -> None:
-        self.lay_out(self.leg.last_epoch + 1, self.leg.layout)
+        self.lay_out(self.span.last_epoch + 1, self.span.layout)
 
-    def lay_out(self, epoch: int, layout: LaidOut | None) -> None:
+    def lay_out(self, epoch: int, layout: DataLayout | None) -> None:
         wanted, self.asked = self.wanted(), None
         if wanted is not None:
             self.partitions[epoch:] = [wanted[0]] * (EPOCHS - epoch)
-            layout = LaidOut(*wanted, epoch)
+            layout = DataLayout(*wanted, epoch)
         self.begin(epoch, layout)
 
     def wanted(self) -> Asked | None:
@@ -462,7 +463,7 @@ class Cluster(RuleBasedStateMachine):
         return None if asked is None else (asked, RandomPartitioner(asked, 0))
 
     def over(self) -> bool:
-        return self.leg.last_epoch == EPOCHS - 1
+        return self.span.last_epoch == EPOCHS - 1
 
     # -- checkpoints ------------------------------------------------------------------
 
@@ -515,7 +516,7 @@ class Cluster(RuleBasedStateMachine):
         reached = self.restore()
         if reached is not None and not reached.between:
             source = ArraySource((numbers(MOST * BATCHES),), self.partitions[reached.epoch])
-            self.leg = self.training.begin_leg(source, reached.epoch, EPOCHS - 1, reached.layout)
+            self.span = self.training.begin_span(source, reached.epoch, EPOCHS - 1, reached.layout)
             member, joined = self.training.join(join(0, self.next_task), False)
             found = Attempt(member, self.next_task, joined.epoch, joined.steps, 0, 0)
             message = self.rows_of(found, "changed")
@@ -526,7 +527,7 @@ class Cluster(RuleBasedStateMachine):
                 assert isinstance(self.training.error, DataError)
         self.resume()
 
-    def restore(self) -> Reached | None:
+    def restore(self) -> RunPosition | None:
         """Restore the newest checkpoint; return where it is, None if nothing is left to do."""
         saved = self.saved
         checkpoint = from_sealed(decode(saved.file, "file"), "file")
@@ -548,7 +549,7 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def every_batch_of_the_ledger_is_in_the_center_once(self) -> None:
         expected = np.zeros((EPOCHS, MOST, BATCHES))
-        ledger, begun = self.training.state.ledger, self.leg.first_epoch
+        ledger, begun = self.training.state.ledger, self.span.first_epoch
         for epoch, partitions in enumerate(self.partitions):
             for partition in range(partitions):
                 # A checkpoint leaves out what is done before its first open epoch.
@@ -590,7 +591,7 @@ class Cluster(RuleBasedStateMachine):
             return
         FUSE.meanwhile = FUSE.error = None
         while True:
-            for partition in range(self.partitions[self.leg.first_epoch]):
+            for partition in range(self.partitions[self.span.first_epoch]):
                 self.attempts.clear()
                 self.enter(partition)
                 while self.attempts:

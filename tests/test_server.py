@@ -282,7 +282,7 @@ def test_the_end_of_a_superseded_connection_says_nothing_of_the_new_one(run: Run
     new = run.open(0, task=100)
     old.abort()
     assert run.push(new, 3).status == "committed"
-    assert [member.task for member in run.training.state.roster.active()] == [100]
+    assert [member.task for member in run.training.state.membership.active()] == [100]
     assert [event.executor for event in of(WorkerLost, run.events)] == ["executor-0"]
 
 

@@ -11,7 +11,7 @@ from tests.numpy_program import Counting
 from tests.worker.support import Served, counting_training, join, numbers, of
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import LabelsSkewed
@@ -41,7 +41,9 @@ def test_what_was_said_is_withdrawn_when_the_rows_are_laid_out_anew() -> None:
     training, _ = counting_training(partitions=2)
     tell(training, ([0], [100]), ([1], [100]))
     assert training.notes
-    training.begin_leg(ArraySource((numbers(100),), 2), 1, 1, LaidOut(2, RandomPartitioner(2), 1))
+    training.begin_span(
+        ArraySource((numbers(100),), 2), 1, 1, DataLayout(2, RandomPartitioner(2), 1)
+    )
     assert training.notes == ()
 
 

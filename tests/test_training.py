@@ -66,6 +66,7 @@ from tos_notebook.events import (
 from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.training.results import held_model
 from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
+from tos_notebook.wire.settings import WorkerSettings
 
 LAYOUT = Counting().spec.layout
 
@@ -161,7 +162,7 @@ def test_an_attempt_that_is_superseded_while_its_push_is_merged_must_end() -> No
     pushed = Aside(lambda: training.push(old, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)
     new = Aside(lambda: training.join(join(task=100), False)[1])
-    until(lambda: not training.state.roster.is_current(old))
+    until(lambda: not training.state.membership.is_current(old))
     combiner.released.set()
     assert pushed.result().status == "superseded"
     assert (new.result().steps, new.result().sequence) == (1, 1)
@@ -431,8 +432,8 @@ def test_after_the_end_nothing_is_merged_told_or_let_in(end: RunEvent) -> None:
 def test_members_of_an_earlier_job_are_strangers_in_the_next() -> None:
     training, events = counting_training(partitions=2, epochs=2)
     old = enter(training, 1)
-    leg = training.begin_leg(training.state.leg.source, 1, 1)  # type: ignore[union-attr]
-    assert leg.first_epoch == 1
+    span = training.begin_span(training.state.span.source, 1, 1)  # type: ignore[union-attr]
+    assert span.first_epoch == 1
     assert training.push(old, push(0), update(7)).status == "superseded"
     training.lost(old, "closed")
     assert not of(WorkerLost, events)
@@ -561,7 +562,7 @@ def test_a_setting_changed_while_paused_does_not_end_the_pause() -> None:
     answer = training.poll(member, Poll(0))
     assert answer.directive is Directive.WAIT
     assert answer.settings is not None
-    assert (answer.settings_version, answer.settings["sync_interval"]) == (1, 3)
+    assert (answer.settings_version, answer.settings.sync_interval) == (1, 3)
     assert applied(events, "pause") == 1
 
 
@@ -588,9 +589,7 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     assert training.poll(members[1], Poll(0)).settings_version == 1
     training.change_settings(Command.SET, "", learning_rate=0.5)
     reply = training.push(members[0], push(0), update(1))
-    assert reply.settings == {
-        "sync_interval": 3, "learning_rate": 0.5, "pushes": "delta", "codec": "fp32",
-    }  # fmt: skip
+    assert reply.settings == WorkerSettings(3, 0.5, {"pushes": "delta", "codec": "fp32"})
     reply = training.push(members[0], push(1, settings_version=2), update(1))
     assert (reply.settings_version, reply.settings) == (2, None)
     training.push(members[1], push(0, settings_version=1), update(1))
@@ -611,8 +610,8 @@ def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
         version = number + 1 if number % 3 else max(0, pushes.settings_version)
         training.push(pushes, push(number, settings_version=version), update(1))
     # The newest, and for each worker that of its latest push and the one it was told.
-    assert len(training.state.roster._settings) <= 5
-    assert len(training.state.roster._pending) == 2
+    assert len(training.state.settings_log._versions) <= 5
+    assert len(training.state.acknowledgements._pending) == 2
     assert applied(events, "set") == 198
     last = [event.detail for event in of(CommandApplied, events)][-1]
     assert last == "197: a later change has taken its place"
@@ -620,7 +619,7 @@ def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
     reply = training.push(stands, push(0, settings_version=0), update(1))
     assert (reply.status, reply.settings_version) == ("committed", 200)
     assert reply.settings is not None
-    assert (reply.settings["learning_rate"], reply.settings["sync_interval"]) == (200.0, 199)
+    assert (reply.settings.learning_rate, reply.settings.sync_interval) == (200.0, 199)
     for member, number in ((stands, 1), (pushes, 200)):
         training.push(member, push(number, settings_version=200), update(1))
     assert applied(events, "set") == 200
@@ -667,7 +666,7 @@ def test_a_change_computed_before_a_swap_is_merged_by_the_old_rule() -> None:
     reply = training.push(member, push(1, base_version=1), in_flight)
     assert (center(training)["total"], value(in_flight)) == (6, 6)
     assert reply.settings is not None
-    assert reply.settings["pushes"] == "weights"
+    assert reply.settings.strategy["pushes"] == "weights"
     weights = update(10, rows=2)
     training.push(member, push(2, base_version=2, settings_version=1), weights)
     assert (center(training)["total"], value(weights)) == (8, 8)
@@ -755,10 +754,10 @@ def test_a_combiner_may_steer_the_run_from_within_a_merge() -> None:
 
 def test_a_leg_can_be_ended_early_before_any_worker_joined() -> None:
     training, _ = counting_training(epochs=5)
-    training.end_leg_early("")
+    training.end_span_early("")
     member = enter(training)
-    assert training.state.leg is not None
-    assert training.state.leg.last_epoch == 0
+    assert training.state.span is not None
+    assert training.state.span.last_epoch == 0
     assert training.finish(member, finish(0, 0, 0)).directive is Directive.LEAVE
 
 
@@ -797,7 +796,7 @@ def test_a_skipped_update_counts_as_consumed() -> None:
     assert "'total'" in skipped.reason
 
 
-def test_batches_that_are_left_out_are_told_of_in_one_note_with_the_first_row() -> None:
+def test_batches_that_are_left_out_are_announced_in_one_note_with_the_first_row() -> None:
     training, _ = counting_training(non_finite="skip")
     member = enter(training)
     assert training.notes == ()

@@ -30,8 +30,9 @@ from tos_notebook.strategies.ps.settings import ServerSettings, default_combiner
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
-from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.optimizer_state import POLICIES
+from tos_notebook.worker.plan import Plan
 
 from ..lib.data import Labelled, mnist
 from ..lib.harness import Row, program
@@ -87,7 +88,7 @@ def train(
         locate=lambda task: ("driver", "here"),
         on_failure=lambda: None,
     )
-    training.begin_leg(ArraySource(data, workers), 0, EPOCHS - 1)
+    training.begin_span(ArraySource(data, workers), 0, EPOCHS - 1)
     served = Served(training)
     plan = Plan("run", seed, True, BATCH_SIZE, len(data), policy)
 

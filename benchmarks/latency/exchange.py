@@ -57,7 +57,7 @@ class RealServer:
                 locate=lambda task: ("driver", "127.0.0.1"),
                 on_failure=lambda: None,
             )
-            training.begin_leg(ArraySource([np.zeros((CLIENTS, 1))], CLIENTS), 0, 0)
+            training.begin_span(ArraySource([np.zeros((CLIENTS, 1))], CLIENTS), 0, 0)
             server.serve(training)
             yield server.address.port
 

@@ -14,7 +14,7 @@ from tos_notebook.blocks.block import Columns
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners.base import Combiner
 from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
@@ -26,7 +26,8 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
-from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 from .turns import Gated, Turns
 
@@ -96,7 +97,7 @@ class Simulation:
         order: Iterator[int],
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Let workers train their rows, as one leg of the run, until all have.
+        """Let workers train their rows, as one span of the run, until all have.
 
         All join, and train up to their first push, before the first of them pushes.
 
@@ -114,9 +115,9 @@ class Simulation:
             Asked after each turn; once it is true, no further push is merged.
         """
         workers = len(runners)
-        # Each leg may have other rows, as each round of clients does.
-        layout = LaidOut(workers, RandomPartitioner(workers), epochs[0])
-        self._training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), *epochs, layout)
+        # Each span may have other rows, as each round of clients does.
+        layout = DataLayout(workers, RandomPartitioner(workers), epochs[0])
+        self._training.begin_span(ArraySource([np.zeros((workers, 1))], workers), *epochs, layout)
         turns = [
             Turns(partial(self._worker, number, runner, columns))
             for number, (runner, columns) in enumerate(zip(runners, rows, strict=True))

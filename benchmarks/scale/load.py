@@ -213,7 +213,7 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
             locate=lambda task: ("driver", "127.0.0.1"),
             on_failure=lambda: None,
         )
-        training.begin_leg(ArraySource([np.zeros((workers, 1))], workers), 0, 0)
+        training.begin_span(ArraySource([np.zeros((workers, 1))], workers), 0, 0)
         server.serve(training)
         address = (*server.address, secret, server.fingerprint)
         with clients(workers, layout.nbytes, address) as pipes:

@@ -15,7 +15,10 @@ from tos_notebook.chaos import Kill, Pause, Rule, Slow
 from tos_notebook.chaos.mishap import LONGEST, NOTHING, Mishap, as_mishap
 from tos_notebook.chaos.rules import describe
 from tos_notebook.chaos.state import Chaos
-from tos_notebook.errors import ConfigError
+from tos_notebook.errors import ConfigError, RemoteProtocolError
+from tos_notebook.wire.bodies import decode_body, encode_body
+from tos_notebook.wire.messages import Directive, Proceed
+from tos_notebook.wire.settings import WorkerSettings
 
 PARTITIONS = st.integers(1, 40)
 
@@ -159,8 +162,16 @@ def test_a_delay_makes_it_so_many_times_longer_up_to_a_limit(
 @given(slow=st.floats(1, 1000), pause=st.floats(0, 60), kill=st.booleans())
 def test_a_mishap_survives_the_way_to_the_worker(slow: float, pause: float, kill: bool) -> None:
     mishap = Mishap(slow, pause, kill)
-    assert as_mishap({"sync_interval": 1, "chaos": mishap.to_json()}) == mishap
-    assert as_mishap({"sync_interval": 1}) == as_mishap(None) == NOTHING
+    settings = WorkerSettings(1, None, {}, mishap.to_json())
+    body = encode_body(Proceed(Directive.GO, 0, settings))
+    assert decode_body(*body) == Proceed(Directive.GO, 0, settings)
+    assert as_mishap(settings.chaos) == mishap
+    assert as_mishap({}) == NOTHING
+
+
+def test_a_mishap_of_other_fields_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="Chaos: expected fields of"):
+        as_mishap({"explode": True})
 
 
 # -- mistakes and words -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.worker.test_content import BATCH, OTHERS, ROWS, work
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.common.content import content_of
-from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.coordination.snapshots import BEGINNING
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.rdd import RddSource
@@ -149,8 +149,8 @@ def test_before_a_new_layout_is_loaded_the_earlier_one_is_compared() -> None:
     served, rows = Served(training), numbers(ROWS)
     work(served, "held", rows)
     served.close()
-    layout = LaidOut(2, RandomPartitioner(2), 1)
-    training.begin_leg(ArraySource((rows,), 1).repartition(*layout), 1, 1, layout)
+    layout = DataLayout(2, RandomPartitioner(2), 1)
+    training.begin_span(ArraySource((rows,), 1).repartition(*layout), 1, 1, layout)
     snapshot = training.snapshot()
     assert snapshot is not None
     value, arrays = to_parts(origin(stored=False), snapshot, None, ())

@@ -884,5 +884,5 @@ def test_an_origin_of_wrong_fields_is_no_checkpoint(kept: Kept, field: str, wron
     with pytest.raises(CheckpointError, match=f"no checkpoint: expected Origin.{field}"):
         from_sealed(decode(encode({}, value, sealed.arrays), name), name)
     value = changed(sealed.value, ["reached", 0], wrong)
-    with pytest.raises(CheckpointError, match=r"no checkpoint: expected Reached\.epoch"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint: expected RunPosition\.epoch"):
         from_sealed(decode(encode({}, value, sealed.arrays), name), name)

@@ -9,7 +9,7 @@ import pytest
 from tests.telemetry.samples import milestone, started
 from tests.worker.support import counting_training, numbers
 from tos_notebook.blocks.partitioners import RandomPartitioner
-from tos_notebook.coordination.snapshots import BEGINNING, Reached
+from tos_notebook.coordination.snapshots import BEGINNING, RunPosition
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import RunResumed
 from tos_notebook.telemetry.tally import Tally
@@ -23,7 +23,7 @@ Job = tuple[int, int, int, int | None]
 
 def jobs(
     monkeypatch: pytest.MonkeyPatch,
-    reached: Reached,
+    reached: RunPosition,
     ahead: int | None = None,
     asked: Asked | None = None,
     every: int | None = None,
@@ -32,20 +32,20 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a run that goes on; one worker may have been ahead, in an epoch."""
     training, _ = counting_training(partitions=2, rows=8)
-    training.state.leg = None
+    training.state.span = None
     if ahead is not None:
         training.state.ledger.begin(0, 0, ahead)
         training.state.ledger.admit(ahead, 0, 0, 0, 1)
     done: list[Job] = []
 
     def run_job(*_: Any) -> None:
-        leg = training.state.leg
-        assert leg is not None
-        epoch = None if leg.layout is None else leg.layout.epoch
-        done.append((leg.first_epoch, leg.last_epoch, leg.source.partitions, epoch))
+        span = training.state.span
+        assert span is not None
+        epoch = None if span.layout is None else span.layout.epoch
+        done.append((span.first_epoch, span.last_epoch, span.source.partitions, epoch))
 
     monkeypatch.setattr(epochs_module, "run_job", run_job)
-    monkeypatch.setattr(training, "has_trained", lambda leg: True)
+    monkeypatch.setattr(training, "has_trained", lambda span: True)
     source: Any = ArraySource((numbers(8),), 2)
     if reached.layout is not None:
         source = source.repartition(*reached.layout)
@@ -58,13 +58,13 @@ def test_a_fresh_run_and_one_that_goes_on_differ_in_where_they_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert jobs(monkeypatch, BEGINNING) == [(0, 5, 2, None)]
-    assert jobs(monkeypatch, Reached(3, False, None)) == [(3, 5, 2, None)]
+    assert jobs(monkeypatch, RunPosition(3, False, None)) == [(3, 5, 2, None)]
 
 
 def test_a_layout_that_was_due_between_two_epochs_is_made_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reached = Reached(2, True, None)
+    reached = RunPosition(2, True, None)
     assert jobs(monkeypatch, reached, every=2) == [(2, 3, 2, 2), (4, 5, 2, 4)]
     assert jobs(monkeypatch, reached) == [(2, 5, 2, None)]
 
@@ -75,7 +75,7 @@ def test_no_new_layout_until_all_have_done_the_epochs_that_some_have_begun(
 ) -> None:
     """Else an epoch would be trained under two layouts, and rows twice."""
     asked = 3, RandomPartitioner(3)
-    found = jobs(monkeypatch, Reached(1, False, None), ahead=2, asked=asked, slots=slots)
+    found = jobs(monkeypatch, RunPosition(1, False, None), ahead=2, asked=asked, slots=slots)
     before = [job for job in found if job[2] == 2]
     after = [job for job in found if job[2] == 3]
     assert [before[0][0], before[-1][1]] == [1, 2]

@@ -27,7 +27,7 @@ OTHERS = {
     ("persist.values", "TypeError()"): "the same",
     ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
-    ("worker.loop", "ValueError()"): "caught there: a column of rows",
+    ("worker.loading", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
     ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",
     ("magics.options", "argparse.ArgumentError()"): "caught there, becomes a UsageError",

@@ -22,10 +22,10 @@ import numpy as np
 
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Clip, Combiner, FedAdam, FedAvg, GapAware, Median
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.coordination.ledger import Ledger
-from tos_notebook.coordination.membership import LaidOut
 from tos_notebook.coordination.settings import Settings
-from tos_notebook.coordination.snapshots import Progress, Reached, Snapshot
+from tos_notebook.coordination.snapshots import Progress, RunPosition, Snapshot
 from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
@@ -66,7 +66,7 @@ def checkpoint(combiner: Combiner, pushes: int) -> bytes:
     )  # fmt: skip
     progress = Progress(
         ledger.to_json(), store.snapshot(), {0: 90}, {0: 50},
-        Reached(0, False, LaidOut(2, RandomPartitioner(2), 0)),
+        RunPosition(0, False, DataLayout(2, RandomPartitioner(2), 0)),
     )  # fmt: skip
     snapshot = Snapshot(progress, Settings(ServerSettings(combiner), 1), "running", 0.0)
     value, arrays = to_parts(origin, snapshot, (4, RandomPartitioner(4)), ("history-00000001.tos",))

@@ -35,7 +35,7 @@ from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
 from tos_notebook.strategies.ps.exchange import ParameterExchange
-from tos_notebook.strategies.ps.residual import Memory
+from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.transport import shared
@@ -65,7 +65,7 @@ from tos_notebook.wire.messages import (
     Rows,
     Suspect,
 )
-from tos_notebook.worker.loop import fetch
+from tos_notebook.worker.loading import fetch
 
 PATIENCE = 60.0
 """Seconds for a thousand cases, after which something hangs."""
@@ -171,7 +171,7 @@ class World:
             locate=lambda task: ("executor", "?"),
             on_failure=lambda: None,
         )
-        training.begin_leg(self._source, 0, 0)
+        training.begin_span(self._source, 0, 0)
         return training
 
     def training(self) -> Coordinator:
@@ -199,7 +199,7 @@ class World:
 
     def joined(self, connection: ChannelConnection) -> ParameterExchange:
         """Return a replica that has joined over a connection."""
-        replica = ParameterExchange(connection, self.layout, Memory(self.layout.nbytes))
+        replica = ParameterExchange(connection, self.layout, ResidualStore(self.layout.nbytes))
         replica.join(join())
         replica.use(self._settings.for_worker())
         return replica
@@ -385,7 +385,9 @@ class Fuzz:
 
     def _follow(self, kind: type[Message], world: World, connection: ChannelConnection) -> None:
         if kind is Joined:
-            ParameterExchange(connection, world.layout, Memory(world.layout.nbytes)).join(join())
+            ParameterExchange(connection, world.layout, ResidualStore(world.layout.nbytes)).join(
+                join()
+            )
         elif kind is Reply:
             replica = world.replica(connection)
             replica.write([t + 1 for t in replica._tensors])

@@ -18,6 +18,7 @@ from tos_notebook.wire.frames import (
     encode_header,
 )
 from tos_notebook.wire.messages import KINDS, Directive, Fetch, Proceed
+from tos_notebook.wire.settings import WorkerSettings
 
 HEADERS = st.builds(
     Header,
@@ -113,5 +114,6 @@ def test_a_head_is_header_and_body() -> None:
 
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:
+    settings = WorkerSettings(1, None, {"codec": "x" * MAX_BODY})
     with pytest.raises(LocalProtocolError, match=str(MAX_BODY)):
-        encode_head(Proceed(Directive.GO, 0, {"name": "x" * MAX_BODY}), 1, 0)
+        encode_head(Proceed(Directive.GO, 0, settings), 1, 0)

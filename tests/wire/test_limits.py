@@ -17,10 +17,12 @@ from tos_notebook.wire.bodies import decode_body, encode_body
 from tos_notebook.wire.frames import MAX_BODY
 from tos_notebook.wire.limits import Chars, Items, Span
 from tos_notebook.wire.messages import KINDS, Failed, Join
+from tos_notebook.wire.settings import WorkerSettings
 
 EXAMPLES: dict[Any, Any] = {
     int: 1, int | None: 1, str: "a", bool: True, list[int]: [1], list[str]: ["a"],
 }  # fmt: skip
+SETTINGS = WorkerSettings(1, None, {}).to_json()
 NUMBERS = {cls: kind for kind, cls in KINDS.items()}
 
 
@@ -58,7 +60,7 @@ def body(cls: Any, changed: str, value: Any) -> bytes:
     values = [
         value
         if f.name == changed
-        else EXAMPLES.get(hints[f.name], {} if f.name == "settings" else "go")
+        else EXAMPLES.get(hints[f.name], SETTINGS if f.name == "settings" else "go")
         for f in fields(cls)
     ]
     return json.dumps(values).encode("ascii")

@@ -30,19 +30,20 @@ from tos_notebook.wire.messages import (
     Refused,
     Reply,
     Rows,
-    Settings,
     Status,
 )
 from tos_notebook.wire.refusals import error_of, refusal_of
+from tos_notebook.wire.settings import WorkerSettings
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
-SETTINGS = st.dictionaries(st.text(), JSON, max_size=3)
-COUNTS = st.integers(0, MOST)
 TEXTS = st.text(max_size=256).filter(is_readable)
+SETTINGS = st.builds(
+    WorkerSettings,
+    st.integers(1, MOST),
+    st.none() | st.floats(0, allow_infinity=False),
+    st.dictionaries(TEXTS, TEXTS, max_size=3),
+    st.dictionaries(TEXTS, st.booleans() | st.floats(0), max_size=3),
+)
+COUNTS = st.integers(0, MOST)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     bytes: st.binary(min_size=DIGEST_SIZE, max_size=DIGEST_SIZE),
@@ -61,13 +62,13 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     limits.Labels: st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
     limits.Counts: st.lists(COUNTS, max_size=4),
     limits.Metrics: st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
-    Settings: SETTINGS,
-    Settings | None: st.none() | SETTINGS,
+    WorkerSettings: SETTINGS,
+    WorkerSettings | None: st.none() | SETTINGS,
     Directive: st.sampled_from(Directive),
     Status: st.sampled_from(get_args(Status)),
 }
 PUSH = Push(1, 2, 10, 1000, 7, 3, True, 0.5, 0.1, 0.0, 0.01, (0.9,))
-REPLY = Reply(1, 1, "committed", Directive.GO, {"a": 1})
+REPLY = Reply(1, 1, "committed", Directive.GO, WorkerSettings(1, None, {}))
 
 
 def _instances(cls: type) -> st.SearchStrategy[Any]:
@@ -161,6 +162,64 @@ def test_settings_of_a_reply_that_are_no_object_are_refused(settings: bytes) -> 
     body = struct.pack(">qqBBI", 1, 1, 0, 0, len(settings)) + settings
     with pytest.raises(RemoteProtocolError, match=r"Reply\.settings: expected"):
         decode_body(kind, body)
+
+
+GOOD = WorkerSettings(2, 0.5, {"codec": "fp32"}, {"slow": 2.0, "kill": False}).to_json()
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("sync_interval", 0),
+        ("sync_interval", True),
+        ("sync_interval", 1.5),
+        ("sync_interval", None),
+        ("sync_interval", MOST + 1),
+        ("learning_rate", -1.0),
+        ("learning_rate", math.nan),
+        ("learning_rate", math.inf),
+        ("learning_rate", 10**400),
+        ("learning_rate", "high"),
+        ("learning_rate", True),
+        ("strategy", None),
+        ("strategy", []),
+        ("strategy", {"codec": 1}),
+        ("strategy", {"codec": "x" * 32_769}),
+        ("strategy", {"codec": "\x1b[31m"}),
+        ("strategy", {"x" * 257: ""}),
+        ("strategy", {str(number): "" for number in range(17)}),
+        ("chaos", None),
+        ("chaos", {"slow": "very"}),
+        ("chaos", {"slow": []}),
+        ("chaos", {"slow": math.nan}),
+        ("chaos", {"pause": -1}),
+        ("chaos", {"x" * 257: 1}),
+        ("chaos", {str(number): 1 for number in range(17)}),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_settings_beyond_their_limits_are_refused_by_name(
+    field: str, wrong: Any, packed: bool
+) -> None:
+    text = json.dumps(GOOD | {field: wrong}).encode()
+    with pytest.raises(RemoteProtocolError, match=rf"WorkerSettings\.{field}: expected"):
+        decode_body(*with_settings(text, packed))
+
+
+@pytest.mark.parametrize("wrong", [{}, {"sync_interval": 1}, GOOD | {"more": 1}], ids=repr)
+@pytest.mark.parametrize("packed", [True, False])
+def test_settings_have_all_their_fields_and_no_others(wrong: Any, packed: bool) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"WorkerSettings: expected an object of"):
+        decode_body(*with_settings(json.dumps(wrong).encode(), packed))
+
+
+def with_settings(text: bytes, packed: bool) -> tuple[int, bytes]:
+    """Return kind and body of a message that brings settings, packed or as JSON."""
+    if packed:
+        return encode_body(REPLY)[0], struct.pack(">qqBBI", 1, 1, 0, 0, len(text)) + text
+    kind, _ = encode_body(Proceed(Directive.GO, 1, None))
+    return kind, b'["go",1,' + text + b",null]"
 
 
 @pytest.mark.parametrize(("status", "directive"), [(4, 0), (0, 4), (255, 255)])

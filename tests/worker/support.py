@@ -32,7 +32,8 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Finish, Join, Push
-from tos_notebook.worker.loop import Plan, Worker
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 LIMIT = 10.0
 """Seconds after which a test that waits has failed."""
@@ -162,7 +163,7 @@ def counting_training(
         **(settings | options),
     )
     source = ArraySource(columns or (numbers(rows),), partitions)
-    training.begin_leg(source, first, epochs - 1)
+    training.begin_span(source, first, epochs - 1)
     return training, events
 
 

@@ -15,7 +15,9 @@ from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerFailed, WorkerLost
 from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.strategies.ps.exchange import exchange
-from tos_notebook.worker.loop import Plan, Worker, refuse
+from tos_notebook.worker.chaos_effects import ChaosEffects, refuse
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 
 class Died(BaseException):
@@ -49,7 +51,8 @@ class Machine:
         try:
             who = join(partition, task)
             moves = exchange(connection, self.program.spec.layout, "run", who, None)
-            Worker(connection, moves, self.program, plan, who, lambda: self.now, **given).run([])
+            effects = ChaosEffects(**given)
+            Worker(connection, moves, self.program, plan, who, lambda: self.now, effects).run([])
         finally:
             connection.close()
 

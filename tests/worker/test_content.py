@@ -15,7 +15,7 @@ from tos_notebook.blocks.block import Columns
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.common.arrays import Array
 from tos_notebook.common.content import content_of
-from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError, RemoteProtocolError, TransportError
@@ -94,9 +94,9 @@ def test_an_attempt_that_finds_other_rows_ends_the_run_before_it_trains(
 
 def test_the_error_tells_rows_and_digests_and_what_to_do(serve: Any) -> None:
     training, served = interrupted(serve, "held", 0)
-    leg = training.state.leg
-    assert leg is not None
-    leg.source.remedy = "Cache the data."
+    span = training.state.span
+    assert span is not None
+    span.source.remedy = "Cache the data."
     work(served, "held", OTHERS["fewer"], task=1)
     expected, got = content_of((numbers(11),)), content_of((OTHERS["fewer"],))
     assert str(training.error) == (
@@ -119,7 +119,7 @@ def test_a_later_job_over_the_same_layout_must_bring_the_same_rows(serve: Any, k
     training, _ = counting_training(rows=ROWS, epochs=1)
     served = serve(training)
     work(served, kind, numbers(ROWS))
-    training.begin_leg(ArraySource((numbers(ROWS),), 1), 1, 1)
+    training.begin_span(ArraySource((numbers(ROWS),), 1), 1, 1)
     work(served, kind, OTHERS["order"], task=1)
     # What a stream brings in another epoch is its own affair.
     assert (training.error is None) is (kind == "streamed")
@@ -129,8 +129,8 @@ def test_another_layout_may_bring_other_rows(serve: Any) -> None:
     training, _ = counting_training(rows=ROWS, epochs=1)
     served = serve(training)
     work(served, "held", numbers(ROWS))
-    layout = LaidOut(1, RandomPartitioner(1), 1)
-    training.begin_leg(ArraySource((numbers(ROWS),), 1), 1, 1, layout)
+    layout = DataLayout(1, RandomPartitioner(1), 1)
+    training.begin_span(ArraySource((numbers(ROWS),), 1), 1, 1, layout)
     work(served, "held", OTHERS["order"], task=1)
     assert training.error is None
     assert center(training) == EXACT
@@ -141,9 +141,9 @@ def test_arrays_that_are_changed_in_place_end_the_run_at_the_next_attempt(serve:
     served = serve(training)
     with pytest.raises(TransportError):
         served.work(Counting(), columns=1, connection=Frail(served.connect(), 0, True))
-    leg = training.state.leg
-    assert leg is not None
-    leg.source.rows(0)[0][:] /= 255
+    span = training.state.span
+    assert span is not None
+    span.source.rows(0)[0][:] /= 255
     again = Counting()
     served.work(again, task=1, columns=1)
     assert again.batches == []

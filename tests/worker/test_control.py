@@ -219,7 +219,7 @@ def test_a_swap_merges_what_is_in_flight_by_the_old_rule(serve: Any) -> None:
 def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: Any) -> None:
     """Nobody skips a batch of it, and nobody begins the next one."""
     training, events = counting_training(partitions=2, rows=10, epochs=9)
-    leg = training.state.leg
+    span = training.state.span
     served = serve(training)
     programs, gates = [Counting(), Counting()], [Gate(12), Gate(3)]
     for program, gate in zip(programs, gates, strict=True):
@@ -227,9 +227,9 @@ def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: An
     workers = [Aside(lambda p=p: served.work(programs[p], p, task=p, columns=1)) for p in range(2)]
     gates[0].reached(12)
     gates[1].reached(3)
-    training.end_leg_early("4 partitions")
-    assert leg is not None
-    assert leg.last_epoch == 2
+    training.end_span_early("4 partitions")
+    assert span is not None
+    assert span.last_epoch == 2
     for gate, number in zip(gates, (12, 3), strict=True):
         gate.open(number)
     for worker in workers:

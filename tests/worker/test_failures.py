@@ -31,7 +31,10 @@ from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
-from tos_notebook.worker.loop import Plan, Worker, fetch
+from tos_notebook.wire.settings import WorkerSettings
+from tos_notebook.worker.loading import fetch
+from tos_notebook.worker.loop import Worker
+from tos_notebook.worker.plan import Plan
 
 USERS_CODE = """
 import json
@@ -283,8 +286,8 @@ def test_a_row_that_is_not_finite_is_named_in_place_of_the_learning_rate(
 
 def test_a_row_that_has_no_number_of_the_user_s_is_named_by_its_values(serve: Any) -> None:
     training, _ = counting_training()
-    assert training.state.leg is not None
-    training.state.leg.source.number = lambda partition, row: None  # type: ignore[method-assign]
+    assert training.state.span is not None
+    training.state.span.source.number = lambda partition, row: None  # type: ignore[method-assign]
     rows = np.array([1.0, np.nan, 3.0]), np.arange(30.0).reshape(3, 10)
     program = Counting()
     wide = FeedSpec("wide", "float64", (10,))
@@ -395,7 +398,7 @@ class Scripted:
 
 
 def _joined(directive: Directive = Directive.WAIT) -> Joined:
-    settings = {"sync_interval": 1, "learning_rate": None, "pushes": "delta", "codec": "fp32"}
+    settings = WorkerSettings(1, None, {"pushes": "delta", "codec": "fp32"})
     return Joined(0, 0, 0, 0, settings, 0, directive, shared=False)
 
 

@@ -11,7 +11,7 @@ from tos_notebook.blocks.block import Columns
 from tos_notebook.common.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError
-from tos_notebook.worker.batches import Feed, Held, Streamed
+from tos_notebook.worker.batches import Feed, InMemoryBatches, StreamedBatches
 
 ROWS = np.arange(11)
 
@@ -26,17 +26,17 @@ class Numbers(Stream):
 
 
 @pytest.fixture(params=["held", "streamed"])
-def rows(request: pytest.FixtureRequest) -> Held | Streamed:
+def rows(request: pytest.FixtureRequest) -> InMemoryBatches | StreamedBatches:
     if request.param == "held":
-        return Held((ROWS,), 0, 0, False, 3, content_of((ROWS,)))
-    return Streamed(Numbers(lambda _: None, 0, 1, (), ()), 0, 3)
+        return InMemoryBatches((ROWS,), 0, 0, False, 3, content_of((ROWS,)))
+    return StreamedBatches(Numbers(lambda _: None, 0, 1, (), ()), 0, 3)
 
 
 def taken(feed: Feed, first: int, count: int) -> list[int]:
     return [int(n) for column in feed(first, count) for n in column]
 
 
-def test_batches_come_in_order_until_none_is_left(rows: Held | Streamed) -> None:
+def test_batches_come_in_order_until_none_is_left(rows: InMemoryBatches | StreamedBatches) -> None:
     feed = rows.feed(0, 0)
     assert taken(feed, 0, 2) == [0, 1, 2, 3, 4, 5]
     assert taken(feed, 2, 2) == [6, 7, 8, 9, 10]
@@ -45,7 +45,7 @@ def test_batches_come_in_order_until_none_is_left(rows: Held | Streamed) -> None
 
 
 def test_the_same_batches_may_be_asked_for_again_in_another_number(
-    rows: Held | Streamed,
+    rows: InMemoryBatches | StreamedBatches,
 ) -> None:
     """As when the sync interval changes after the next rows were collected."""
     feed = rows.feed(0, 0)
@@ -55,7 +55,7 @@ def test_the_same_batches_may_be_asked_for_again_in_another_number(
 
 
 def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
-    rows: Held | Streamed,
+    rows: InMemoryBatches | StreamedBatches,
 ) -> None:
     feed = rows.feed(0, 3)
     assert taken(feed, 3, 5) == [9, 10]
@@ -66,7 +66,7 @@ def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
 
 
 def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() -> None:
-    feed = Streamed(Numbers(lambda _: None, 0, 1, (), ()), 0, 3).feed(0, 1)
+    feed = StreamedBatches(Numbers(lambda _: None, 0, 1, (), ()), 0, 3).feed(0, 1)
     assert feed.content == Hash((ROWS[:3],)).content
     feed(1, 3)
     assert feed.digest == Hash((ROWS[:3],), (ROWS[3:6],), (ROWS[6:9],), (ROWS[9:],)).digest
@@ -76,7 +76,7 @@ def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() 
 
 def test_rows_in_memory_have_one_content_and_no_digest_of_each_push() -> None:
     content = content_of((ROWS,))
-    feed = Held((ROWS,), 0, 0, False, 3, content).feed(1, 2)
+    feed = InMemoryBatches((ROWS,), 0, 0, False, 3, content).feed(1, 2)
     feed(2, 1)
     assert (feed.content, feed.digest) == (content, NO_DIGEST)
 
@@ -95,7 +95,7 @@ def test_a_streamed_row_that_the_program_cannot_take_is_named(spec: FeedSpec, me
             for (batch,) in super().batches(epoch, seed, batch_size):
                 yield (batch if spec.classes else np.where(batch == 9, 900, batch),)
 
-    feed = Streamed(Given(lambda _: None, 2, 3, (), ()), 0, 3, [spec]).feed(1, 0)
+    feed = StreamedBatches(Given(lambda _: None, 2, 3, (), ()), 0, 3, [spec]).feed(1, 0)
     assert taken(feed, 0, 3) == list(range(9))
     with pytest.raises(DataError) as caught:
         feed(3, 1)

@@ -162,7 +162,7 @@ def test_a_row_that_there_is_not_is_no_way_to_have_a_batch_counted_and_not_merge
 ) -> None:
     training, _ = counting_training(partitions=2, rows=ROWS)
     if layout == "dealt":
-        training.begin_leg(ArraySource((numbers(ROWS),), 2).dealt(2, 0), 0, 0)
+        training.begin_span(ArraySource((numbers(ROWS),), 2).dealt(2, 0), 0, 0)
     connection = serve(training).connect()
     connection.request(join())
     connection.request(Suspect("row", row, "nan", 1))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.strategies.ps.residual import Memory, sweep
+from tos_notebook.strategies.ps.residual import ResidualStore, sweep
 
 NBYTES = 128
 
@@ -23,18 +23,18 @@ def executor(tmp_path: Path) -> Path:
     return folder
 
 
-def memory(folder: Path | None, task: int = 0, run: str = "r", partition: int = 0) -> Memory:
-    return Memory(NBYTES, folder, run, partition, task)
+def memory(folder: Path | None, task: int = 0, run: str = "r", partition: int = 0) -> ResidualStore:
+    return ResidualStore(NBYTES, folder, run, partition, task)
 
 
-def write(kept: Memory, value: int, place: tuple[int, int], answered: bool = True) -> None:
+def write(kept: ResidualStore, value: int, place: tuple[int, int], answered: bool = True) -> None:
     kept.next()[:] = value
     kept.keep(place)
     if answered:
         kept.settle()
 
 
-def found(kept: Memory) -> int | None:
+def found(kept: ResidualStore) -> int | None:
     """The value in every byte, or None if nothing is kept."""
     residual = kept.residual
     if residual is None:

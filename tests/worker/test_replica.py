@@ -12,9 +12,10 @@ from tos_notebook.combiners import Downpour
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.exchange import ParameterExchange
-from tos_notebook.strategies.ps.residual import Memory
+from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.wire.messages import Directive, Join, Joined, Push, Reply, Request
+from tos_notebook.wire.settings import WorkerSettings
 
 LAYOUT = Layout([ParameterSpec("x", (64,), "float32")])
 
@@ -39,14 +40,14 @@ class Recorder:
 def test_a_worker_looks_again_at_an_update_that_took_a_residual_along(
     codec: str, residual: float | None
 ) -> None:
-    connection, memory = Recorder(), Memory(LAYOUT.nbytes, None, "run", 0, 0)
+    connection, memory = Recorder(), ResidualStore(LAYOUT.nbytes, None, "run", 0, 0)
     replica = ParameterExchange(connection, LAYOUT, memory)  # type: ignore[arg-type]
     replica.join(join())
     replica.vectors[0][:] = 0
     if residual is not None:
         memory.next()[:] = LAYOUT.pack([np.full(64, residual, np.float32)])
         memory.keep((0, 1))
-    replica.use({"pushes": "weights", "codec": codec})
+    replica.use(WorkerSettings(1, None, {"pushes": "weights", "codec": codec}))
     # Parameters travel as they are: with a codec, those that the server does not know yet.
     finite = replica.write([np.full(64, 3e38, np.float32)])
     assert finite

@@ -13,7 +13,7 @@ from tests.worker.test_codecs import Steps, missing, rows, stepping
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Combiner, Downpour, DynSGD, FedAsync, Median
-from tos_notebook.coordination.membership import LaidOut
+from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ConfigError, ConnectionClosed
 from tos_notebook.steering.machine import Command
@@ -146,8 +146,8 @@ def test_a_partition_takes_along_what_it_left_out_when_the_data_are_laid_out_ane
         served.work(Steps(), partition, partition, columns=1, folder=tmp_path)
     left_out = np.abs(missing(training, data)).sum()
     source = ArraySource((np.zeros((80, 600), np.float32),), partitions)
-    layout = LaidOut(partitions, RandomPartitioner(partitions), 1)
-    training.begin_leg(source, 1, 1, layout)
+    layout = DataLayout(partitions, RandomPartitioner(partitions), 1)
+    training.begin_span(source, 1, 1, layout)
     for partition in range(partitions):
         served.work(Steps(), partition, 100 + partition, columns=1, folder=tmp_path)
     lost = np.abs(missing(training, data)).sum()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from ..errors import RemoteProtocolError
 
 LONGEST = 60.0
 """Seconds that chaos lets a worker sleep in one milestone at most."""
@@ -42,8 +44,26 @@ class Mishap:
 
 NOTHING = Mishap()
 
+_FIELDS = {field.name for field in fields(Mishap)}
 
-def as_mishap(settings: Mapping[str, Any] | None) -> Mishap:
-    """Return what a worker's settings say of its next milestone."""
-    found = (settings or {}).get("chaos")
-    return NOTHING if found is None else Mishap(**found)
+
+def as_mishap(value: Mapping[str, Any]) -> Mishap:
+    """Return the mishap of which `Mishap.to_json` made plain values.
+
+    Parameters
+    ----------
+    value : mapping of str to float or bool
+        Empty for nothing.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It has other fields.
+    """
+    if not value:
+        return NOTHING
+    if not value.keys() <= _FIELDS:
+        raise RemoteProtocolError(
+            f"Chaos: expected fields of {sorted(_FIELDS)}, got {sorted(value)}."
+        )
+    return Mishap(**value)

@@ -1,4 +1,4 @@
-"""What the rows of each partition are, by which rows that come again are compared.
+"""The content of each partition, with which rows that come again are compared.
 
 Pure state, as the ledger that it belongs to.
 """
@@ -12,7 +12,7 @@ from ..common.content import Beginning, Content
 
 
 class Contents:
-    """What is known of the rows of one layout's partitions.
+    """Knows the rows of one layout's partitions.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Contents:
         Parameters
         ----------
         first : int
-            The epoch from which on streams are told of. Of the one before, it is how they began:
+            The first epoch whose streams are in it. Of the one before, it is how they began:
             between two epochs nothing else is known of them.
         partitions : int, optional
             Of the layout. The earlier one is left out once each of them was loaded.

@@ -14,7 +14,8 @@ from ..errors import TosError, WorkerError
 from ..events import CommandAccepted, Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .exchange import Parameters, Trainer, WorkerExchange
-from .membership import LaidOut, Leg, Member
+from .job_span import DataLayout, JobSpan
+from .membership import Member
 from .reports import Reports
 from .requests import WorkerRequests
 from .settings import Settings
@@ -82,7 +83,7 @@ class Coordinator:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force for whoever asks next."""
+        """The settings in force."""
         return self.state.settings
 
     @property
@@ -130,21 +131,21 @@ class Coordinator:
     @property
     def chaos(self) -> tuple[Rule, ...]:
         """The rules that may still strike; none once the run is over."""
-        return self.state.roster.chaos if self.state.machine.active else ()
+        return self.state.chaos_rules if self.state.machine.active else ()
 
     def executors(self) -> set[str]:
         """Return the executors that train now."""
         with self.state.lock:
-            return self.state.roster.executors()
+            return self.state.membership.executors()
 
-    def begin_leg(
+    def begin_span(
         self,
         source: DataSource,
         first_epoch: int,
         last_epoch: int,
-        layout: LaidOut | None = None,
-    ) -> Leg:
-        """Let the workers of the next Spark job in."""
+        layout: DataLayout | None = None,
+    ) -> JobSpan:
+        """Begin the next Spark job, whose workers may join."""
         with self.state.lock:
             if layout != self.state.layout:
                 if self.state.ledger.contents.turn(self.state.ledger.partitions):
@@ -153,12 +154,12 @@ class Coordinator:
                 self.state.rows.clear()
                 self.state.labels.clear()
                 self.state.skew = ()
-            self.state.leg = Leg(source, first_epoch, last_epoch, layout)
+            self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
             # Of a run that was resumed, some partitions may be in a later one already.
-            self.state.leg.started = max(first_epoch, self.state.ledger.latest_epoch())
-            self.state.ledger.partitions = self.state.roster.partitions = source.partitions
-            self.state.roster.clear()
-            return self.state.leg
+            self.state.span.started = max(first_epoch, self.state.ledger.latest_epoch())
+            self.state.ledger.partitions = self.state.membership.partitions = source.partitions
+            self.state.membership.clear()
+            return self.state.span
 
     def command(
         self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
@@ -176,7 +177,7 @@ class Coordinator:
             self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self.state.report_state(before)
             if command not in PASSIVE:
-                self.state.roster.watch_pause(command is Command.PAUSE)
+                self.state.acknowledgements.await_pause(command is Command.PAUSE)
             self.state.changed.notify_all()
 
     @property
@@ -210,7 +211,7 @@ class Coordinator:
         reason : str
         """
         with self.state.changed:
-            present = self.state.roster.present(member.partition)
+            present = self.state.membership.present(member.partition)
             same = present is not None and present.task == member.task
             if present is None or not same or present.heard != member.heard:
                 return False
@@ -218,7 +219,7 @@ class Coordinator:
                 return False
             self.state.ledger.supersede(member.partition, member.task)
             self.state.lost(present, reason)
-            self.state.roster.dismiss(present)
+            self.state.membership.dismiss(present)
             return True
 
     def wait_ending(self, timeout: float) -> None:
@@ -241,7 +242,7 @@ class Coordinator:
             Seconds.
         """
         with self.state.changed:
-            return self.state.changed.wait_for(lambda: not self.state.roster.active(), timeout)
+            return self.state.changed.wait_for(lambda: not self.state.membership.active(), timeout)
 
     def change_settings(self, command: Command, detail: str, **changes: Any) -> None:
         """Change what `Settings` has, from each worker's next milestone on.
@@ -260,16 +261,16 @@ class Coordinator:
 
             def change() -> None:
                 with self.state.changed:
-                    self.state.roster.change(command, detail, **changes)
+                    self.state.change_settings(command, detail, **changes)
                     self.state.changed.notify_all()
 
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
             self.trainer.change(settings, change)
 
-    def has_trained(self, leg: Leg) -> bool:
-        """Return whether every partition was used up in a leg's last epoch."""
+    def has_trained(self, span: JobSpan) -> bool:
+        """Return whether every partition was used up in a span's last epoch."""
         with self.state.lock:
-            return self.state.ledger.epoch_done(leg.last_epoch, leg.source.partitions)
+            return self.state.ledger.epoch_done(span.last_epoch, span.source.partitions)
 
     @property
     def proven(self) -> bool:
@@ -283,7 +284,7 @@ class Coordinator:
             return self.state.committed.copy()
 
     def slowest_gain(self, before: Counter[int], slots: int) -> int:
-        """Return the milestones of the partition that got least far, of those that are not done.
+        """Return the milestones of the slowest partition that is not done.
 
         Partitions that wait for a slot do not count.
 
@@ -295,15 +296,15 @@ class Coordinator:
             Tasks that Spark runs at once.
         """
         with self.state.lock:
-            leg, state = self.state.leg, self.state
-            if leg is None:
+            span, state = self.state.span, self.state
+            if span is None:
                 return 0
-            count = leg.source.partitions
+            count = span.source.partitions
             tried = [
                 partition
                 for partition in range(count)
-                if (count <= slots or state.roster.joins[partition])
-                and not state.ledger.is_finished(leg.last_epoch, partition)
+                if (count <= slots or state.membership.joins[partition])
+                and not state.ledger.is_finished(span.last_epoch, partition)
             ]
             return min((state.committed[p] - before[p] for p in tried), default=0)
 
@@ -323,30 +324,32 @@ class Coordinator:
                 *phase,
                 str(self.state.settings.sync),
                 slots,
-                [replace(member) for member in self.state.roster.active()],
+                [replace(member) for member in self.state.membership.active()],
                 self._missing(),
-                self.state.roster.changed,
-                self.state.roster.left(),
+                self.state.membership.changed,
+                self.state.membership.left_tasks(),
             )
 
     def _missing(self) -> list[int]:
-        """Return the partitions that are not used up and that nobody trains."""
-        if self.state.leg is None:
+        """Return the partitions that are not used up and that no worker trains."""
+        if self.state.span is None:
             return []
-        last = self.state.leg.last_epoch
+        last = self.state.span.last_epoch
         return [
             partition
-            for partition in range(self.state.leg.source.partitions)
-            if self.state.roster.present(partition) is None
+            for partition in range(self.state.span.source.partitions)
+            if self.state.membership.present(partition) is None
             and not self.state.ledger.is_finished(last, partition)
         ]
 
-    def end_leg_early(self, detail: str) -> None:
-        """Let the workers leave when the latest epoch that any of them has begun is done."""
+    def end_span_early(self, detail: str) -> None:
+        """End the job once the latest epoch that any worker has begun is done."""
         with self.state.lock:
             self.command(Command.REPARTITION, detail)
-            if self.state.leg is not None:
-                self.state.leg.last_epoch = min(self.state.leg.last_epoch, self.state.leg.started)
+            if self.state.span is not None:
+                self.state.span.last_epoch = min(
+                    self.state.span.last_epoch, self.state.span.started
+                )
 
 
 PASSIVE = (Command.SET, Command.SWAP_COMBINER, Command.REPARTITION, Command.CHAOS)

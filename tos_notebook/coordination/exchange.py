@@ -1,4 +1,4 @@
-"""What the control plane needs of a strategy: where the parameters are, and who moves them.
+"""The protocols of a strategy in the driver: what has the parameters, and what moves them.
 
 The control plane knows who trains what; it never looks into parameters.
 """
@@ -56,7 +56,7 @@ class WorkerExchange(Protocol):
         """Give the memory back: the worker has left, or others have taken its place."""
 
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
-        """Return where a payload goes; see `Handler.receive_into`."""
+        """Return the memory for a payload; see `Handler.receive_into`."""
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """Answer a push, whose payload has come."""

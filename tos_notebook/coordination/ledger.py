@@ -30,7 +30,7 @@ class Admission(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a partition goes on: in `epoch`, after `steps` batches, with push `sequence`."""
+    """Where a partition continues: in `epoch`, after `steps` batches, with push `sequence`."""
 
     epoch: int
     steps: int
@@ -57,13 +57,13 @@ class Ledger:
     Parameters
     ----------
     partitions : int, optional
-        How many partitions there are; set the attribute anew after a repartition. A push
+        How many partitions there are; set the attribute again after a repartition. A push
         from any other partition is a protocol error. Not checked by default.
 
     Attributes
     ----------
     contents : Contents
-        What the rows are of which it tells.
+        The content of the rows that were pushed.
     """
 
     def __init__(self, partitions: int | None = None) -> None:
@@ -76,7 +76,7 @@ class Ledger:
     def begin(
         self, partition: int, task: int, first_epoch: int
     ) -> Position | Literal[Admission.SUPERSEDED]:
-        """Let a task take a partition over, or come back to its own.
+        """Give a partition to a task: a later attempt, or the one that has it already.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Ledger:
         Returns
         -------
         Position or Admission.SUPERSEDED
-            Where it goes on: the first epoch from `first_epoch` on that this partition has
+            Where it continues: the first epoch from `first_epoch` on that this partition has
             not finished (it may lie behind the run's last), with what is committed of it.
             SUPERSEDED if a newer task owns the partition.
         """

@@ -1,4 +1,4 @@
-"""Who trains what, under which settings: what a command must wait for to have taken effect.
+"""Who trains what, and how far: the members of a run and their clocks.
 
 Pure state: no locks, no sockets.
 """
@@ -10,18 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..blocks.partitioners import AnyPartitioner
-from ..blocks.source import DataSource
-from ..chaos.mishap import NOTHING
-from ..chaos.rules import Rule
-from ..chaos.state import Chaos
-from ..errors import RemoteProtocolError
-from ..events import CommandApplied, Event, MilestoneCommitted
-from ..steering.machine import Command
-from ..wire.messages import Directive, Push, Suspect
-from .settings import Settings
+from ..events import MilestoneCommitted
+from ..wire.messages import Push, Suspect
 
 
 class Doing(StrEnum):
@@ -52,7 +44,7 @@ class Member:
     left: bool = False
     pid: int = 0
     epoch: int = 0
-    told: int = 0
+    told_version: int = 0
     """The newest version of the settings that it knows of."""
     doing: Doing = Doing.LOAD
     suspect: Suspect | None = None
@@ -60,15 +52,15 @@ class Member:
     heard: float = field(default_factory=time.monotonic)
     """When it asked for something last, by the monotonic clock."""
     pushed: bool = False
-    let_go: Callable[[], object] = lambda: None
+    release: Callable[[], object] = lambda: None
     """Called when two others have taken its place after each other."""
-    told_of: bool = True
-    """Whether events tell of its coming and going."""
+    announced: bool = True
+    """Whether events report that it has come, failed or left."""
     longest: float = 0.0
     """Seconds between two pushes, at most; without the first, for which it traces the program."""
 
     def hear(self, doing: Doing | None = None) -> None:
-        """Note that it has spoken, and what it does now."""
+        """Note that the worker has asked for something, and what it does now."""
         now = time.monotonic()
         if self.pushed and self.doing is Doing.TRAIN:
             self.longest = max(self.longest, now - self.heard)
@@ -113,48 +105,8 @@ class Member:
         )
 
 
-class LaidOut(NamedTuple):
-    """How a layout came to be: a function of the first one and these."""
-
-    partitions: int
-    partitioner: AnyPartitioner
-    epoch: int
-
-
-@dataclass(slots=True)
-class Leg:
-    """The epochs that one Spark job trains, over one layout of the data."""
-
-    source: DataSource
-    first_epoch: int
-    last_epoch: int
-    layout: LaidOut | None = None
-    """None for the first layout."""
-    started: int = field(init=False)
-    """The latest epoch that a worker has begun."""
-
-    def __post_init__(self) -> None:
-        self.started = self.first_epoch
-
-
-class _Pending(NamedTuple):
-    """A change of settings that some member has not pushed under yet."""
-
-    command: str
-    detail: str
-    names: frozenset[str]
-    """Of the settings."""
-
-
-class Roster:
-    """The members of a run, at most one for each partition, and its settings by version.
-
-    Parameters
-    ----------
-    settings : Settings
-        Version 0.
-    publish : callable
-        Takes an event: `CommandApplied`, once each.
+class Membership:
+    """The members of a run, at most one for each partition, and their clocks.
 
     Attributes
     ----------
@@ -166,221 +118,87 @@ class Roster:
         How many members each partition of the present job has had.
     """
 
-    def __init__(self, settings: Settings, publish: Callable[[Event], None]) -> None:
+    def __init__(self) -> None:
         self.partitions = 1
-        self._publish = publish
         self.changed = time.monotonic()
         self.joins: Counter[int] = Counter()
         self._members: dict[int, Member] = {}
-        # Those whose place they have taken: they hear of that at their next push.
+        # Those whose place another has taken: they hear of that at their next push.
         self._replaced: dict[int, Member] = {}
-        # Of the versions those that a member may still push under. Replaced, not changed: some
-        # ask without the lock.
-        self._settings = {0: settings}
-        self._newest = (0, settings)
-        self._pending: dict[int, _Pending] = {}
-        self._pausing = False
-        self._chaos = Chaos()
-        self._calm = True
-
-    # -- members ----------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Forget all members: those of an earlier job are strangers from now on."""
+        """Forget all members: those of an earlier job may not push any more."""
         for member in self._replaced.values():
-            member.let_go()
+            member.release()
         self._members, self._replaced = {}, self._members
         self.joins.clear()
 
     def enter(self, member: Member) -> None:
-        """Let a member have its partition, in place of an earlier one."""
+        """Give a member its partition, in place of an earlier one."""
         earlier, replaced = self._members.get(member.partition), None
         if earlier is not None:
             replaced = self._replaced.get(member.partition)
             self._replaced[member.partition] = earlier
         if replaced is not None:
-            replaced.let_go()
+            replaced.release()
         member.clock = self._slowest()
         self.changed = time.monotonic()
         self._members[member.partition] = member
         self.joins[member.partition] += 1
 
     def present(self, partition: int) -> Member | None:
-        """Return who has a partition and has not left."""
+        """Return the member that has a partition and has not left."""
         member = self._members.get(partition)
         return None if member is None or member.left else member
 
     def is_current(self, member: Member) -> bool:
-        """Return whether nobody has taken a member's place."""
+        """Return whether no other has taken a member's place."""
         return self._members.get(member.partition) is member
 
     def active(self) -> list[Member]:
         """Return the members that have not left."""
         return [member for member in self._members.values() if not member.left]
 
-    def dismiss(self, member: Member) -> None:
-        """Let a member that has left have its partition no more."""
-        self._members.pop(member.partition, None)
-
-    def left(self) -> list[int]:
-        """Return the tasks of the members that have left."""
-        return [member.task for member in self._members.values() if member.left]
-
     def leave(self, member: Member) -> None:
-        """Expect nothing more of a member; no command waits for it any more."""
+        """Expect nothing more of a member."""
         member.left = True
         self.changed = time.monotonic()
-        self._report_pause()
-        self._report_applied()
 
-    # -- clocks -----------------------------------------------------------------------
+    def dismiss(self, member: Member) -> None:
+        """Take the partition from a member that has left."""
+        self._members.pop(member.partition, None)
 
-    def tick(self, member: Member) -> None:
-        """Note that a member has reached a milestone, under the settings that it has now."""
-        member.clock += 1
-        self._chaos.tick(member.partition, member.settings_version)
-
-    def is_ahead(self, member: Member) -> bool:
-        """Return whether a member must wait for slower ones, as the sync mode has it."""
-        slack = self.settings.sync.slack
-        return slack is not None and member.clock - self._slowest() > slack
-
-    def _slowest(self) -> int:
-        return min((member.clock for member in self.active()), default=0)
-
-    # -- pausing ----------------------------------------------------------------------
-
-    def watch_pause(self, pausing: bool) -> None:
-        """Report a pause once every active member waits, or do not report it after all."""
-        self._pausing = pausing
-
-    def wait(self, member: Member) -> None:
-        """Note that a member waits."""
-        member.waiting = True
-        self._report_pause()
-
-    # -- settings ---------------------------------------------------------------------
-
-    @property
-    def settings(self) -> Settings:
-        """The newest settings."""
-        return self._newest[1]
-
-    @property
-    def version(self) -> int:
-        """The newest settings' version."""
-        return self._newest[0]
-
-    def change(self, command: str, detail: str, **changes: Any) -> None:
-        """Add a version; report it once every active member has pushed under it."""
-        if "sync" in changes:
-            # Else the fastest would stand still until the slowest has caught up with all that it
-            # had been allowed to be ahead.
-            for member in self.active():
-                member.clock = 0
-        version, settings = self.version + 1, self.settings.changed(**changes)
-        needed = {v for m in self.active() for v in (m.settings_version, m.told)}
-        kept = {v: earlier for v, earlier in self._settings.items() if v in needed}
-        self._settings = kept | {version: settings}
-        self._newest = (version, settings)
-        self._overtake(command, frozenset(changes))
-        self._pending[version] = _Pending(command, detail, frozenset(changes))
-        if "chaos" in changes:
-            self._chaos = Chaos(self.settings.chaos, self.version)
-            self._calm = not self.settings.chaos
-
-    def find_settings(self, version: int) -> Settings | None:
-        """Return a version of the settings; None if no member may still use it."""
-        return self._settings.get(version)
-
-    def settings_of(self, version: int) -> Settings:
-        """Return the settings under which a member prepared its push.
-
-        Raises
-        ------
-        RemoteProtocolError
-            There is no such version, or no member may still use it.
-        """
-        settings = self.find_settings(version)
-        if settings is None:
-            raise RemoteProtocolError(
-                f"Push.settings_version: expected {self.version} or one that the worker was told, "
-                f"got {version}."
-            )
-        return settings
-
-    def news(
-        self, member: Member, known: int, directive: Directive
-    ) -> tuple[int, dict[str, Any] | None]:
-        """Return the newest version, and its settings if a member must hear of any.
-
-        Parameters
-        ----------
-        member : Member
-        known : int
-            The version that it knows.
-        directive : Directive
-            What it does next.
-        """
-        member.told = self.version
-        chaos = self.chaos_for(member, directive)
-        if known == self.version and not chaos:
-            return self.version, None
-        return self.version, self.settings.for_worker() | chaos
-
-    def acknowledge(self, member: Member, version: int) -> None:
-        """Note under which settings a member has pushed."""
-        member.settings_version = version
-        self._report_applied()
-
-    # -- chaos ------------------------------------------------------------------------
-
-    @property
-    def chaos(self) -> tuple[Rule, ...]:
-        """The rules that may still strike."""
-        return self._chaos.in_force(self.partitions)
-
-    def chaos_for(self, member: Member, directive: Directive) -> dict[str, Any]:
-        """Return what to add to a member's settings for its next milestone, if it goes on."""
-        if not self._chaos.asked_for or directive is not Directive.GO:
-            return {}
-        who = member.partition, member.executor, member.task
-        mishap = self._chaos.strike(*who, self.partitions)
-        self._report_calm()
-        return {} if mishap == NOTHING else {"chaos": mishap.to_json()}
+    def left_tasks(self) -> list[int]:
+        """Return the tasks of the members that have left."""
+        return [member.task for member in self._members.values() if member.left]
 
     def executors(self) -> set[str]:
         """Return the executors of the active members."""
         return {member.executor for member in self.active()}
 
-    # -- what took effect -------------------------------------------------------------
+    def settings_versions(self) -> set[int]:
+        """Return the versions of the settings that active members may still push under."""
+        return {v for m in self.active() for v in (m.settings_version, m.told_version)}
 
-    def _report_applied(self) -> None:
-        if not self._pending:
-            return
-        used = [member.settings_version for member in self.active()]
-        for version in [v for v in self._pending if used and v <= min(used)]:
-            done = self._pending.pop(version)
-            self._publish(CommandApplied(time.time(), done.command, done.detail))
+    def reset_clocks(self) -> None:
+        """Count the milestones of all active members from 0 on.
 
-    def _overtake(self, command: str, names: frozenset[str]) -> None:
-        """Report an earlier change of the same settings, which some will never see."""
-        for version, earlier in list(self._pending.items()):
-            if (earlier.command, earlier.names) == (command, names):
-                del self._pending[version]
-                detail = f"{earlier.detail}: a later change has taken its place"
-                self._publish(CommandApplied(time.time(), command, detail))
+        Under another sync mode the fastest would otherwise stand still until the slowest has
+        caught up with all that the mode before had allowed.
+        """
+        for member in self.active():
+            member.clock = 0
 
-    def _report_calm(self) -> None:
-        """Say once that chaos has ended by itself; what it was need not take effect any more."""
-        if self._calm or self.chaos:
-            return
-        self._calm = True
-        waiting = {v: p for v, p in self._pending.items() if p.command != Command.CHAOS}
-        self._pending = waiting
-        self._publish(CommandApplied(time.time(), Command.CHAOS, "off: it has run its course"))
+    def is_ahead(self, member: Member, slack: int | None) -> bool:
+        """Return whether a member must wait for slower ones.
 
-    def _report_pause(self) -> None:
-        if self._pausing and all(member.waiting for member in self.active()):
-            self._pausing = False
-            self._publish(CommandApplied(time.time(), Command.PAUSE, "every worker waits"))
+        Parameters
+        ----------
+        member : Member
+        slack : int or None
+            By how many milestones it may be ahead; None for any number.
+        """
+        return slack is not None and member.clock - self._slowest() > slack
+
+    def _slowest(self) -> int:
+        return min((member.clock for member in self.active()), default=0)

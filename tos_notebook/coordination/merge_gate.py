@@ -1,4 +1,4 @@
-"""Lets a copy of the run be of one moment: what is admitted is merged, the rest waits outside."""
+"""Keeps merges out while a copy of the run is made, so that the copy is of one moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class MergeGate:
-    """Counts the merges under way, and keeps others out while somebody copies the run.
+    """Counts the merges under way, and keeps others out while a thread copies the run.
 
     Every method is to be called with the condition's lock held.
 
@@ -23,7 +23,7 @@ class MergeGate:
         """Whether merges wait outside."""
 
     def wait_open(self) -> None:
-        """Wait while the gate is held; who holds it lets go within `snapshots.HOLD_TIMEOUT`."""
+        """Wait while the gate is held: for `snapshots.HOLD_TIMEOUT` at most."""
         if self.held:
             self._changed.wait_for(lambda: not self.held)
 
@@ -32,7 +32,7 @@ class MergeGate:
         self._merging += 1
 
     def leave(self, merged: bool) -> None:
-        """Count a merge that has ended, and wake those who wait for it or for a milestone."""
+        """Count a merge that has ended, and wake threads that wait for it or for a milestone."""
         self._merging -= merged
         self._changed.notify_all()
 
@@ -46,6 +46,6 @@ class MergeGate:
         return self.wait_idle(timeout)
 
     def release(self) -> None:
-        """Let merges in again."""
+        """Admit merges again."""
         self.held = False
         self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What workers report of their training: admitted once, answered with what comes next.
+"""Reports of what workers have trained: admitted once, answered with what comes next.
 
 A strategy asks here before it touches parameters, and again when it has: `Reports` counts batches
 and knows no parameters.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..common.content import NO_DIGEST
 from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from ..events import UpdateSkipped
 from ..wire.messages import Directive, Push, Status, Suspect
+from ..wire.settings import WorkerSettings
 from .ledger import Admission
 from .membership import Doing, Member
 from .settings import Settings
@@ -42,7 +43,7 @@ class Verdict(NamedTuple):
     status: Status
     directive: Directive
     settings_version: int
-    settings: dict[str, Any] | None
+    settings: WorkerSettings | None
     """None if the worker knows the newest."""
     bounded: bool
     """Whether the sync mode bounds how far workers may be apart."""
@@ -61,10 +62,10 @@ class Reports:
 
     def find_settings(self, version: int) -> Settings | None:
         """Return a version of the settings; None if no current worker may still use it."""
-        return self._state.roster.find_settings(version)
+        return self._state.settings_log.find(version)
 
     def admit(self, member: Member, message: Push) -> Admitted:
-        """Let what a worker has trained count; wait while somebody copies the run.
+        """Count what a worker has trained, once; wait while a thread copies the run.
 
         Raises
         ------
@@ -78,15 +79,15 @@ class Reports:
         with state.lock:
             state.gate.wait_open()
             # A superseded attempt may know such settings only as no other uses any more.
-            current = state.roster.is_current(member)
-            known = state.roster.settings_of(message.settings_version) if current else None
+            current = state.membership.is_current(member)
+            known = state.settings_log.get(message.settings_version) if current else None
             status = self._admit(member, message)
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
-            return Admitted(status, known, max(1, len(state.roster.active())))
+            return Admitted(status, known, max(1, len(state.membership.active())))
 
     def _admit(self, member: Member, message: Push) -> Status:
-        if not self._state.roster.is_current(member):
+        if not self._state.membership.is_current(member):
             return "superseded"
         if self._state.settled or not self._state.machine.active:
             return "skipped"
@@ -123,14 +124,14 @@ class Reports:
         with state.lock:
             state.gate.leave(merging)
             member.hear(Doing.TRAIN)
-            state.roster.acknowledge(member, message.settings_version)
+            state.acknowledge(member, message.settings_version)
             if status in ("committed", "skipped"):
-                state.roster.tick(member)
-            directive = state.tell(member)
-            if not state.roster.is_current(member):
+                state.tick(member)
+            directive = state.issue_directive(member)
+            if not state.membership.is_current(member):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
                 status = "superseded"
-            news = state.roster.news(member, message.settings_version, directive)
+            news = state.news(member, message.settings_version, directive)
             return Verdict(status, directive, *news, state.settings.sync.slack is not None)
 
     def merged(
@@ -141,7 +142,7 @@ class Reports:
         traffic: tuple[int, int],
         workers: int,
     ) -> None:
-        """Tell of a milestone.
+        """Publish a milestone.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class Reports:
         self._state.publish(member.milestone(message, *place, traffic, workers))
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
-        """Tell of an update that is not in the parameters, though the run continues."""
+        """Publish that an update is not in the parameters, though the run continues."""
         place = (message.epoch, member.partition, member.attempt, message.sequence)
         self._state.leave_out(message.steps, error)
         self._state.publish(UpdateSkipped(time.time(), *place, str(error)))
@@ -172,7 +173,7 @@ class Reports:
         member : Member
         message : Push
         otherwise : callable
-            Called before anybody can copy the run, if a later attempt relies on the push.
+            Called before any thread can copy the run, if a later attempt relies on the push.
 
         Returns
         -------
@@ -190,7 +191,7 @@ class Reports:
         place = message.epoch, member.partition, member.task, message.sequence
         try:
             # A task that has come back by another connection relies on it, too.
-            return self._state.roster.present(member.partition) in (None, member) and (
+            return self._state.membership.present(member.partition) in (None, member) and (
                 self._state.ledger.revoke(*place)
             )
         except RemoteProtocolError:
@@ -209,7 +210,9 @@ class Reports:
         """Return an error of the data, with the worker that was given them as its cause."""
         partition = member.partition
         number = (
-            None if self._state.leg is None else self._state.leg.source.number(partition, found.row)
+            None
+            if self._state.span is None
+            else self._state.span.source.number(partition, found.row)
         )
         place = f"partition {partition}, row {found.row}"
         where = f"row {number} of the arrays ({place})"

@@ -1,4 +1,4 @@
-"""What workers ask of a run, whatever its strategy: to join, to wait, to finish, to fail.
+"""Answers what all workers ask of a run: to join, to wait, to finish, to report a failure.
 
 Threads of all connections call in here. The state is changed under its lock, in short pieces.
 """
@@ -28,8 +28,9 @@ from ..wire.messages import (
     Proceed,
     Suspect,
 )
+from .job_span import JobSpan
 from .ledger import Admission, Position
-from .membership import Doing, Leg, Member
+from .membership import Doing, Member
 from .row_checks import RowChecks
 from .state import KEPT_FAILURES, KEPT_JOINS, ControlState, log
 
@@ -41,7 +42,7 @@ _BRIEF = 200
 
 
 class WorkerRequests:
-    """The workers' side of one run, as far as it has nothing to do with parameters.
+    """Answers the requests of workers that have nothing to do with parameters.
 
     Parameters
     ----------
@@ -53,18 +54,18 @@ class WorkerRequests:
         self._rows = RowChecks(state)
 
     def join(
-        self, message: Join, shared: bool, let_go: Callable[[], object] = lambda: None
+        self, message: Join, shared: bool, release: Callable[[], object] = lambda: None
     ) -> tuple[Member, Joined]:
-        """Let a worker open its partition.
+        """Give a worker its partition.
 
         Parameters
         ----------
         message : Join
         shared : bool
             Whether payloads lie in the worker's segment.
-        let_go : callable
-            Called when two others have taken the worker's place after each other: it will have no
-            answer but that.
+        release : callable
+            Called when two others have taken the worker's place after each other: no other answer
+            follows.
 
         Raises
         ------
@@ -75,8 +76,8 @@ class WorkerRequests:
         """
         executor, host = self._state.locate(message.task)
         with self._state.lock:
-            leg, position, before = self._begin(message)
-            version = self._state.roster.version
+            span, position, before = self._begin(message)
+            version = self._state.settings_log.version
             member = Member(
                 message.partition,
                 message.attempt,
@@ -87,16 +88,16 @@ class WorkerRequests:
                 tuple(message.metrics),
                 pid=message.pid,
                 epoch=position.epoch,
-                told=version,
-                let_go=let_go,
+                told_version=version,
+                release=release,
             )
             self._enter(member, position)
-            last_epoch = leg.last_epoch
+            last_epoch = span.last_epoch
             directive = self._next(member, position.epoch)
             if directive is Directive.GO:
                 # It loads its rows and the program first, and asks for what is newest by then.
                 directive = Directive.WAIT
-                self._state.roster.wait(member)
+                self._state.wait(member)
             settings = self._state.settings.for_worker()
         return member, Joined(
             position.epoch,
@@ -110,26 +111,26 @@ class WorkerRequests:
             before,
         )
 
-    def _begin(self, message: Join) -> tuple[Leg, Position, int | None]:
-        leg = self._state.leg
-        if message.run != self._state.run_id or leg is None or not self._state.machine.active:
+    def _begin(self, message: Join) -> tuple[JobSpan, Position, int | None]:
+        span = self._state.span
+        if message.run != self._state.run_id or span is None or not self._state.machine.active:
             raise SessionClosed(f"Run {message.run} is over; this is run {self._state.run_id}.")
         before = self._state.ledger.owner(message.partition)
-        position = self._state.ledger.begin(message.partition, message.task, leg.first_epoch)
+        position = self._state.ledger.begin(message.partition, message.task, span.first_epoch)
         if position is Admission.SUPERSEDED:
             raise SessionClosed(f"Partition {message.partition} belongs to a later attempt by now.")
-        return leg, position, before
+        return span, position, before
 
     def _enter(self, member: Member, position: Position) -> None:
-        earlier = self._state.roster.present(member.partition)
+        earlier = self._state.membership.present(member.partition)
         if earlier is not None:
             self._state.lost(earlier, "a later attempt has taken its place")
-        self._state.roster.enter(member)
+        self._state.membership.enter(member)
         if self._state.machine.state is RunState.STARTING:
             self._state.report(RunEvent.STARTED)
-        joins = self._state.roster.joins[member.partition]
-        member.told_of = joins <= KEPT_JOINS
-        if member.told_of:
+        joins = self._state.membership.joins[member.partition]
+        member.announced = joins <= KEPT_JOINS
+        if member.announced:
             who, at = member.who(), position
             self._state.publish(
                 WorkerJoined(time.time(), **who, epoch=at.epoch, resumed_at=at.steps)
@@ -170,7 +171,7 @@ class WorkerRequests:
         return Proceed(Directive.LEAVE, member.settings_version, None)
 
     def finish(self, member: Member, message: Finish) -> Proceed:
-        """Take note that a worker used up its partition in one epoch; other rows end the run.
+        """Record that a worker used up its partition in one epoch; other rows end the run.
 
         Raises
         ------
@@ -196,7 +197,7 @@ class WorkerRequests:
         directive = self._next(member, message.epoch + 1)
         member.epoch = message.epoch + 1
         member.hear()
-        news = self._state.roster.news(member, member.settings_version, directive)
+        news = self._state.news(member, member.settings_version, directive)
         return Proceed(directive, *news)
 
     def _report_finish(self, member: Member, message: Finish) -> None:
@@ -209,12 +210,12 @@ class WorkerRequests:
 
     def _next(self, member: Member, epoch: int) -> Directive:
         """Return what a worker does that is about to begin an epoch."""
-        leg = self._state.leg
-        if leg is None or epoch > leg.last_epoch:
+        span = self._state.span
+        if span is None or epoch > span.last_epoch:
             self._state.leave(member)
             return Directive.LEAVE
-        leg.started = max(leg.started, epoch)
-        return self._state.tell(member)
+        span.started = max(span.started, epoch)
+        return self._state.issue_directive(member)
 
     def poll(self, member: Member, message: Poll) -> Proceed:
         """Answer a waiting worker: at once if it may continue, else after `LONG_POLL`.
@@ -227,25 +228,25 @@ class WorkerRequests:
         with self._state.changed:
             self._state.check_current(member)
             member.hear(Doing.WAIT)
-            self._state.roster.wait(member)
+            self._state.wait(member)
             self._state.changed.wait_for(
                 lambda: self._state.directive(member) is not Directive.WAIT, timeout=LONG_POLL
             )
             self._state.check_current(member)
-            directive = self._state.tell(member)
+            directive = self._state.issue_directive(member)
             member.waiting = directive is Directive.WAIT
             if not member.waiting:
                 member.hear(Doing.TRAIN)
-            news = self._state.roster.news(member, message.settings_version, directive)
+            news = self._state.news(member, message.settings_version, directive)
             return Proceed(directive, *news)
 
     def failed(self, member: Member, message: Failed) -> Proceed:
         """Record what a worker raised; if it would raise again, that ends the run.
 
-        So it is taken to be for an operation of the program, and for what comes twice from one
-        partition. Else Spark may try again.
+        An operation of the program would raise again, and so would what one partition has raised
+        twice. After any other error Spark may try again.
 
-        What a superseded attempt raises counts for nothing, nor what comes after its end.
+        An error of a superseded attempt counts for nothing, nor one after the run's end.
         """
         leave = Proceed(Directive.LEAVE, member.settings_version, None)
         error = WorkerError(
@@ -257,7 +258,7 @@ class WorkerRequests:
         )
         with self._state.lock:
             if (
-                self._state.roster.present(member.partition) is not member
+                self._state.membership.present(member.partition) is not member
                 or not self._state.machine.active
             ):
                 return leave
@@ -274,9 +275,9 @@ class WorkerRequests:
         return leave
 
     def _report_failure(self, member: Member, error: WorkerError) -> None:
-        """Tell of an error; briefly, once there were many: events are kept as long as the run."""
+        """Publish an error; briefly, once there were many: events are kept as long as the run."""
         brief = self._state.raised > KEPT_FAILURES
-        if member.told_of:
+        if member.announced:
             self._state.publish(
                 WorkerFailed(
                     time.time(),
@@ -289,7 +290,7 @@ class WorkerRequests:
             )
 
     def labelled(self, member: Member, message: Labelled) -> Proceed:
-        """Compare the labels of a worker's rows with those of the others; tell of it once.
+        """Compare the labels of all workers' rows; publish once that they differ.
 
         Raises
         ------
@@ -299,11 +300,11 @@ class WorkerRequests:
         counts = _counts_of(message)
         with self._state.lock:
             self._state.labels[member.partition] = counts
-            told = None if self._state.skew else skew(self._state.labels)
-            if told is not None:
-                self._state.skew = (told,)
-                log.warning("Run %s: %s", self._state.run_id, told)
-                self._state.publish(LabelsSkewed(time.time(), told))
+            sentence = None if self._state.skew else skew(self._state.labels)
+            if sentence is not None:
+                self._state.skew = (sentence,)
+                log.warning("Run %s: %s", self._state.run_id, sentence)
+                self._state.publish(LabelsSkewed(time.time(), sentence))
             return Proceed(Directive.WAIT, member.settings_version, None)
 
     def suspect(self, member: Member, message: Suspect) -> Proceed:
@@ -325,8 +326,8 @@ class WorkerRequests:
         with self._state.lock:
             self._state.check_current(member)
             member.hear()
-            leg = self._state.leg
-        rows = None if leg is None else leg.source.rows(member.partition)
+            span = self._state.span
+        rows = None if span is None else span.source.rows(member.partition)
         if rows is None:
             raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
         return rows

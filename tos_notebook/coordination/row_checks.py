@@ -1,4 +1,4 @@
-"""Whether the rows of a partition are those that it had before."""
+"""Checks that the rows of a partition are those that it had before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .state import ControlState
 
 
 class RowChecks:
-    """Compares what workers say of their rows; every call is made under the run's lock.
+    """Compares what workers report of their rows; callers hold the run's lock.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class RowChecks:
         return self._other(member, message.epoch, f"{rows} rows", f"{message.samples} rows")
 
     def _other(self, member: Member, epoch: int, expected: str, found: str) -> DataError:
-        remedy = "" if self._state.leg is None else self._state.leg.source.remedy
+        remedy = "" if self._state.span is None else self._state.span.source.remedy
         return DataError(
             f"Partition {member.partition}, epoch {epoch + 1}: expected {expected}, got {found}. "
             "A partition must hold the same rows in the same order at every attempt, in every "

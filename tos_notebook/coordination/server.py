@@ -67,7 +67,7 @@ class RunServer:
 
     @property
     def fingerprint(self) -> bytes | None:
-        """Of the certificate, by which workers know the server; None without TLS."""
+        """The certificate's, by which workers know the server; None without TLS."""
         return self._listener.fingerprint
 
     def handler(self, peer: str) -> WorkerHandler:
@@ -88,7 +88,7 @@ class RunServer:
             self._run = run
 
     def _fail(self, error: TransportError) -> None:
-        """End the run that waits for workers in vain."""
+        """End the run: no worker can reach it any more."""
         with self._lock:
             self._deaf, run = error, self._run
         if run is not None:
@@ -141,8 +141,8 @@ class WorkerHandler:
         run, member = self._run, self._member
         return run is not None and member is not None and run.state.trains(member)
 
-    def _let_go(self) -> None:
-        """Give back what is held for a worker whose place others have taken twice."""
+    def _release(self) -> None:
+        """Free the memory of a worker that has left, or whose place others have taken twice."""
         self._released = True
         self._columns = None
         if self._exchange is not None:
@@ -195,12 +195,12 @@ class WorkerHandler:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         run = self._serving()
         exchange = run.exchange(message.segment)
-        # Whoever may not join costs no memory.
-        self._member, joined = run.requests.join(message, exchange.shared, self._let_go)
+        # A worker that may not join costs no memory.
+        self._member, joined = run.requests.join(message, exchange.shared, self._release)
         exchange.open()
         self._run, self._exchange = run, exchange
         if self._released:
-            self._let_go()
+            self._release()
         return joined, None
 
     def _fetch(
@@ -216,6 +216,6 @@ class WorkerHandler:
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""
-        self._let_go()
+        self._release()
         if self._run is not None and self._member is not None:
             self._run.state.lost(self._member, "it left early" if error is None else str(error))

@@ -1,4 +1,4 @@
-"""What may change while a run trains."""
+"""Settings that may change while a run trains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..chaos.rules import Rule
 from ..steering.sync import ASP, SyncMode
+from ..wire.settings import WorkerSettings
 
 
 class StrategySettings(Protocol):
@@ -33,7 +34,7 @@ class Settings:
     learning_rate : float or None
         None for the program's own.
     chaos : tuple of Rule
-        What is to go wrong; who trains hears only of its own next milestone.
+        What is to go wrong. A worker is told only of its own next milestone.
 
     Raises
     ------
@@ -64,10 +65,7 @@ class Settings:
         mine = {name: value for name, value in changes.items() if name in own}
         return replace(self, strategy=strategy, **mine)
 
-    def for_worker(self) -> dict[str, Any]:
-        """Return what a worker must know, as plain JSON values."""
-        return {
-            "sync_interval": self.sync_interval,
-            "learning_rate": self.learning_rate,
-            **self.strategy.for_worker(),
-        }
+    def for_worker(self) -> WorkerSettings:
+        """Return what a worker must know."""
+        own = self.strategy.for_worker()
+        return WorkerSettings(self.sync_interval, self.learning_rate, own)

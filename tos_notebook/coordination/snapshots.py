@@ -11,8 +11,8 @@ from typing import Any
 from ..blocks.partitioners import AnyPartitioner
 from ..errors import CheckpointError, WaitTimeout
 from .exchange import Trainer
+from .job_span import DataLayout
 from .ledger import Ledger
-from .membership import LaidOut
 from .settings import Settings
 from .state import ControlState
 
@@ -24,7 +24,7 @@ HOLD_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class RunPosition:
     """Where in its epochs a run is.
 
     Parameters
@@ -32,26 +32,26 @@ class Reached:
     epoch : int
         The first one that is not done.
     between : bool
-        Whether the data is to be laid out for it, if that is due.
-    layout : LaidOut or None
+        Whether the data gets another layout for it, if one is asked for.
+    layout : DataLayout or None
         That of the data now; None for the first one.
-    earlier : LaidOut or None
+    earlier : DataLayout or None
         The one before, whose rows are compared until all of those of the new one are known.
     """
 
     epoch: int
     between: bool
-    layout: LaidOut | None
-    earlier: LaidOut | None = None
+    layout: DataLayout | None
+    earlier: DataLayout | None = None
 
 
-BEGINNING = Reached(0, False, None)
+BEGINNING = RunPosition(0, False, None)
 """Nothing is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What of a run is done: every batch that is in the center, and no other.
+    """The part of a run that is done: every batch that is in the center, and no other.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class Progress:
         Of each unfinished epoch: rows of the partitions that are done.
     rows : mapping of int
         Of each partition: its rows, as far as they are known.
-    reached : Reached
+    reached : RunPosition
     """
 
     ledger: Mapping[str, Any]
     copied: Any
     samples: Mapping[int, int]
     rows: Mapping[int, int]
-    reached: Reached
+    reached: RunPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class Snapshotter:
         began = time.perf_counter()
         state = self._state
         with state.changed:
-            leg = state.leg
-            if leg is None:
+            span = state.span
+            if span is None:
                 return None
             if state.spoiled:
                 raise CheckpointError(
@@ -151,10 +151,10 @@ class Snapshotter:
                 self._not_yet(last)
                 return None
             if not state.gate.hold(HOLD_TIMEOUT):
-                self._let_go()
+                self._release_gate()
                 raise WaitTimeout(f"A push is still being merged after {HOLD_TIMEOUT:g} s.")
-            epoch = state.ledger.open_epoch(leg.first_epoch)
-            reached = Reached(epoch, epoch > leg.last_epoch, leg.layout, state.earlier)
+            epoch = state.ledger.open_epoch(span.first_epoch)
+            reached = RunPosition(epoch, epoch > span.last_epoch, span.layout, state.earlier)
             ledger, wanted = state.ledger.to_json(epoch), asked()
             # The rows of another layout say nothing of the next.
             samples, rows = (
@@ -166,14 +166,14 @@ class Snapshotter:
         def entered() -> None:
             # The combiner that the settings name is the one whose state is copied.
             with self._state.changed:
-                self._let_go()
+                self._release_gate()
                 stalled = time.perf_counter() - began
                 seen.append((self._state.settings, str(self._state.machine.state), stalled))
 
         try:
             copied = self._trainer.snapshot(entered)
         finally:
-            self._let_go()
+            self._release_gate()
         progress = Progress(ledger, copied, samples, rows, reached)
         return Snapshot(progress, *seen[0], wanted)
 
@@ -185,12 +185,12 @@ class Snapshotter:
                 "trained since is in no checkpoint. The one before is unchanged."
             )
 
-    def _let_go(self) -> None:
+    def _release_gate(self) -> None:
         with self._state.changed:
             self._state.gate.release()
 
     def restore(self, progress: Progress) -> None:
-        """Go on from what was done, before any worker joins.
+        """Continue from what was done, before any worker joins.
 
         Raises
         ------

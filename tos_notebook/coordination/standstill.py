@@ -1,4 +1,4 @@
-"""Workers that are alive but stand still: whose place goes to another attempt, and when.
+"""Decides when a worker that stands still loses its place to another attempt.
 
 `still` decides, a pure function of `Facts` and the time. `Standstill` asks it, and acts.
 """
@@ -93,9 +93,9 @@ class Standstill:
         self._fail = fail
         self._looked = math.inf
         self._since = -math.inf
-        self._told: dict[int, str] = {}
+        self._sentences: dict[int, str] = {}
         self._in_vain: Counter[int] = Counter()
-        # By partition: whom Spark is to kill, and when it was asked last.
+        # By partition: the member that Spark is to kill, and when it was asked last.
         self._asked: dict[int, tuple[Member, float]] = {}
         self._ended = -math.inf
 
@@ -117,13 +117,13 @@ class Standstill:
         if not self._supersede(member, reason):
             return
         partition = member.partition
-        self._told[partition] = (
+        self._sentences[partition] = (
             f"Partition {partition} on executor {member.executor} ({member.host}, process "
             f"{member.pid}, attempt {member.attempt}) lost its place to another attempt in epoch "
             f"{member.epoch + 1}: {reason}."
         )
-        self.notes = tuple(self._told.values())
-        log.warning("%s", self._told[partition])
+        self.notes = tuple(self._sentences.values())
+        log.warning("%s", self._sentences[partition])
         self._in_vain[partition] = 0 if member.pushed else self._in_vain[partition] + 1
         if self._in_vain[partition] >= ATTEMPTS:
             self._fail(_hopeless(member, reason))

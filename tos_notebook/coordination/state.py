@@ -7,29 +7,38 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from ..blocks.labels import Counts
+from ..chaos.mishap import NOTHING, Mishap
+from ..chaos.rules import Rule
+from ..chaos.state import Chaos
 from ..errors import SessionClosed, TosError, WorkerError, blamed
 from ..events import Event, StateChanged, WorkerLost
 from ..steering.machine import Machine, RunEvent, RunState
 from ..wire.messages import Directive
+from ..wire.settings import WorkerSettings
+from .acknowledgements import Acknowledgements
+from .job_span import DataLayout, JobSpan
 from .ledger import Ledger
-from .membership import LaidOut, Leg, Member, Roster
+from .membership import Member, Membership
 from .merge_gate import MergeGate
 from .settings import Settings
+from .settings_log import SettingsLog
 
 log = logging.getLogger(__name__)
 
 KEPT_FAILURES = 64
-"""What workers have raised, of which the whole text is kept."""
+"""Errors of workers of which the whole text is kept."""
 
 KEPT_JOINS = 1000
-"""Attempts at one partition of a job of which events tell. Spark gives up long before; more come
-only from what is no worker of Spark's, and would fill the history."""
+"""Attempts at one partition of a job that events report. Spark gives up long before; more come
+only from a peer that is no worker of Spark's, and would fill the history."""
 
 
 class ControlState:
-    """One run's ledger, roster and state machine; every change is a short one under the lock.
+    """One run's ledger, members, settings and machine; every change is short, under the lock.
 
     Parameters
     ----------
@@ -41,7 +50,7 @@ class ControlState:
     locate : callable
         Takes a Spark task attempt id, returns (executor id, host).
     on_failure : callable
-        Called once, from a connection's thread, when the run cannot go on.
+        Called once, from a connection's thread, when the run cannot continue.
     """
 
     def __init__(
@@ -66,14 +75,17 @@ class ControlState:
         self.locate = locate
         self._on_failure = on_failure
         self.ledger = Ledger()
-        self.roster = Roster(settings, publish)
-        self.leg: Leg | None = None
+        self.membership = Membership()
+        self.settings_log = SettingsLog(settings)
+        self.acknowledgements = Acknowledgements(self.membership, publish)
+        self.chaos = Chaos()
+        self.span: JobSpan | None = None
         # The layout that the ledger's contents are of, and `rows`: of each partition, as far as
         # one was used up.
-        self.layout: LaidOut | None = None
+        self.layout: DataLayout | None = None
         self.rows: dict[int, int] = {}
         # The layout that the ledger's earlier contents are of.
-        self.earlier: LaidOut | None = None
+        self.earlier: DataLayout | None = None
         # Rows of each label in the partitions of a layout in which the rows came.
         self.labels: dict[int, Counts] = {}
         # Partitions of a resumed run whose streams must first show that they are the same.
@@ -88,16 +100,21 @@ class ControlState:
         self.samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.
         self.steering = threading.Lock()
-        # Reentrant, so that small helpers can say for themselves what they guard. Nobody waits
-        # for parameters while holding it: a user's combiner may keep them for long.
+        # Reentrant, so that each small helper can take it for itself. No thread
+        # waits for parameters while it holds this: a user's combiner may keep them for long.
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.gate = MergeGate(self.changed)
 
     @property
     def settings(self) -> Settings:
-        """The settings in force for whoever asks next."""
-        return self.roster.settings
+        """The settings in force."""
+        return self.settings_log.settings
+
+    @property
+    def chaos_rules(self) -> tuple[Rule, ...]:
+        """The rules that may still strike."""
+        return self.chaos.in_force(self.membership.partitions)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -131,22 +148,25 @@ class ControlState:
     def trains(self, member: Member) -> bool:
         """Return whether a partition is a worker's, and it has not left."""
         with self.lock:
-            return self.roster.present(member.partition) is member
+            return self.membership.present(member.partition) is member
 
     def lost(self, member: Member, reason: str) -> None:
-        """Take note that a worker's connection ended."""
+        """Note that a worker's connection has ended."""
         with self.lock:
-            if self.roster.present(member.partition) is member and self.machine.active:
-                if member.told_of:
+            if self.membership.present(member.partition) is member and self.machine.active:
+                if member.announced:
                     self.publish(WorkerLost(time.time(), **member.who(), reason=reason))
                 self.leave(member)
 
     def check_current(self, member: Member) -> None:
-        """Let a superseded task fail: Spark takes the partition of one that returns for done."""
-        if not self.roster.is_current(member):
+        """Raise SessionClosed for a superseded task.
+
+        If it returned normally, Spark would count its partition as done.
+        """
+        if not self.membership.is_current(member):
             raise SessionClosed(f"Partition {member.partition} belongs to a later attempt by now.")
 
-    def tell(self, member: Member) -> Directive:
+    def issue_directive(self, member: Member) -> Directive:
         """Return what a worker does next; one that is told to stop leaves in order."""
         directive = self.directive(member)
         if directive is Directive.STOP:
@@ -155,20 +175,88 @@ class ControlState:
 
     def directive(self, member: Member) -> Directive:
         """Return what a worker does next."""
-        if self.settled or not self.roster.is_current(member):
+        if self.settled or not self.membership.is_current(member):
             return Directive.STOP
         directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
-        if directive is Directive.GO and self.roster.is_ahead(member):
+        if directive is Directive.GO and self.membership.is_ahead(member, self.settings.sync.slack):
             return Directive.WAIT
         return directive
 
     def leave(self, member: Member) -> None:
-        """Expect nothing more of a worker, nor let anybody wait for it."""
-        self.roster.leave(member)
+        """Expect nothing more of a worker; no other worker and no command waits for it."""
+        self.membership.leave(member)
+        self.acknowledgements.report_pause()
+        self.acknowledgements.report_changes()
         self.changed.notify_all()
 
+    def wait(self, member: Member) -> None:
+        """Note that a worker waits."""
+        member.waiting = True
+        self.acknowledgements.report_pause()
+
+    def acknowledge(self, member: Member, version: int) -> None:
+        """Note under which settings a worker has pushed."""
+        member.settings_version = version
+        self.acknowledgements.report_changes()
+
+    def tick(self, member: Member) -> None:
+        """Note that a worker has reached a milestone, under the settings that it has now."""
+        member.clock += 1
+        self.chaos.tick(member.partition, member.settings_version)
+
+    def change_settings(self, command: str, detail: str, **changes: Any) -> None:
+        """Add a version of the settings; report it once every active worker has pushed under it.
+
+        Parameters
+        ----------
+        command, detail : str
+            What the report says.
+        **changes
+            See `Settings.changed`.
+        """
+        if "sync" in changes:
+            self.membership.reset_clocks()
+        self.settings_log.change(self.membership.settings_versions(), **changes)
+        version = self.settings_log.version
+        self.acknowledgements.await_change(version, command, detail, frozenset(changes))
+        if "chaos" in changes:
+            self.chaos = Chaos(self.settings.chaos, version)
+            self.acknowledgements.await_chaos_end(bool(self.settings.chaos))
+
+    def news(
+        self, member: Member, known: int, directive: Directive
+    ) -> tuple[int, WorkerSettings | None]:
+        """Return the newest version, and its settings if a worker must hear of any.
+
+        Parameters
+        ----------
+        member : Member
+        known : int
+            The version that it knows.
+        directive : Directive
+            What it does next.
+        """
+        version = member.told_version = self.settings_log.version
+        mishap = self._next_mishap(member, directive)
+        if known == version and mishap == NOTHING:
+            return version, None
+        settings = self.settings.for_worker()
+        if mishap != NOTHING:
+            settings = replace(settings, chaos=mishap.to_json())
+        return version, settings
+
+    def _next_mishap(self, member: Member, directive: Directive) -> Mishap:
+        """Return what happens to a worker in its next milestone, if it continues."""
+        if not self.chaos.asked_for or directive is not Directive.GO:
+            return NOTHING
+        who = member.partition, member.executor, member.task
+        mishap = self.chaos.strike(*who, self.membership.partitions)
+        if not self.chaos_rules:
+            self.acknowledgements.report_chaos_end()
+        return mishap
+
     def report_state(self, before: str) -> None:
-        """Tell of the state, if it is not what it was."""
+        """Publish the state, if it is not what it was."""
         if self.machine.state != before:
             self.publish(StateChanged(time.time(), self.machine.state))
 
@@ -186,4 +274,4 @@ DIRECTIVES = {
     RunState.RUNNING: Directive.GO,
     RunState.PAUSED: Directive.WAIT,
 }
-"""What workers are told in each state; in all others they stop."""
+"""What workers do in each state; in all others they stop."""

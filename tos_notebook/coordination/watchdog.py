@@ -1,4 +1,4 @@
-"""What a run waits for, when nothing comes: named after some time, withdrawn when it moves again.
+"""Names what a run waits for when nothing comes, and withdraws it when the run moves again.
 
 `waits` decides, a pure function of `Facts` and the time. `Watchdog` asks it once a second and
 publishes what it says.
@@ -31,7 +31,7 @@ JOB = "the Spark job"
 
 
 class Phase:
-    """What a run's own thread is busy with, and since when.
+    """The work of a run's own thread, and since when it is busy with it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a run at one moment. All times are of one monotonic clock, in seconds.
+    """A run as it is at one moment. All times are of one monotonic clock, in seconds.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Facts:
     members : sequence of Member
         Those that train.
     missing : sequence of int
-        Partitions that are not used up and that nobody trains.
+        Partitions that are not used up and that no worker trains.
     changed : float
         When a member came or left last.
     left : sequence of int
@@ -192,8 +192,8 @@ def _workers(facts: Facts) -> list[Wait]:
 def _absence(facts: Facts) -> str:
     first, *others = facts.missing
     more = f" and {len(others)} more" if others else ""
-    nobody = "" if facts.members else ", and no other worker trains"
-    return f"a worker to join for partition {first}{more}{nobody}"
+    alone = "" if facts.members else ", and no other worker trains"
+    return f"a worker to join for partition {first}{more}{alone}"
 
 
 def _silence(facts: Facts, member: Member) -> Wait:
@@ -257,7 +257,7 @@ class Watchdog:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more; what was published is withdrawn."""
+        """End the thread, and withdraw what was published."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join(WATCHDOG_TIMEOUT)
@@ -276,9 +276,9 @@ class Watchdog:
         self._withdraw(set(found))
         for wait in found.values():
             if wait.cause not in self._open:
-                self._tell(wait, time.time() - (now - wait.since))
+                self._publish_stall(wait, time.time() - (now - wait.since))
 
-    def _tell(self, wait: Wait, since: float) -> None:
+    def _publish_stall(self, wait: Wait, since: float) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(since))
         text = f"Nothing has come since {at}: the run waits for {wait.what}."
         if wait.known:

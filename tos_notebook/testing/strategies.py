@@ -17,7 +17,7 @@ import numpy as np
 from ..blocks.partitioners import RandomPartitioner
 from ..common.arrays import Array
 from ..coordination.coordinator import Coordinator
-from ..coordination.membership import LaidOut
+from ..coordination.job_span import DataLayout
 from ..coordination.server import WorkerHandler
 from ..coordination.settings import Settings
 from ..coordination.snapshots import Progress
@@ -28,7 +28,8 @@ from ..steering.machine import Command
 from ..strategies.base import Strategy
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
-from ..worker.loop import Plan, Worker
+from ..worker.loop import Worker
+from ..worker.plan import Plan
 from .programs import Counting, NumpyProgram, SoftmaxRegression
 from .report import CheckReport, Finding
 
@@ -72,7 +73,7 @@ class _Bench:
         """Lay the rows out for some epochs."""
         source = ArraySource(columns, partitions)
         self.partitions, self.columns = partitions, len(columns)
-        self.run.begin_leg(source, epochs[0], epochs[-1], layout)
+        self.run.begin_span(source, epochs[0], epochs[-1], layout)
 
     def work(self, lose: int | None = None) -> None:
         """Train all partitions to the end; the first connection breaks at a push, if told so."""
@@ -249,7 +250,7 @@ def _changes_settings(strategy: Strategy, own: Any) -> None:
 def _repartitions(strategy: Strategy, own: Any) -> None:
     with _bench(strategy, own) as bench:
         for epoch, partitions in enumerate((2, 3)):
-            layout = LaidOut(partitions, RandomPartitioner(partitions), epoch) if epoch else None
+            layout = DataLayout(partitions, RandomPartitioner(partitions), epoch) if epoch else None
             bench.begin((ROWS,), partitions, range(epoch, epoch + 1), layout)
             bench.work()
         found = bench.values()

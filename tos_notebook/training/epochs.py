@@ -18,8 +18,8 @@ from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import at_least_one
 from ..coordination.coordinator import Coordinator
-from ..coordination.membership import LaidOut, Leg
-from ..coordination.snapshots import BEGINNING, Reached
+from ..coordination.job_span import DataLayout, JobSpan
+from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.watchdog import JOB, Phase
 from ..data.dealing import keep, release
 from ..errors import (
@@ -92,7 +92,7 @@ class Epochs:
     plan : RunPlan
     publish : callable
         Takes an event.
-    start : Reached
+    start : RunPosition
         Where to begin: where a run that is resumed was.
     rest : callable, optional
         Takes the seconds before a job starts again; by default it waits, or until the run ends.
@@ -113,7 +113,7 @@ class Epochs:
         source: DataSource,
         plan: RunPlan,
         publish: Callable[[Event], None],
-        start: Reached = BEGINNING,
+        start: RunPosition = BEGINNING,
         rest: Callable[[float], object] | None = None,
     ) -> None:
         self.source = source
@@ -161,7 +161,7 @@ class Epochs:
         # Set first: the epoch may end as soon as the workers know.
         self._asked = (partitions, chosen)
         try:
-            self._training.end_leg_early(f"{partitions} partitions")
+            self._training.end_span_early(f"{partitions} partitions")
         except InvalidTransition:
             self._asked = before
             raise
@@ -178,17 +178,17 @@ class Epochs:
             self._lay_out(epoch)
         while epoch < epochs and self.onward:
             last = self._last_epoch(epoch)
-            leg = self._training.begin_leg(self.source, epoch, last, self._layout)
+            span = self._training.begin_span(self.source, epoch, last, self._layout)
             self._doing = None
             try:
-                self._run(leg, f"{run_id}: epochs from {epoch + 1} of {epochs}")
+                self._run(span, f"{run_id}: epochs from {epoch + 1} of {epochs}")
             finally:
                 self._report_skipped()
-            epoch = leg.last_epoch + 1
+            epoch = span.last_epoch + 1
             if self._floor < epoch < epochs and self.onward:
                 self._lay_out(epoch)
 
-    def _run(self, leg: Leg, description: str) -> None:
+    def _run(self, span: JobSpan, description: str) -> None:
         """Run one job to its end; again if it has lost its workers, but got on before.
 
         Spark gives a job up once a task has failed four times, or at once in ``local[N]``. A
@@ -199,7 +199,7 @@ class Epochs:
             before, raised_before = self._training.parameters.version, self._training.raised
             committed = self._training.committed()
             error = self._try(description)
-            if error is None and (self._training.has_trained(leg) or not self.onward):
+            if error is None and (self._training.has_trained(span) or not self.onward):
                 return
             error = error or ClusterUnreachable(UNFINISHED)
             # Else it may be what the user's own code raised that ended the job.
@@ -308,7 +308,7 @@ class Epochs:
             return
         self.phase.enter("the new layout of the data")
         began = time.perf_counter()
-        layout = LaidOut(*asked, epoch)
+        layout = DataLayout(*asked, epoch)
         source = self._asked_of_spark(partial(self.source.repartition, *layout))
         if source is None:
             return

@@ -22,7 +22,7 @@ from ..common.content import content_of
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..coordination.snapshots import Reached
+from ..coordination.snapshots import RunPosition
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import Described
@@ -35,7 +35,7 @@ from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from ..transport.auth import Secret
-from ..worker.loop import Plan
+from ..worker.plan import Plan
 from ..worker.task import Task
 from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
@@ -107,7 +107,7 @@ class RunRequest:
     settings: Settings
     first: DataSource
     """The data in the first layout, on which all others build."""
-    reached: Reached
+    reached: RunPosition
     sinks: tuple[Sink, ...]
     stripe_bytes: int = STRIPE_BYTES
     keeper: CheckpointWriter | None = None

@@ -16,9 +16,9 @@ from ..cluster.executors import slots
 from ..cluster.jobs import pool_of, spoken
 from ..combiners import Combiner
 from ..common.checks import at_least_one
-from ..coordination.membership import LaidOut
 from ..coordination.settings import Settings
-from ..coordination.snapshots import Reached
+from ..coordination.snapshots import RunPosition
+from ..coordination.spans import DataLayout
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition
@@ -117,7 +117,7 @@ def first_request(
             beside.learning_rate,
         ),
         first,
-        Reached(0, False, layout),
+        RunPosition(0, False, layout),
         beside.sinks,
         came_in=None if first is came else came.partitions,
     )
@@ -168,7 +168,7 @@ def _slots(factory: RunFactory) -> int:
 
 def _laid_out(
     factory: RunFactory, data: Any, options: RunOptions, slots: int
-) -> tuple[DataSource, DataSource, LaidOut | None]:
+) -> tuple[DataSource, DataSource, DataLayout | None]:
     """Return the data as they come, and dealt, and how they are to be laid out first."""
     partitions = options.partitions
     came, layout = _as_they_come(factory, data, partitions, options.partitioner, slots)
@@ -186,7 +186,7 @@ def _as_they_come(
     partitions: int | None,
     partitioner: AnyPartitioner | None,
     slots: int,
-) -> tuple[DataSource, LaidOut | None]:
+) -> tuple[DataSource, DataLayout | None]:
     """Return the data as they come, and how they are to be laid out first."""
     data = without_looks(factory.sc, data)
     wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
@@ -194,4 +194,4 @@ def _as_they_come(
     source = as_source(factory.sc, data, count, factory.program.feeds)
     if partitioner is None:
         return source, None
-    return source, LaidOut(wanted or source.partitions, partitioner, 0)
+    return source, DataLayout(wanted or source.partitions, partitioner, 0)

@@ -15,7 +15,7 @@ from ..blocks.source import DataSource
 from ..cluster.executors import where_to_look
 from ..cluster.jobs import cancellation, job_error, kill_task
 from ..coordination.coordinator import Coordinator
-from ..coordination.snapshots import BEGINNING, Reached
+from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
@@ -87,7 +87,7 @@ class RunParts:
         Cancels the run's Spark job.
     on_end : callable
         Called when the run has left nothing behind.
-    reached : Reached
+    reached : RunPosition
         Where to begin.
     keeper : CheckpointWriter, optional
     resumed : Resumed, optional
@@ -106,7 +106,7 @@ class RunParts:
     history: History
     cancel: Callable[[], object]
     on_end: Callable[[], None]
-    reached: Reached = BEGINNING
+    reached: RunPosition = BEGINNING
     keeper: CheckpointWriter | None = None
     resumed: Resumed | None = None
     workers: Callable[[], Mapping[int, int]] = dict

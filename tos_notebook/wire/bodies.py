@@ -17,8 +17,9 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from .limits import Chars, Items, Limit
-from .messages import KINDS, Directive, Message, Push, Reply, Settings
+from .messages import KINDS, Directive, Message, Push, Reply
 from .packed import decode_push, decode_reply, encode_push, encode_reply
+from .settings import WorkerSettings
 
 
 def encode_body(message: Message) -> tuple[int, bytes]:
@@ -64,7 +65,7 @@ class _Codec(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What JSON may hold for a field, the usual type first; `convert` may raise further."""
+    """The JSON values of a field, by type, the usual one first; `convert` may refuse more."""
 
     expected: str
     types: tuple[type, ...]
@@ -87,14 +88,18 @@ def _lines(value: list[Any]) -> list[str]:
     return value
 
 
+def _settings_or_none(value: Any) -> WorkerSettings | None:
+    return None if value is None else WorkerSettings.from_json(value)
+
+
 # Types are compared exactly: to JSON a bool is no integer.
 _RULES: dict[Any, _Rule] = {
     int: _Rule("an integer", (int,)),
     int | None: _Rule("an integer or null", (type(None), int)),
     str: _Rule("a string", (str,)),
     bool: _Rule("true or false", (bool,)),
-    Settings: _Rule("an object", (dict,)),
-    Settings | None: _Rule("an object or null", (type(None), dict)),
+    WorkerSettings: _Rule("an object", (dict,), WorkerSettings.from_json),
+    WorkerSettings | None: _Rule("an object or null", (type(None), dict), _settings_or_none),
     list[int]: _Rule("a list of integers", (list,), _whole),
     list[str]: _Rule("a list of strings", (list,), _lines),
     Directive: _Rule(
@@ -182,7 +187,14 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], Any]:
     return lambda message: [getattr(message, name) for name in names]
 
 
-_dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+def _plain(value: Any) -> Any:
+    """Return JSON values for what is none itself."""
+    if isinstance(value, WorkerSettings):
+        return value.to_json()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+_dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_plain).encode
 _loads = json.JSONDecoder().raw_decode
 
 

@@ -61,7 +61,7 @@ def decode_header(data: bytes | bytearray | memoryview) -> Header:
     """Read a header from the first `HEADER_SIZE` bytes of `data`.
 
     Nothing is allocated here, and every limit is checked, so that a caller may trust the
-    body's length. The payload's length is for whoever knows how much to expect.
+    body's length. The caller checks the payload's length: it knows how much to expect.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""What fields of messages may hold at most; `messages` says which limit each of them has.
+"""Limits of the fields of messages; `messages` says which limit each field has.
 
-Whoever sends makes its texts fit: an honest worker's words always get through. Whoever receives
+The sender cuts its texts to fit, so that an honest worker's words always get through. The receiver
 refuses what does not fit.
 """
 
@@ -14,10 +14,10 @@ from ..readable import LONGEST_NAME, is_readable, readable
 
 
 class Limit(Protocol):
-    """What a field may hold, besides its type."""
+    """Bounds the values of a field."""
 
     def __str__(self) -> str:
-        """Say so, to stand behind "expected"."""
+        """Return the limit in words, to follow "expected"."""
         ...
 
     def holds(self, value: Any) -> bool:
@@ -95,7 +95,7 @@ class Items:
 
 
 MOST = 1 << 40
-"""Of what is counted one by one: the sum of millions of such numbers has 64 bits."""
+"""The largest count: the sum of millions of such numbers has 64 bits."""
 
 MOST_METRICS = 256
 

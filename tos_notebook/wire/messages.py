@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..common.content import NO_DIGEST
 from .limits import (
@@ -26,8 +26,8 @@ from .limits import (
     Text,
     Token,
 )
+from .settings import WorkerSettings
 
-Settings = dict[str, Any]
 Status = Literal["committed", "duplicate", "skipped", "superseded"]
 
 
@@ -61,7 +61,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Go on in `epoch` after `steps` committed batches, from `sequence`.
+    """Continue in `epoch` after `steps` committed batches, from `sequence`.
 
     The directive is to wait: the worker loads what it needs, and polls for parameters then. With
     `shared`, payloads of `Push`, `Reply` and `Proceed` lie in the worker's segment instead of
@@ -72,7 +72,7 @@ class Joined:
     steps: Count
     sequence: Count
     last_epoch: Count
-    settings: Settings
+    settings: WorkerSettings
     settings_version: Count
     directive: Directive
     shared: bool
@@ -96,10 +96,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The rows are there, before the first of them is trained: how many, and their digest.
+    """The worker has loaded its rows, and trains none yet: how many, and their digest.
 
-    Of rows that the server does not have itself: of the whole partition; of a stream, if
-    `streamed`, of the epoch's batches that are committed, which it has run through.
+    The server does not have these rows itself. They are the whole partition; if `streamed`, those
+    of the epoch's batches that are committed, which the worker has skipped.
     """
 
     rows: Count
@@ -140,7 +140,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What in its rows may have spoiled the update of the next push: NaN or infinity.
+    """The worker's rows may have spoiled the update of the next push: NaN or infinity.
 
     `feed` is the input's name, `row` the first such row of the partition, `value` what it holds,
     `rows` how many of the milestone's rows hold any.
@@ -153,17 +153,17 @@ class Suspect:
 
 
 class Reply(NamedTuple):
-    """What became of a push. Payload: the parameters to adopt.
+    """The outcome of a push. Payload: the parameters to adopt.
 
-    There is none when superseded, nor for a worker that must wait: it gets what is newest by then,
-    unless it keeps its own.
+    A superseded worker gets none. One that must wait gets the newest when it continues, unless it
+    keeps its own.
     """
 
     version: Count
     settings_version: Count
     status: Status
     directive: Directive
-    settings: Settings | None
+    settings: WorkerSettings | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A waiting worker asks whether it may go on."""
+    """A waiting worker asks whether it may continue."""
 
     settings_version: Count
 
@@ -199,14 +199,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """What to do next; `settings` when they changed since the worker's version.
+    """The worker's next directive; `settings` when they changed since its version.
 
     `version` is that of the parameters to adopt, which are the payload; None without any.
     """
 
     directive: Directive
     settings_version: Count
-    settings: Settings | None
+    settings: WorkerSettings | None
     version: Maybe = None
 
 

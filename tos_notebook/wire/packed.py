@@ -22,7 +22,8 @@ from typing import Any, get_args, get_type_hints
 from ..common.content import DIGEST_SIZE
 from ..errors import RemoteProtocolError
 from .limits import MOST_METRICS, Span
-from .messages import Directive, Push, Reply, Settings, Status
+from .messages import Directive, Push, Reply, Status
+from .settings import WorkerSettings
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 DIRECTIVES = tuple(Directive)
@@ -87,7 +88,7 @@ def decode_push(body: bytes) -> Push:
 def encode_reply(reply: Reply) -> bytes:
     """Pack a reply; raise struct.error, KeyError or TypeError for a field that does not fit."""
     version, settings_version, status, directive, settings = reply
-    text = b"" if settings is None else json.dumps(settings, separators=(",", ":")).encode("ascii")
+    text = b"" if settings is None else _settings_text(settings)
     numbers = _STATUS[status], _DIRECTIVE[directive]
     return _REPLY.pack(version, settings_version, *numbers, len(text)) + text
 
@@ -120,7 +121,11 @@ def _with_metrics(count: int) -> Struct:
     return Struct(f"{_PUSH.format}{count}d")
 
 
-def _settings(text: bytes) -> Settings:
+def _settings_text(settings: WorkerSettings) -> bytes:
+    return json.dumps(settings.to_json(), separators=(",", ":")).encode("ascii")
+
+
+def _settings(text: bytes) -> WorkerSettings:
     try:
         settings: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -129,7 +134,7 @@ def _settings(text: bytes) -> Settings:
         raise RemoteProtocolError(
             f"Reply.settings: expected an object, got {type(settings).__name__}."
         )
-    return settings
+    return WorkerSettings.from_json(settings)
 
 
 def _length(name: str, got: int) -> RemoteProtocolError:

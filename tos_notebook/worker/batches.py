@@ -28,7 +28,7 @@ class Feed(Protocol):
     Attributes
     ----------
     content : Content or None
-        What the server is to compare with what was there before; None if there is nothing.
+        The content that the server compares with that from before; None if there is none.
     digest : bytes
         Of a stream's rows up to the end of those that were last asked for.
     """
@@ -55,7 +55,7 @@ class Feed(Protocol):
         """Return which row of the partition is row `index` of those from batch `first` on."""
 
 
-class Held:
+class InMemoryBatches:
     """A partition's rows in memory.
 
     Parameters
@@ -92,13 +92,13 @@ class Held:
         self._content = content
 
     def feed(self, epoch: int, first: int) -> Feed:
-        """Return an epoch's rows, to be asked for from batch `first` on."""
+        """Return an epoch's rows from batch `first` on."""
         rows = len(self._columns[0]) if self._columns else 0
         order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
-        return _HeldFeed(self._columns, order, self._batch_size, self._content, self._feeds)
+        return _InMemoryFeed(self._columns, order, self._batch_size, self._content, self._feeds)
 
 
-class _HeldFeed:
+class _InMemoryFeed:
     """Collects rows into aligned buffers that are used again."""
 
     digest = NO_DIGEST
@@ -161,8 +161,8 @@ class _HeldFeed:
         )
 
 
-class Streamed:
-    """A partition's rows as its stream makes them, in each epoch anew.
+class StreamedBatches:
+    """A partition's rows as its stream makes them, again in each epoch.
 
     Parameters
     ----------
@@ -184,15 +184,15 @@ class Streamed:
         self._feeds = feeds
 
     def feed(self, epoch: int, first: int) -> Feed:
-        """Return an epoch's rows, to be asked for from batch `first` on."""
+        """Return an epoch's rows from batch `first` on."""
         batches = self._stream.batches(epoch, self._seed, self._batch_size)
         where = f"Partition {self._stream.partition}, epoch {epoch + 1}, row"
         batches = checked(batches, self._feeds, where)
-        return _StreamFeed(batches, first, self._batch_size)
+        return _StreamedFeed(batches, first, self._batch_size)
 
 
-class _StreamFeed:
-    """Holds no more batches than are asked for at once; what is trained already is run through."""
+class _StreamedFeed:
+    """Holds no more batches than are asked for at once; skips those that are trained."""
 
     def __init__(self, batches: Iterator[Columns], first: int, batch_size: int) -> None:
         self._batches = batches

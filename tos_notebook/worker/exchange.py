@@ -1,4 +1,4 @@
-"""What the worker loop needs of a strategy: the parameters that it trains, and their exchange."""
+"""The protocol of a strategy in a worker: it brings parameters, and takes what was trained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout
 from ..transport.base import Connection
-from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request, Settings
+from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
+from ..wire.settings import WorkerSettings
 
 Answer = TypeVar("Answer")
 
@@ -24,8 +25,8 @@ class Exchange(Protocol):
     def join(self, message: Join) -> Joined:
         """Open the partition, which brings no parameters yet."""
 
-    def use(self, settings: Settings) -> None:
-        """Go by other settings from now on."""
+    def use(self, settings: WorkerSettings) -> None:
+        """Adopt other settings."""
 
     def write(self, trained: Iterable[Array]) -> bool:
         """Take what was trained, in the program's order; return whether it is finite."""
@@ -56,3 +57,15 @@ def expect(kind: type[Answer], answer: object, message: Request) -> Answer:
             f"got {type(answer).__name__}."
         )
     return answer
+
+
+def ask(connection: Connection, message: Request, kind: type[Answer]) -> Answer:
+    """Send a message without a payload, and return the answer if it is of a kind.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It is not.
+    """
+    answer, _ = connection.request(message)
+    return expect(kind, answer, message)

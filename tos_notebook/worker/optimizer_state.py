@@ -1,4 +1,4 @@
-"""What becomes of a worker's optimizer state when it adopts the server's parameters."""
+"""Keeps or resets a worker's optimizer state when it adopts the server's parameters."""
 
 from __future__ import annotations
 

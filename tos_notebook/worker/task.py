@@ -1,4 +1,4 @@
-"""A Spark task: connect to the server, load the program, and let the worker run."""
+"""A Spark task: connect to the server, load the program, and run the worker."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
+from .chaos_effects import ChaosEffects
 from .exchange import ExchangeMaker
-from .loop import Plan, Worker
+from .loop import Worker
+from .plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every task of a job is given: a function of (partition, blocks) for Spark.
+    """A task of a job: a function of (partition, blocks) for Spark.
 
     Parameters
     ----------
@@ -64,7 +66,8 @@ class Task:
             join = self._join(partition)
             run, layout = self.plan.run, runner.spec.layout
             exchange = self.exchange(connection, layout, run, join, executor_folder())
-            Worker(connection, exchange, runner, self.plan, join, kill=_die).run(whole(blocks))
+            chaos = ChaosEffects(kill=_die)
+            Worker(connection, exchange, runner, self.plan, join, chaos=chaos).run(whole(blocks))
         finally:
             connection.close()
         yield partition
@@ -115,9 +118,9 @@ def whole(blocks: Iterable[Columns]) -> Iterator[Columns]:
 
 
 def _die() -> None:
-    """End this process as the system does that runs out of memory: without a last word.
+    """End this process at once, as a system does that runs out of memory.
 
-    A task has joined by then, so that it is a process that Spark has started for tasks only.
+    A task has joined by then, so this is a process that Spark has started for tasks only.
     """
     os.kill(os.getpid(), signal.SIGKILL)
 

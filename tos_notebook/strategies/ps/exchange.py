@@ -22,9 +22,10 @@ from ...errors import RemoteProtocolError
 from ...layout import Layout
 from ...transport.base import Connection
 from ...transport.shared import Segment
-from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Settings
+from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
+from ...wire.settings import WorkerSettings
 from ...worker.exchange import expect
-from .residual import Memory, Place
+from .residual import Place, ResidualStore
 
 
 class ParameterExchange:
@@ -35,14 +36,14 @@ class ParameterExchange:
     connection : Connection
         To the server.
     layout : Layout
-    memory : Memory
+    residuals : ResidualStore
         What encoded updates leave out.
     """
 
-    def __init__(self, connection: Connection, layout: Layout, memory: Memory) -> None:
+    def __init__(self, connection: Connection, layout: Layout, residuals: ResidualStore) -> None:
         self._connection = connection
         self._layout = layout
-        self._memory = memory
+        self._residuals = residuals
         self._shared = False
         self._coding: Coding | None = None
         self._pushes = "delta"
@@ -71,13 +72,24 @@ class ParameterExchange:
         self.vectors = self._layout.vectors(self._adopted)
         self._write_to(self._adopted, self._tensors)
         self._shared = joined.shared
-        self._memory.begin((joined.epoch, joined.sequence), joined.before)
+        self._residuals.begin((joined.epoch, joined.sequence), joined.before)
         return joined
 
-    def use(self, settings: Settings) -> None:
-        """Make and encode what follows by other settings."""
-        self._pushes = str(settings["pushes"])
-        self._use(as_codecs(str(settings["codec"])))
+    def use(self, settings: WorkerSettings) -> None:
+        """Make and encode the next updates by other settings.
+
+        Raises
+        ------
+        RemoteProtocolError
+            One that it needs is missing.
+        """
+        try:
+            self._pushes, codec = settings.strategy["pushes"], settings.strategy["codec"]
+        except KeyError as error:
+            raise RemoteProtocolError(
+                f"WorkerSettings.strategy: expected pushes and codec, got no {error}."
+            ) from error
+        self._use(as_codecs(codec))
 
     def _use(self, codecs: CodecPair) -> None:
         if codecs.lossless:
@@ -122,12 +134,12 @@ class ParameterExchange:
             answer, received = self._connection.request(message, buffer, buffer, meanwhile)
         reply = expect(Reply, answer, message)
         if reply.status != "superseded":
-            self._memory.settle()
+            self._residuals.settle()
         self._adopt(received)
         return reply
 
     def poll(self, message: Poll) -> Proceed:
-        """Ask whether to go on, and with which parameters: the others may have moved them."""
+        """Ask whether to continue, and with which parameters: the others may have moved them."""
         into = None if self._shared or self._coding is not None else self._adopted
         answer, received = self._connection.request(message, into=into)
         proceed = expect(Proceed, answer, message)
@@ -139,30 +151,30 @@ class ParameterExchange:
 
     def _encode(self, coding: Coding, message: Push) -> tuple[Push, Buffer]:
         if not message.finite:
-            # As it is, so that the server can tell what is wrong with it.
+            # Sent as it is, so that the server can tell what is wrong with it.
             return message, self._update
         if coding.up is None or not self._differs:
             return self._complete(message, self._update), self._update
         self._add_residual(self._update)
         key = mix_key(self._partition, message.epoch, message.sequence)
         if not coding.codecs.up.feedback:
-            self._memory.forget(_after(message))
+            self._residuals.forget(_after(message))
             return message, coding.up.encode(self._update, key)
-        payload = coding.up.encode(self._update, key, self._memory.next())
-        self._memory.keep(_after(message))
+        payload = coding.up.encode(self._update, key, self._residuals.next())
+        self._residuals.keep(_after(message))
         return message, payload
 
     def _complete(self, message: Push, update: Buffer) -> Push:
-        """Let an update that travels as it is take along what was left out before."""
-        if self._memory.residual is not None:
+        """Add what was left out before to an update that travels as it is."""
+        if self._residuals.residual is not None:
             self._add_residual(update)
             finite = all(map(is_finite, self._layout.vectors(update)))
             message = message._replace(finite=finite)
-            self._memory.forget(_after(message))
+            self._residuals.forget(_after(message))
         return message
 
     def _add_residual(self, update: Buffer) -> None:
-        residual = self._memory.residual
+        residual = self._residuals.residual
         if residual is not None:
             add(self._layout, update, residual)
 
@@ -191,5 +203,5 @@ def exchange(
     connection: Connection, layout: Layout, run: str, join: Join, folder: Path | None
 ) -> ParameterExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-    memory = Memory(layout.nbytes, folder, run, join.partition, join.task)
-    return ParameterExchange(connection, layout, memory)
+    residuals = ResidualStore(layout.nbytes, folder, run, join.partition, join.task)
+    return ParameterExchange(connection, layout, residuals)

@@ -1,4 +1,4 @@
-"""How a worker's push gets into the center: admitted, merged, answered."""
+"""Takes a worker's push into the center: admits, merges and answers it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .center import Center
 from .settings import settings_in
 
 NonFinite = Literal["raise", "skip"]
-"""What a non-finite update does: end the run, or be left out."""
+"""A non-finite update ends the run, or is left out."""
 
 
 class Merging:
@@ -80,8 +80,8 @@ class Merging:
             raise
         verdict = self._reports.decide(member, message, status, admitted.counts)
         if verdict.bounded and verdict.directive is Directive.GO and not self.keeps_own:
-            # Others may have reached this milestone since the merge: no worker waits, so none must
-            # continue without what they pushed.
+            # Others may have reached this milestone since the merge. No worker waits, so none must
+            # continue without their pushes.
             version = self._catch_up(version, update)
         status, directive, newest, settings, _ = verdict
         return Reply(version, newest, status, directive, settings)
@@ -154,9 +154,9 @@ class Merging:
         return merged.version
 
     def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
-        """Deal with an update that was not merged: leave it out, or end the run.
+        """Leave an update out that was not merged, or end the run.
 
-        What is unforeseen is raised, so that Spark tries the push again, unless the ledger has
+        An unforeseen error is raised, so that Spark tries the push again, unless the ledger has
         told a later attempt that the push counts.
         """
         if isinstance(error, NonFiniteUpdate):

@@ -1,4 +1,4 @@
-"""The server's side of one worker's parameters: what comes, what is merged, what goes back."""
+"""The server's side of one worker's exchange: it receives updates, merges them, and replies."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ class PeerExchange:
         self._merging = merging
         self._reports = reports
         self._segment = segment
-        self._mirror: PeerReplica | None = None
+        self._replica: PeerReplica | None = None
         # Whether the worker waits for parameters: the first, or those that belong to its last push.
         self._owing = True
 
     @property
     def brief(self) -> bool:
         """See `WorkerExchange.brief`."""
-        return self._mirror is not None and self._mirror.brief
+        return self._replica is not None and self._replica.brief
 
     def open(self) -> None:
         """See `WorkerExchange.open`."""
-        self._mirror = PeerReplica(self._layout, self._segment)
+        self._replica = PeerReplica(self._layout, self._segment)
 
     def close(self) -> None:
         """See `WorkerExchange.close`."""
-        self._mirror = self._segment = None
+        self._replica = self._segment = None
 
-    def _replica(self) -> PeerReplica:
-        if self._mirror is None:
+    def _open_replica(self) -> PeerReplica:
+        if self._replica is None:
             raise SessionClosed("The partition belongs to a later attempt by now.")
-        return self._mirror
+        return self._replica
 
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
         """See `WorkerExchange.receive_into`.
@@ -64,33 +64,33 @@ class PeerExchange:
         RemoteProtocolError
             An update cannot be of that length.
         """
-        mirror = self._replica()
+        replica = self._open_replica()
         # A version that there is not is refused when the request is handled.
         settings = self._reports.find_settings(message.settings_version)
         if settings is not None:
-            mirror.use(settings_in(settings).codec)
+            replica.use(settings_in(settings).codec)
         if isinstance(message, Push):
-            return mirror.receive_into(nbytes)
+            return replica.receive_into(nbytes)
         if nbytes:
             raise RemoteProtocolError(f"Poll: expected a payload of 0 bytes, got {nbytes}.")
         return None
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
-        mirror = self._replica()
+        replica = self._open_replica()
         settings = self._reports.find_settings(message.settings_version)
-        if settings is not None and not mirror.read(settings_in(settings).combiner.pushes):
+        if settings is not None and not replica.read(settings_in(settings).combiner.pushes):
             message = message._replace(finite=False)
-        reply = self._merging.push(member, message, mirror.buffer, mirror.count())
+        reply = self._merging.push(member, message, replica.buffer, replica.count())
         self._owing = reply.directive is Directive.WAIT and not self._merging.keeps_own
         nothing = self._owing or reply.status == "superseded"
-        return reply, None if nothing else mirror.reply(reply.version)
+        return reply, None if nothing else replica.reply(reply.version)
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`."""
-        mirror = self._replica()
-        proceed = self._merging.poll(member, message, mirror.buffer, self._owing)
+        replica = self._open_replica()
+        proceed = self._merging.poll(member, message, replica.buffer, self._owing)
         if proceed.version is None:
             return proceed, None
         self._owing = False
-        return proceed, mirror.reply(proceed.version)
+        return proceed, replica.reply(proceed.version)

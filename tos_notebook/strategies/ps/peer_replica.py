@@ -1,4 +1,4 @@
-"""The server's side of one worker's replica: what travels, and what the worker holds by it."""
+"""The server's copy of what one worker holds: receives its updates, and makes its replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...layout import Layout
 from .stripes import STRIPE_BYTES
 
 BRIEF_BYTES = 60_000
-"""What a socket takes at once, and what comes with one look at it."""
+"""Bytes that a socket takes and brings at once."""
 
 
 class PeerReplica:
@@ -39,7 +39,13 @@ class PeerReplica:
         self._encoded: Buffer | None = None
 
     def use(self, codecs: CodecPair) -> None:
-        """Code what follows as the worker does, who says by which settings it does so."""
+        """Decode updates and encode replies with a codec from now on.
+
+        Parameters
+        ----------
+        codecs : CodecPair
+            Of the settings that the worker's message names.
+        """
         if codecs.lossless:
             self._coding = self._known = None
             self.buffer = self._plain
@@ -51,7 +57,7 @@ class PeerReplica:
             self._coding = Coding(self._layout, codecs)
 
     def receive_into(self, nbytes: int) -> memoryview | None:
-        """Return where an update of `nbytes` bytes goes; None for one that is shared.
+        """Return the memory for an update of `nbytes` bytes; None for one that is shared.
 
         Raises
         ------
@@ -80,12 +86,12 @@ class PeerReplica:
         return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
 
     def read(self, pushes: str) -> bool:
-        """Let `buffer` hold the update that has come.
+        """Decode the update that has come into `buffer`.
 
         Returns
         -------
         bool
-            Whether the worker has seen it: not if it was added up here.
+            Whether the worker has checked that it is finite: not if it was added up here.
 
         Raises
         ------
@@ -106,7 +112,7 @@ class PeerReplica:
         return pushes == "delta"
 
     def reply(self, key: int) -> Buffer | None:
-        """Return what to send of the parameters in `buffer`; None if they are shared."""
+        """Return the payload for the parameters in `buffer`; None if they are shared."""
         payload = None
         if self._coding is not None:
             if self._known is None:

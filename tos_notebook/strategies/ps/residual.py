@@ -79,7 +79,7 @@ class _Found(NamedTuple):
     values: Buffer
 
 
-class Memory:
+class ResidualStore:
     """The residual of one partition.
 
     Parameters
@@ -109,7 +109,7 @@ class Memory:
         self._empty = False
 
     def begin(self, place: Place, before: int | None = None) -> None:
-        """Go on where an earlier attempt, or job, at this partition has stopped, if any did.
+        """Continue with the residual of an earlier attempt, or job, at this partition, if any.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class Memory:
 
     @property
     def residual(self) -> Buffer | None:
-        """What is to be added to the next update; None for nothing."""
+        """The values to add to the next update; None for nothing."""
         if self._residuals is None or self._current is None:
             return None
         return self._residuals.values(self._current)
@@ -141,7 +141,7 @@ class Memory:
         return self._residuals.values(self._following)
 
     def keep(self, place: Place) -> None:
-        """Let what was written belong to the push of a place."""
+        """Assign what was written to the push of a place."""
         assert self._residuals is not None
         self._current, self._empty = self._following, False
         self._residuals.mark(self._current, place)

@@ -12,10 +12,10 @@ from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
 from ...combiners.base import Combiner
 from ...common.arrays import Array
 from ...common.checks import at_least_one
+from ...coordination.job_span import DataLayout
 from ...coordination.ledger import Ledger
-from ...coordination.membership import LaidOut
 from ...coordination.settings import Settings
-from ...coordination.snapshots import Asked, Progress, Reached, Snapshot
+from ...coordination.snapshots import Asked, Progress, RunPosition, Snapshot
 from ...errors import CheckpointError, ConfigError, TosError
 from ...persist.described import describe, rebuild
 from ...persist.sealed import Sealed
@@ -227,7 +227,7 @@ def to_parts(
     return value, arrays
 
 
-def _layout(layout: LaidOut | None) -> Any:
+def _layout(layout: DataLayout | None) -> Any:
     if layout is None:
         return None
     return [layout.partitions, describe(layout.partitioner, PARTITIONERS), layout.epoch]
@@ -263,14 +263,14 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     # Looked at here, where a wrong one is told as what it is.
     Ledger.from_json(value["ledger"])
     epoch, between, *layouts = value["reached"]
-    require_plain(Reached, {"epoch": epoch, "between": between})
-    layout, earlier = map(_laid_out, layouts)
+    require_plain(RunPosition, {"epoch": epoch, "between": between})
+    layout, earlier = map(_data_layout, layouts)
     progress = Progress(
         value["ledger"],
         copied,
         dict(map(tuple, value["samples"])),
         dict(map(tuple, value["rows"])),
-        Reached(epoch, between, layout, earlier),
+        RunPosition(epoch, between, layout, earlier),
     )
     asked = value["asked"]
     return Checkpoint(
@@ -283,9 +283,9 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     )
 
 
-def _laid_out(layout: Any) -> LaidOut | None:
+def _data_layout(layout: Any) -> DataLayout | None:
     if layout is None:
         return None
     partitions, partitioner, epoch = layout
-    require_plain(LaidOut, {"partitions": partitions, "epoch": epoch})
-    return LaidOut(partitions, rebuild(partitioner, PARTITIONERS), epoch)
+    require_plain(DataLayout, {"partitions": partitions, "epoch": epoch})
+    return DataLayout(partitions, rebuild(partitioner, PARTITIONERS), epoch)

@@ -1,0 +1,33 @@
+"""Which epochs one Spark job trains, and over which layout of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..blocks.partitioners import AnyPartitioner
+from ..blocks.source import DataSource
+
+
+class DataLayout(NamedTuple):
+    """How a layout came to be: a function of the first one and these."""
+
+    partitions: int
+    partitioner: AnyPartitioner
+    epoch: int
+
+
+@dataclass(slots=True)
+class JobSpan:
+    """The epochs that one Spark job trains, over one layout of the data."""
+
+    source: DataSource
+    first_epoch: int
+    last_epoch: int
+    layout: DataLayout | None = None
+    """None for the first layout."""
+    started: int = field(init=False)
+    """The latest epoch that a worker has begun."""
+
+    def __post_init__(self) -> None:
+        self.started = self.first_epoch

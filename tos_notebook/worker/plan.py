@@ -1,0 +1,37 @@
+"""The work that the driver gives to all workers of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The work of a worker; the same for all workers of a job.
+
+    Parameters
+    ----------
+    run : str
+        The run's id.
+    seed : int
+        Of the order of rows.
+    shuffle : bool
+        Whether that order is random.
+    batch_size : int
+        Rows of one batch.
+    columns : int
+        Columns to fetch from the server; 0 where Spark brings the rows.
+    optimizer_state : {"keep", "reset"}
+        Whether an adopting worker keeps its optimizer state.
+    count_labels : bool
+        Whether to tell the server of the rows' labels: they are trained in the partitions in
+        which they come.
+    """
+
+    run: str
+    seed: int
+    shuffle: bool
+    batch_size: int
+    columns: int
+    optimizer_state: str = "keep"
+    count_labels: bool = False
