@@ -16,9 +16,9 @@ from ..cluster.executors import slots
 from ..cluster.jobs import pool_of, spoken
 from ..combiners import Combiner
 from ..common.checks import at_least_one
+from ..coordination.job_span import DataLayout
 from ..coordination.settings import Settings
 from ..coordination.snapshots import RunPosition
-from ..coordination.spans import DataLayout
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition
