@@ -164,20 +164,21 @@ class CardRun(FakeRun):
         self.history = pd.DataFrame({"epoch": [1], "loss": [0.5], "samples": [10]})
         row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
         self.validation = pd.DataFrame([row])
-        self.settings = {"combiner": text, "learning_rate": None}
+        self.settings = {"combiner": text, "learning_rate": None, "sync": "asp"}
+        self.settings |= {"sync_interval": 1, "codec": "none", "batch_size": 1}
 
 
 @hostile
 def test_the_tables_of_a_model_card_stay_tables(text: str) -> None:
     column = SimpleNamespace(dtype="float32", shape=(4,))
     source: Any = SimpleNamespace(columns=[column], samples=10, partitions=2)
-    made = card(CardRun(text), source)  # type: ignore[arg-type]
+    made = card(CardRun(text), source, "keep")  # type: ignore[arg-type]
     assert is_readable(made)
     html = markdown2html_mistune(made)
     page = Page(html)
     assert page.is_still()
     rows = [len(re.findall("<t[hd]>", row)) for row in re.findall("(?s)<tr>.*?</tr>", html)]
-    assert rows == [3] * 2 + [3] * 2 + [2] * 3 + [4] * 2 + [2] * 7
+    assert rows == [3] * 2 + [3] * 2 + [2] * 9 + [4] * 2 + [2] * 7
     # In the title, its paragraph twice, and a cell of each table but the last.
     assert page.text.count(one_line(text)) == 7
 

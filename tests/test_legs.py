@@ -18,10 +18,13 @@ from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
 from tos_notebook.events import JobRestarted
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.restarts import LIMIT
-from tos_notebook.training import epochs as legs_module
-from tos_notebook.training.epochs import Legs, RunPlan
+from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training.epochs import Epochs, RunPlan
+from tos_notebook.training.limits import Limits
 from tos_notebook.training.options import RunOptions
 from tos_notebook.wire.messages import Directive, Failed
+
+SOON = Limits(job_look=0.01, give_up=0.01)
 
 LAYOUT = Counting().spec.layout
 
@@ -63,10 +66,10 @@ def returns(pushes: int) -> Job:
 
 
 def train(monkeypatch: pytest.MonkeyPatch, *jobs: Job, epochs: int = 2) -> tuple[Coordinator, int]:
-    """Run legs over scripted jobs; return the training and how many were run."""
+    """Run epochs over scripted jobs; return the training and how many were run."""
     training, _ = counting_training(rows=3, epochs=epochs)
-    legs, left = scripted(monkeypatch, training, jobs, epochs, lambda seconds: None)
-    legs.train()
+    ran, left = scripted(monkeypatch, training, jobs, epochs, lambda seconds: None)
+    ran.train()
     return training, len(jobs) - len(left)
 
 
@@ -77,18 +80,20 @@ def scripted(
     epochs: int,
     rest: Callable[[float], object] | None,
     every: int | None = None,
-) -> tuple[Legs, list[Job]]:
-    """Return legs over scripted jobs, and the jobs that are left."""
+    limits: Limits | None = None,
+) -> tuple[Epochs, list[Job]]:
+    """Return epochs over scripted jobs, and the jobs that are left."""
     left = list(jobs)
 
     def run_job(sc: Any, make: Any, task: Any, group: str, description: str) -> None:
         left.pop(0)(training, len(jobs) - len(left))
 
-    monkeypatch.setattr(legs_module, "run_job", run_job)
+    monkeypatch.setattr(epochs_module, "run_job", run_job)
     source = ArraySource((np.arange(3.0),), 1)
     task: Any = None
-    plan = RunPlan(RunOptions(epochs, repartition_every=every), 1)
-    return Legs(None, training, task, source, plan, training.state.publish, rest=rest), left
+    options = RunOptions(epochs, repartition_every=every)
+    plan = RunPlan(options, 1, limits=limits or Limits())
+    return Epochs(None, training, task, source, plan, training.state.publish, rest=rest), left
 
 
 def test_a_job_that_lost_its_workers_goes_on_behind_what_was_committed(
@@ -137,15 +142,15 @@ def test_a_job_that_dies_again_and_again_ends_the_run_with_a_wait_before_each_re
     training, events = counting_training(rows=3, epochs=20)
     jobs = [dies(1, RuntimeError(LOST))] * (LIMIT + 1)
     waits: list[float] = []
-    legs, left = scripted(monkeypatch, training, jobs, 20, waits.append)
+    ran, left = scripted(monkeypatch, training, jobs, 20, waits.append)
     with pytest.raises(ClusterUnreachable, match=r"11 times in a row.*\n?.*ExecutorLostFailure"):
-        legs.train()
+        ran.train()
     assert not left
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     told = of(JobRestarted, events)
     assert [event.restarts for event in told] == list(range(1, LIMIT + 1))
     assert "ExecutorLostFailure" in str(told[-1])
-    assert "restarted 10 times" in legs.notes[0]
+    assert "restarted 10 times" in ran.notes[0]
     assert center(training)["rows"] == LIMIT + 1
 
 
@@ -166,7 +171,6 @@ def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As with a JVM that hangs, which does not hear that the job is cancelled."""
-    monkeypatch.setattr(legs_module, "GIVE_UP", 0.01)
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
 
@@ -174,20 +178,17 @@ def test_a_job_that_does_not_end_holds_no_run_up_that_was_stopped(
         training.command(Command.STOP, "now")
         assert freed.wait(SECONDS)
 
-    monkeypatch.setattr(legs_module, "LOOK", 0.01)
-    legs, left = scripted(monkeypatch, training, [hang], 2, None)
-    Aside(legs.train).result()
+    ran, left = scripted(monkeypatch, training, [hang], 2, None, limits=SOON)
+    Aside(ran.train).result()
     freed.set()
     assert not left
-    assert "Spark has not ended the job" in legs.notes[0]
+    assert "Spark has not ended the job" in ran.notes[0]
 
 
 @pytest.mark.parametrize("hangs", ["repartition", "persist"])
 def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stopped(
     monkeypatch: pytest.MonkeyPatch, hangs: str
 ) -> None:
-    monkeypatch.setattr(legs_module, "GIVE_UP", 0.01)
-    monkeypatch.setattr(legs_module, "LOOK", 0.01)
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
 
@@ -196,15 +197,15 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
         assert freed.wait(SECONDS)
 
     monkeypatch.setattr(ArraySource, hangs, hang)
-    legs, left = scripted(monkeypatch, training, [returns(3)], 2, None, every=1)
-    Aside(legs.train).result()
+    ran, left = scripted(monkeypatch, training, [returns(3)], 2, None, 1, SOON)
+    Aside(ran.train).result()
     freed.set()
     for thread in threading.enumerate():
         if thread.name.startswith("tos-data-"):
             # Else it would close its data by what the next test puts in place.
             thread.join(SECONDS)
     assert len(left) == (1 if hangs == "persist" else 0)
-    assert "Spark has not answered" in legs.notes[0]
+    assert "Spark has not answered" in ran.notes[0]
 
 
 def test_a_run_continues_while_spark_does_not_answer_about_an_earlier_layout(
@@ -214,12 +215,12 @@ def test_a_run_continues_while_spark_does_not_answer_about_an_earlier_layout(
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda source: freed.wait(SECONDS))
-    legs, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
-    Aside(legs.train).result()
+    ran, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
+    Aside(ran.train).result()
     freed.set()
     assert not left
     assert center(training)["rows"] == 6
-    (note,) = legs.notes
+    (note,) = ran.notes
     assert note.startswith("Spark has not released the rows of an earlier layout: Waited")
 
 
@@ -231,8 +232,8 @@ def test_rows_that_spark_does_not_release_between_two_jobs_do_not_end_the_run(
 
     monkeypatch.setattr(ArraySource, "close", fails)
     training, _ = counting_training(rows=3, epochs=2)
-    legs, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
-    legs.train()
+    ran, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
+    ran.train()
     assert not left
     assert center(training)["rows"] == 6
-    assert legs.notes == ("Spark has not released the rows of an earlier layout: no answer",)
+    assert ran.notes == ("Spark has not released the rows of an earlier layout: no answer",)

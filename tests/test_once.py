@@ -34,7 +34,8 @@ from tos_notebook.events import EpochFinished, Event
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
-from tos_notebook.strategies.ps.center import Center, Copied
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.training.checkpoint.contents import from_sealed, to_parts

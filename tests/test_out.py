@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tos_notebook.errors import ConfigError
 from tos_notebook.training.results.card import BARS, sparkline
+from tos_notebook.training.results.report import run_facts, setting_facts
 from tos_notebook.training.results.save import _format, deliver
 
 
@@ -62,3 +65,19 @@ def test_a_sparkline_spans_its_values() -> None:
     assert line[3] in BARS[3:5]
     assert sparkline([1.0, 1.0]) == BARS[0] * 2
     assert sparkline([]) == ""
+
+
+def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
+    settings = {"combiner": "DynSGD()", "sync": "asp", "sync_interval": 5, "codec": "int8"}
+    run: Any = SimpleNamespace(
+        status=SimpleNamespace(state="finished", epoch=2, epochs=3),
+        settings=settings | {"learning_rate": None, "batch_size": 8},
+        chaos_log=(),
+        program=SimpleNamespace(summary="a model"),
+        master="local[2]",
+    )
+    of_card, of_report = setting_facts(run, "keep"), run_facts(run, "keep")
+    assert of_card.items() <= of_report.items()
+    assert (of_report["State"], of_report["Epochs"]) == ("finished", "2 of 3")
+    assert (of_card["Exchange every"], of_card["Chaos"]) == ("5 batches", "none")
+    assert of_card["Learning rate"] == "the program's own"

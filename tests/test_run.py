@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -54,11 +56,13 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.telemetry.history import History
-from tos_notebook.training import epochs as legs_module
-from tos_notebook.training import run as run_module
+from tos_notebook.training import epochs as epochs_module
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter
 from tos_notebook.training.epochs import RunPlan
+from tos_notebook.training.lifecycle import RunParts
+from tos_notebook.training.limits import Limits
+from tos_notebook.training.observers.base import Maker
 from tos_notebook.training.observers.validation import Validator, validator
 from tos_notebook.training.options import RunOptions
 from tos_notebook.training.run import Run
@@ -175,6 +179,12 @@ class Task:
     plan = Plan()
 
 
+def begun(run: Run, makers: Sequence[Maker] = ()) -> Run:
+    """Let a run begin, as its session does."""
+    run.lifecycle.begin(run, makers)
+    return run
+
+
 class Setting:
     """Makes runs of the counting program on a cluster of threads."""
 
@@ -184,6 +194,7 @@ class Setting:
         self.events: list[Event] = []
         self.ended = 0
         self.runs: list[Run] = []
+        self.at_end: Callable[[], object] = lambda: None
 
     def make(
         self,
@@ -193,9 +204,12 @@ class Setting:
         slots: int = 2,
         combiner: Combiner | None = None,
         sinks: tuple[Any, ...] = (),
+        limits: Limits | None = None,
+        keeper: CheckpointWriter | None = None,
     ) -> Run:
         history, combiner = History(), combiner or Downpour()
-        bus = EventBus([history, self.events.append], sinks)
+        own = [] if keeper is None else [keeper]
+        bus = EventBus([history, self.events.append, *own], sinks)
         layout = self.program.layout
         settings = Settings(ServerSettings(combiner), 1)
         training = Coordinator(
@@ -204,35 +218,45 @@ class Setting:
             settings,
             publish=bus.publish,
             locate=lambda task: ("0", "here"),
-            on_failure=lambda: run_module.cancel(self.cluster, "run"),  # type: ignore[arg-type]
+            on_failure=self._cancel,
         )
         self.cluster.served = Served(training)
-        run = Run(
+        options = RunOptions(epochs, repartition_every=every)
+        parts = RunParts(
             1,
             self.cluster,
             self.program,  # type: ignore[arg-type]
             training,
             Task(),  # type: ignore[arg-type]
             ArraySource((numbers(ROWS),), partitions),
-            RunPlan(RunOptions(epochs, repartition_every=every), slots),
+            RunPlan(options, slots, limits=limits or Limits()),
             bus,
             history,
+            self._cancel,
             self._end,
+            keeper=keeper,
         )
+        run = Run(parts)
         self.runs.append(run)
         return run
 
     def start(self, **options: Any) -> Run:
-        return self.make(**options)._begin()
+        return begun(self.make(**options))
+
+    def _cancel(self) -> None:
+        self.cluster.cancel(self.cluster, "run")
 
     def _end(self) -> None:
         self.ended += 1
+        self.at_end()
 
     def close(self) -> None:
         for run in self.runs:
             if run.active:
                 run.stop()
-            run._thread.join(LIMIT)
+        for thread in threading.enumerate():
+            if thread.name == "tos-run":
+                thread.join(LIMIT)
         if self.cluster.served is not None:
             self.cluster.served.close()
 
@@ -241,8 +265,7 @@ class Setting:
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
     with nothing_left(tmp_path / "shared"):
         made = Setting()
-        monkeypatch.setattr(legs_module, "run_job", made.cluster.run_job)
-        monkeypatch.setattr(run_module, "cancel", made.cluster.cancel)
+        monkeypatch.setattr(epochs_module, "run_job", made.cluster.run_job)
         yield made
         made.close()
 
@@ -293,6 +316,19 @@ def test_a_run_trains_every_epoch_in_one_job_and_keeps_the_weights(
     assert (setting.events[-1].outcome, setting.events[-1].error) == ("finished", None)
     assert [e.samples for e in of(EpochFinished, setting.events)] == [ROWS] * 3
     assert not of(WorkerLost, setting.events)
+
+
+def test_a_run_that_trains_stays_although_its_caller_has_dropped_it(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 1)
+    dropped = weakref.ref(setting.start())
+    gate.reach()
+    setting.runs.clear()
+    gc.collect()
+    run = dropped()
+    gate.opened.set()
+    assert run is not None
+    setting.runs.append(run)
+    assert run.wait(LIMIT).state == "finished"
 
 
 @pytest.mark.parametrize(
@@ -378,9 +414,9 @@ def test_status_and_tables_may_be_asked_for_at_any_time(setting: Setting) -> Non
     run = setting.make(epochs=2)
     assert (run.state, run.active, run.status.milestones) == ("starting", True, 0)
     assert len(run.history) == len(run.workers) == 0
-    run._begin()
+    begun(run)
     gate.reach()
-    setting.runs[0]._bus.flush(LIMIT)
+    run.parts.bus.flush(LIMIT)
     status = run.status
     assert (status.run, status.state, status.epoch, status.epochs) == ("run", "running", 1, 2)
     assert 4 <= status.milestones <= 8
@@ -418,7 +454,7 @@ def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> Non
 
 def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Setting) -> None:
     rows = np.arange(3.0)
-    run = setting.make(epochs=2)._begin([validator(lambda: (rows,))])
+    run = begun(setting.make(epochs=2), [validator(lambda: (rows,))])
     run.wait(LIMIT)
     found = of(Validated, setting.events)
     assert found[-1].epoch == 1
@@ -437,29 +473,28 @@ def test_a_validation_that_does_not_end_does_not_fail_the_run(
         gate.wait(LIMIT)
         return (np.arange(3.0),)
 
-    run = setting.make(epochs=1)._begin([validator(rows)])
+    run = begun(setting.make(epochs=1), [validator(rows)])
     assert run.wait(LIMIT).state == "finished"
     gate.set()
-    (observer,) = run._observers
+    (observer,) = run.lifecycle.observers
     assert isinstance(observer, Validator)
     assert observer._executor.ended(LIMIT)
 
 
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.run.SINKS", 0.01)
     gate = threading.Event()
-    run = setting.make(epochs=1)
+    run = setting.make(epochs=1, limits=Limits(sinks=0.01))
     run.add_sink(lambda event: gate.wait(LIMIT) and None)
-    run._begin([validator(lambda: (np.arange(3.0),))])
+    begun(run, [validator(lambda: (np.arange(3.0),))])
     run.wait(LIMIT)
     assert run.state == "finished"
     assert run.status.samples == ROWS
     assert len(of(Validated, setting.events)) == 1
     assert "still busy: <function" in caplog.text
     gate.set()
-    run._bus.close(LIMIT)
+    run.parts.bus.close(LIMIT)
 
 
 def test_a_sink_that_raises_is_in_the_notes(setting: Setting) -> None:
@@ -471,12 +506,11 @@ def test_a_sink_that_raises_is_in_the_notes(setting: Setting) -> None:
 
 
 def test_a_model_that_is_evaluated_without_end_is_a_named_error(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+    setting: Setting,
 ) -> None:
-    monkeypatch.setattr(run_module, "EVALUATION", 0.01)
-    run = setting.make(epochs=1)
-    with run._model.held():
-        run._begin()
+    run = setting.make(epochs=1, limits=Limits(evaluation=0.01))
+    with run.lifecycle.model.held():
+        begun(run)
         with pytest.raises(WaitTimeout, match=r"run\.parameters\(\) returns them"):
             run.wait(LIMIT)
     assert not setting.program.written
@@ -485,7 +519,7 @@ def test_a_model_that_is_evaluated_without_end_is_a_named_error(
 def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setting) -> None:
     run = setting.make(epochs=1)
     setting.cluster.before = lambda job: run.repartition(3)
-    run._begin().wait(LIMIT)
+    begun(run).wait(LIMIT)
     (lapsed,) = of(CommandLapsed, setting.events)
     assert "3 partitions" in lapsed.detail
 
@@ -505,7 +539,7 @@ def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
 def test_it_waits_until_that_much_is_trained(setting: Setting) -> None:
     run = setting.make(epochs=100_000)
     run.pause()
-    run._begin()
+    begun(run)
     run.wait_for(workers=2)
     with pytest.raises(WaitTimeout, match="is paused, and 1 more milestones did not come"):
         run.wait_for(milestones=1, timeout=0.01)
@@ -542,7 +576,7 @@ def test_stop_returns_when_all_is_over_and_keeps_the_weights(setting: Setting) -
     gate.opened.set()
     assert stopping.result() is run
     assert (run.state, run.active) == ("stopped", False)
-    assert setting.program.written == [center(run._training)]
+    assert setting.program.written == [center(run.parts.training)]
     assert 0 < setting.program.written[0]["rows"] <= ROWS
     # No further job begins, nothing is laid out anew.
     assert setting.cluster.jobs == [2]
@@ -554,7 +588,6 @@ def test_stop_returns_when_all_is_over_and_keeps_the_weights(setting: Setting) -
 def test_stop_cancels_a_job_whose_workers_do_not_hear(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "STOP_GRACE", 0.01)
     gate = Gate(setting.cluster, 3)
     cancel = setting.cluster.cancel
 
@@ -562,13 +595,13 @@ def test_stop_cancels_a_job_whose_workers_do_not_hear(
         cancel(sc, group)
         gate.opened.set()
 
-    monkeypatch.setattr(run_module, "cancel", cancel_and_open)
-    run = setting.start()
+    monkeypatch.setattr(setting.cluster, "cancel", cancel_and_open)
+    run = setting.start(limits=Limits(stop_grace=0.01))
     gate.reach(programs=2)
     run.stop()
     assert (run.state, setting.cluster.cancelled) == ("stopped", ["run"])
     assert run.wait(0) is run
-    assert setting.program.written == [center(run._training)]
+    assert setting.program.written == [center(run.parts.training)]
 
 
 def test_a_sink_may_stop_its_run_early(setting: Setting) -> None:
@@ -600,10 +633,9 @@ def test_a_stop_does_not_let_partitions_begin_that_wait_for_a_slot(setting: Sett
 def test_a_stop_that_takes_too_long_says_so_and_goes_on(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "STOP_GRACE", 0.01)
-    monkeypatch.setattr(run_module, "cancel", lambda sc, group: None)
+    monkeypatch.setattr(setting.cluster, "cancel", lambda sc, group: None)
     gate = Gate(setting.cluster, 3)
-    run = setting.start()
+    run = setting.start(limits=Limits(stop_grace=0.01))
     gate.reach()
     with pytest.raises(WaitTimeout, match=r"did not end within 0\.01 s"):
         run.stop(timeout=0.01)
@@ -669,10 +701,10 @@ def test_a_command_that_makes_no_sense_changes_nothing(
     gate = Gate(setting.cluster, 1)
     run = setting.start()
     gate.reach()
-    before = run._training.settings
+    before = run.parts.training.settings
     with pytest.raises(error):
         call(run)
-    assert run._training.settings == before
+    assert run.parts.training.settings == before
     assert run.state == "running"
     gate.opened.set()
     run.wait(LIMIT)
@@ -734,7 +766,7 @@ def test_the_program_s_error_ends_the_run_and_is_raised_by_wait(setting: Setting
         run.wait(LIMIT)
     assert (run.state, run.active) == ("failed", False)
     # Two batches were trained: what there is of weights is kept.
-    assert setting.program.written == [center(run._training)]
+    assert setting.program.written == [center(run.parts.training)]
     assert setting.program.written[0]["rows"] == 4
     assert setting.events[-1].outcome == "failed"  # type: ignore[attr-defined]
     assert "ZeroDivisionError" in setting.events[-1].error  # type: ignore[attr-defined]
@@ -771,13 +803,13 @@ def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))
     run = setting.make()
-    monkeypatch.setattr(run._watchdog, "check", lambda: freed.wait(LIMIT))
+    monkeypatch.setattr(run.lifecycle.watchdog, "check", lambda: freed.wait(LIMIT))
     monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
-    run._begin().wait(LIMIT)
+    begun(run).wait(LIMIT)
     assert run.state == "finished"
     assert setting.program.written == [exact(1)]
     freed.set()
-    run._watchdog._thread.join(LIMIT)
+    run.lifecycle.watchdog._thread.join(LIMIT)
     for thread in threading.enumerate():
         if thread.name == "tos-java":
             thread.join(LIMIT)
@@ -870,35 +902,32 @@ def test_a_sink_that_raises_does_not_stop_the_training(setting: Setting) -> None
     assert isinstance(setting.events[-1], RunFinished)
 
 
-def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(setting: Setting) -> None:
     def end() -> None:
         raise RuntimeError("the end went wrong")
 
     run = setting.make()
-    monkeypatch.setattr(run, "_on_end", end)
-    run._begin()
+    setting.at_end = end
+    begun(run)
     with pytest.raises(TosError, match="the end went wrong"):
         run.wait(LIMIT)
 
 
-def keep(run: Run, folder: Path) -> Disk:
-    """Let a run have checkpoints."""
+def kept(folder: Path) -> tuple[Disk, CheckpointWriter]:
+    """Return what a run has checkpoints with."""
     disk = Disk(folder)
-    run._keeper = CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
-    run._bus.add(run._keeper)
-    return disk
+    return disk, CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
 
 
 def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
     setting: Setting, tmp_path: Path
 ) -> None:
-    run = setting.make()
-    keep(run, tmp_path).refuses = "checkpoint"
+    disk, keeper = kept(tmp_path)
+    disk.refuses = "checkpoint"
+    run = setting.make(keeper=keeper)
     assert run.status.checkpoint == CheckpointStatus()
     with pytest.warns(RuntimeWarning, match="run: The run has no checkpoint yet: the disk is full"):
-        run._begin().wait(LIMIT)
+        begun(run).wait(LIMIT)
     assert run.state == "finished"
     assert run.status.checkpoint == CheckpointStatus(error="the disk is full")
     assert run.status.notes == ("The run has no checkpoint yet: the disk is full",)
@@ -909,16 +938,15 @@ def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
-    run, answers = setting.make(), threading.Event()
-    disk = keep(run, tmp_path)
+    (disk, keeper), answers = kept(tmp_path), threading.Event()
+    run = setting.make(keeper=keeper)
     disk.before_write = lambda: answers.wait(LIMIT)
     with pytest.warns(RuntimeWarning, match="was still being written 0.01 s after the run's end"):
-        run._begin().wait(LIMIT)
+        begun(run).wait(LIMIT)
     assert isinstance(setting.events[-2], CheckpointFailed)
     assert isinstance(setting.events[-1], RunFinished)
     answers.set()
-    assert run._keeper is not None
-    run._keeper._thread.join(LIMIT)
+    keeper._thread.join(LIMIT)
     # It came after all.
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.notes) == (1, ())
@@ -927,9 +955,8 @@ def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
 def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
     setting: Setting, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    run = setting.make()
-    keep(run, tmp_path)
-    run._begin().wait(LIMIT)
+    run = setting.make(keeper=kept(tmp_path)[1])
+    begun(run).wait(LIMIT)
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.checkpoint.error) == (1, None)
     assert not recwarn.list

@@ -16,7 +16,7 @@ from tos_notebook.common import temporary
 
 OWNER = """
 import sys
-from tos_notebook import temporary
+from tos_notebook.common import temporary
 print(temporary.folder(), flush=True)
 sys.stdin.read()
 """

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
     from .training.observers.eventfiles import read_events
+    from .training.resume import resume
     from .training.run import Run
-    from .training.saved import resume, runs
+    from .training.saved import runs
     from .training.session import TrainingSession
     from .widgets import view
 
@@ -39,7 +40,7 @@ _HOMES = {
     "load_ipython_extension": ".magics",
     "load_model": ".program.saved_models",
     "read_events": ".training.observers.eventfiles",
-    "resume": ".training.saved",
+    "resume": ".training.resume",
     "runs": ".training.saved",
     "view": ".widgets",
     "tfrecords": ".data.records",

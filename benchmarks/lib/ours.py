@@ -12,7 +12,8 @@ import numpy as np
 
 import tos_notebook as tos
 from tos_notebook.combiners import as_combiner
-from tos_notebook.strategies.ps.center import Center, Push
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Push
 
 BATCH_SIZE = 100
 MASTER = "local[2]"

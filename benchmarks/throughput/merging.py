@@ -13,7 +13,8 @@ import numpy as np
 from tos_notebook.combiners import Combiner, get
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Center, Push
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Push
 
 from ..lib.harness import Row, milliseconds, program
 

@@ -51,7 +51,7 @@ from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger, as_trigger
-from tos_notebook.strategies.ps.center import Copied
+from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training.checkpoint.contents import (
     Origin,
@@ -63,9 +63,11 @@ from tos_notebook.training.checkpoint.contents import (
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.training.checkpoint.event_log import Record, columns, events
 from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
+from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
-from tos_notebook.training.saved import COLUMNS, _last, _origin, _restorable, _saved
+from tos_notebook.training.resume import _origin, _restorable
+from tos_notebook.training.saved import COLUMNS, _saved
 
 
 class Disk:
@@ -390,8 +392,8 @@ def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(kept: Kept
     kept.subject = replace(kept.subject, asked=lambda: now[0])
     kept.push(0)
     kept.keeper.write(kept.subject)
-    assert _last(kept.keeper.folder)[1].asked is not None
-    assert [_last(kept.keeper.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
+    assert last(kept.keeper.folder)[1].asked is not None
+    assert [last(kept.keeper.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
 
 
 def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
@@ -580,7 +582,7 @@ def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> N
     kept.push(0)
     kept.keeper.write(kept.subject)
     kept.keeper.folder.write("checkpoint-00000002.tos", {}, {"origin": {}})
-    number, saved = _last(kept.keeper.folder)
+    number, saved = last(kept.keeper.folder)
     assert (number, saved.progress.copied.version) == (1, 1)
 
 
@@ -588,7 +590,7 @@ def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path)
     kept = Kept(tmp_path, patience=300.0, stall_timeout=None)
     kept.push(0)
     kept.keeper.write(kept.subject)
-    _, saved = _last(kept.keeper.folder)
+    _, saved = last(kept.keeper.folder)
     same = _origin(saved, {"patience": None})
     assert (same.patience, same.stall_timeout) == (300.0, None)
     other = _origin(saved, {"patience": 5, "stall_timeout": 900})

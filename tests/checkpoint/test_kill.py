@@ -16,7 +16,7 @@ from tests.worker.support import center, counting_training, numbers
 from tos_notebook.errors import CheckpointError
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.training.checkpoint.folder import Folder
-from tos_notebook.training.saved import _last
+from tos_notebook.training.checkpoint.reading import last
 
 LIMIT = 300.0
 """Seconds, on a machine that is busy."""
@@ -48,7 +48,7 @@ def test_a_run_killed_at_any_byte_that_it_writes_continues_with_every_batch_once
 def _continued(folder: Path, sync: str) -> bool:
     """Train a killed run to the end of another epoch; return whether it had a checkpoint."""
     try:
-        _, saved = _last(Folder(Disk(folder)))
+        _, saved = last(Folder(Disk(folder)))
     except CheckpointError:
         assert not (folder / "checkpoint-00000002.tos").exists()
         return False

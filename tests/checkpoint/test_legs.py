@@ -13,8 +13,8 @@ from tos_notebook.coordination.snapshots import BEGINNING, RunPosition
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import RunResumed
 from tos_notebook.telemetry.tally import Tally
-from tos_notebook.training import epochs as legs_module
-from tos_notebook.training.epochs import Asked, Legs, RunPlan
+from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training.epochs import Asked, Epochs, RunPlan
 from tos_notebook.training.options import RunOptions
 
 # First epoch, last epoch, partitions and the epoch that the layout was made for.
@@ -44,13 +44,13 @@ def jobs(
         epoch = None if span.layout is None else span.layout.epoch
         done.append((span.first_epoch, span.last_epoch, span.source.partitions, epoch))
 
-    monkeypatch.setattr(legs_module, "run_job", run_job)
+    monkeypatch.setattr(epochs_module, "run_job", run_job)
     monkeypatch.setattr(training, "has_trained", lambda span: True)
     source: Any = ArraySource((numbers(8),), 2)
     if reached.layout is not None:
         source = source.repartition(*reached.layout)
-    plan = RunPlan(RunOptions(epochs, repartition_every=every), slots)
-    Legs(None, training, None, source, plan, lambda _: None, reached, asked).train()  # type: ignore[arg-type]
+    plan = RunPlan(RunOptions(epochs, repartition_every=every), slots, asked=asked)
+    Epochs(None, training, None, source, plan, lambda _: None, reached).train()  # type: ignore[arg-type]
     return done
 
 

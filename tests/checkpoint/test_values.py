@@ -39,7 +39,8 @@ from tos_notebook.errors import CheckpointError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.described import describe, rebuild
 from tos_notebook.persist.values import decode, encode
-from tos_notebook.strategies.ps.center import Center, Copied
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Copied
 
 keys = st.integers() | st.text() | st.booleans()
 anything: st.SearchStrategy[Any] = st.recursive(

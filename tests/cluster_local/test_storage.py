@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.cluster.listing import list_files
-from tos_notebook.cluster.storage import Storage, archive_name, fetch, fetch_archive, find_files
+from tos_notebook.cluster.storage import (
+    Storage,
+    archive_name,
+    fetch,
+    fetch_archive,
+    find_files,
+    list_files,
+)
 from tos_notebook.errors import CheckpointError, ConfigError, DataError
 
 

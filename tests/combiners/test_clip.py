@@ -70,7 +70,7 @@ def test_it_has_the_other_rules_properties() -> None:
     mine = as_combiner(lambda center, update, push: center + update)
     assert Clip(1.0).striped
     assert not Clip(1.0, then=mine).striped
-    assert repr(Clip(2, then=Downpour())) == "Clip(norm=2, then=Downpour())"
+    assert repr(Clip(2, then=Downpour())) == "Clip(norm=2.0, then=Downpour())"
 
 
 def test_by_hand_it_takes_an_array_for_the_whole_model() -> None:

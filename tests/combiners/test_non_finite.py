@@ -20,7 +20,8 @@ from tos_notebook.combiners import (
 )
 from tos_notebook.errors import CheckpointError, CombinerError, NonFiniteUpdate
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Center, Merge, Push
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Merge, Push
 
 LAYOUT = Layout([ParameterSpec("W", (40,), "float32"), ParameterSpec("h", (3,), "float16")])
 STRIPE = 64

@@ -30,7 +30,8 @@ from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.sealed import decode, encode, read_summary
-from tos_notebook.strategies.ps.center import Center, Push
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.settings import ServerSettings, settings_in
 from tos_notebook.training.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
 from tos_notebook.training.checkpoint.event_log import columns, events

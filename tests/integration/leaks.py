@@ -159,7 +159,7 @@ def main() -> None:
         run = session.start((np.arange(1000.0),), epochs=100_000, sinks=[watch])
         watch.wait_for(MilestoneCommitted, 20, timeout=180)
         search = Search(session._factory.secret)
-        task = run._task
+        task = run.parts.task
         # That it would be found, where it is.
         search.look("control", "closure", cloudpickle.dumps(task))
         assert search.found, "the search finds nothing where the secret is"

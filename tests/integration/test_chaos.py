@@ -72,7 +72,7 @@ def test_a_stop_does_not_wait_for_a_worker_that_stands_still(train: Train, watch
 def test_a_kill_is_refused_where_spark_would_not_try_the_task_again(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.run.task_attempts", lambda sc: 1)
+    monkeypatch.setattr("tos_notebook.training.commands.task_attempts", lambda sc: 1)
     run = train(counter()).start((ROWS,), epochs=100_000)
     with pytest.raises(tos.errors.ConfigError, match=r"does not try.*local\[2,4\]"):
         run.chaos(tos.chaos.Kill(worker=1))

@@ -77,7 +77,7 @@ def test_a_worker_that_stands_still_loses_its_place_and_no_batch_counts_twice(
     def stop_once(event: Any) -> None:
         is_fifth = isinstance(event, MilestoneCommitted) and event.sequence == 5
         if is_fifth and event.partition == 1 and not stopped:
-            members = made[0]._training.facts(("", 0.0), 2).members
+            members = made[0].parts.training.facts(("", 0.0), 2).members
             stopped.extend(member.pid for member in members if member.partition == 1)
             os.kill(stopped[0], signal.SIGSTOP)
 

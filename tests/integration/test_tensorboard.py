@@ -79,8 +79,8 @@ def test_curves_can_be_read_while_the_run_trains(
     run = session.start((x, y), epochs=10_000, tensorboard=str(tmp_path), sinks=[watch])
     watch.wait_for(EpochFinished, 3)
     run.pause()
-    board = run._observers[-1]
-    run._bus.flush(10)
+    board = run.lifecycle.observers[-1]
+    run.parts.bus.flush(10)
     assert board._executor.settle(10)  # type: ignore[attr-defined]
     curves = tos.read_events(tmp_path)
     assert (curves["tag"] == "training/loss").sum() >= 3

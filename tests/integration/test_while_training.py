@@ -150,7 +150,7 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     changes = [e.changes for e in watch.of(CommandAccepted) if e.changes]
     assert changes == [{"learning_rate": "0.2"}]
     again = tos.resume(
-        run.uri, spark=session._sc, program=classifier(), epochs=run.status.epoch + 1,
+        run.uri, spark=session._factory.sc, program=classifier(), epochs=run.status.epoch + 1,
         learning_rate=lambda step: 0.5 if step >= run.status.steps else 1.0,
     ).wait(120)  # fmt: skip
     assert again.settings["learning_rate"] == 0.5

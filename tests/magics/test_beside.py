@@ -69,7 +69,7 @@ def test_a_resumed_run_may_have_them_too(
         asked.update(options)
         return engine._start(SimpleNamespace(), None, 1, {})
 
-    monkeypatch.setattr("tos_notebook.training.saved.resume", resume)
+    monkeypatch.setattr("tos_notebook.training.resume.resume", resume)
     line = "%tos_resume hdfs:///runs/1 --validation-every 5 --validation-on executors"
     cells(f"{line} --stop-when 'hours > 1' --mlflow --learning-rate 0.05")
     assert (asked["validation_every"], asked["stop_when"]) == (5, "hours > 1")

@@ -36,7 +36,7 @@ class Saved:
         self.engine = engine
         self.asked: list[Any] = []
         self.found: list[Any] = ["run-1"]
-        monkeypatch.setattr("tos_notebook.training.saved.resume", self.resume)
+        monkeypatch.setattr("tos_notebook.training.resume.resume", self.resume)
         monkeypatch.setattr("tos_notebook.training.saved.runs", lambda uri, spark: self.found)
 
     def resume(self, uri: str, spark: Any, **options: Any) -> Any:

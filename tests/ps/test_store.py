@@ -33,7 +33,9 @@ from tos_notebook.errors import (
     WaitTimeout,
 )
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Center, Merge, Push, _Chain
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Merge, Push
+from tos_notebook.strategies.ps.stripes import Chain
 
 MIXED = Layout(
     [
@@ -225,7 +227,7 @@ def test_the_next_lock_is_taken_before_the_last_is_left() -> None:
     """Otherwise one merge could overtake another between two stripes."""
     log: list[str] = []
     gate, first, second = (NotedLock(name, log) for name in ("gate", "1", "2"))
-    with _Chain(gate, 1, lambda: "rule") as chain:  # type: ignore[arg-type]
+    with Chain(gate, 1, lambda: "rule") as chain:  # type: ignore[arg-type]
         chain.advance(first)  # type: ignore[arg-type]
         chain.advance(second)  # type: ignore[arg-type]
     assert log == ["take gate", "take 1", "leave gate", "take 2", "leave 1", "leave 2"]

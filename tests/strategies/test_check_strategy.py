@@ -10,7 +10,8 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.combiners import Downpour
 from tos_notebook.errors import StrategyCheckFailed
-from tos_notebook.strategies.ps.center import Center, Copied
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 

@@ -16,7 +16,7 @@ from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandAccepted, CommandApplied, Event
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
-from tos_notebook.training.epochs import Legs, RunPlan
+from tos_notebook.training.epochs import Epochs, RunPlan
 from tos_notebook.training.options import RunOptions
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
@@ -50,7 +50,7 @@ def commanded() -> list[Event]:
     """Return the events of every command, of which a pause came into force."""
     training, events = counting_training()
     source: Any = ArraySource((numbers(8),), 2)
-    legs = Legs(None, training, None, source, RunPlan(RunOptions(), 2), events.append)  # type: ignore[arg-type]
+    epochs = Epochs(None, training, None, source, RunPlan(RunOptions(), 2), events.append)  # type: ignore[arg-type]
     easgd, slow = get("easgd"), Slow(5, worker=1)
     training.command(Command.PAUSE)
     training.command(Command.RESUME)
@@ -59,7 +59,7 @@ def commanded() -> list[Event]:
     training.change_settings(Command.SET, detail, learning_rate=rate, sync=sync)
     training.change_settings(Command.SWAP_COMBINER, repr(easgd), combiner=easgd)
     training.change_settings(Command.CHAOS, describe((slow,)), chaos=(slow,))
-    legs.repartition(8, None)
+    epochs.repartition(8, None)
     training.command(Command.STOP)
     return events
 

@@ -279,6 +279,7 @@ def _import_tensorflow() -> None:
     gc.disable()
     with suppress(Exception):
         import keras  # noqa: F401
+        import tensorflow  # noqa: F401
     if collects:
         gc.enable()
 

@@ -67,7 +67,7 @@ def at_least_zero(name: str, value: Any) -> float:
     number = _finite(value)
     if not number >= 0:
         raise ConfigError(f"{name}: expected a finite number of at least 0, got {value!r}.")
-    return number
+    return _as_given(value, number)
 
 
 def fraction(name: str, value: Any) -> float:
@@ -81,7 +81,7 @@ def fraction(name: str, value: Any) -> float:
     number = _finite(value)
     if not 0 < number <= 1:
         raise ConfigError(f"{name}: expected a number above 0 and up to 1, got {value!r}.")
-    return number
+    return _as_given(value, number)
 
 
 def below(name: str, value: Any, limit: float) -> float:
@@ -95,7 +95,12 @@ def below(name: str, value: Any, limit: float) -> float:
     number = _finite(value)
     if not 0 <= number < limit:
         raise ConfigError(f"{name}: expected a number from 0 to below {limit:g}, got {value!r}.")
-    return number
+    return _as_given(value, number)
+
+
+def _as_given(value: Any, number: float) -> float:
+    """Return a number of Python's own as it is, so that it is shown as the user wrote it."""
+    return value if isinstance(value, int | float) else number
 
 
 def _finite(value: Any) -> float:

@@ -11,7 +11,7 @@ from ..blocks.feeds import Feed
 from ..blocks.skips import ON_BAD, SkipCounter
 from ..cluster.executors import task_cores
 from ..cluster.gpus import claim_gpus
-from ..cluster.listing import list_files
+from ..cluster.storage import list_files
 from ..common.checks import at_least_one, one_of
 from .described import Described
 from .rdd import RddSource, counted

@@ -149,7 +149,7 @@ class Trainer:
             A run of this notebook is named, too.
         """
         from .. import widgets
-        from ..training import saved
+        from ..training import resume
 
         if options.run is not None:
             raise UsageError(
@@ -175,7 +175,7 @@ class Trainer:
                 )
         with quiet_stderr():
             spark = self._connection.ensure(space)
-            run = saved.resume(options.uri, spark=spark, **given)
+            run = resume.resume(options.uri, spark=spark, **given)
         space[options.output or "run"] = run
         say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():

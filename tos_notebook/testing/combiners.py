@@ -19,7 +19,8 @@ from ..combiners.registry import as_combiner
 from ..common.arrays import Array, Buffer
 from ..errors import CombinerCheckFailed, CombinerError, ConfigError
 from ..layout import Layout, ParameterSpec
-from ..strategies.ps.center import Center, Push
+from ..strategies.ps.center import Center
+from ..strategies.ps.push import Push
 from .report import CheckReport, Finding
 
 FLOATS = ("float16", "float32", "float64")

@@ -1,4 +1,4 @@
-"""A run: its Spark jobs, one after the other, and the layouts of the data between them."""
+"""A run's epochs: its Spark jobs, one after the other, and the layouts of the data between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +33,7 @@ from ..errors import (
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
 from ..steering.machine import ONWARD, Command
 from ..steering.restarts import LIMIT, Restarts
+from .limits import Limits
 from .options import RunOptions
 
 if TYPE_CHECKING:
@@ -47,22 +48,6 @@ Asked = tuple[int, AnyPartitioner]
 
 LOST = (ClusterUnreachable, TransportError, SessionClosed, LocalProtocolError)
 """What ends a job whose workers died, lost their connection or were superseded."""
-
-LOOK = 1.0
-"""Seconds between two looks at whether the run goes on, while its job does."""
-
-GIVE_UP = 60.0
-"""Seconds for a job to end after the run was stopped or has failed."""
-
-UNENDED = (
-    f"Spark has not ended the job within {GIVE_UP:g} s of the run's end; its tasks may still run. "
-    "See whether Spark's own process (the JVM) and its master answer."
-)
-
-UNANSWERED = (
-    f"Spark has not answered within {GIVE_UP:g} s of the run's end, and may still store data of "
-    "the run. See whether Spark's own process (the JVM) answers; if not, restart the kernel."
-)
 
 UNFINISHED = (
     "Spark took the job for done although partitions have not been trained to the end. See the "
@@ -82,14 +67,19 @@ class RunPlan:
         Tasks that Spark runs at once.
     pool : str or None
         Spark's scheduling pool of the jobs; None for the default one.
+    asked : tuple of int and Partitioner, optional
+        A repartition that is still to be done, of a run that is resumed.
+    limits : Limits
     """
 
     options: RunOptions
     slots: int
     pool: str | None = None
+    asked: Asked | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
-class Legs:
+class Epochs:
     """Trains all epochs of a run, in as few Spark jobs as its layouts allow.
 
     Parameters
@@ -104,8 +94,6 @@ class Legs:
         Takes an event.
     start : RunPosition
         Where to begin: where a run that is resumed was.
-    asked : tuple of int and Partitioner, optional
-        A repartition that is still to be done.
     rest : callable, optional
         Takes the seconds before a job starts again; by default it waits, or until the run ends.
 
@@ -126,7 +114,6 @@ class Legs:
         plan: RunPlan,
         publish: Callable[[Event], None],
         start: RunPosition = BEGINNING,
-        asked: Asked | None = None,
         rest: Callable[[float], object] | None = None,
     ) -> None:
         self.source = source
@@ -143,7 +130,7 @@ class Legs:
         self._layout = start.layout
         # Until then workers may have trained under the present layout.
         self._floor = training.latest_epoch
-        self._asked = asked
+        self._asked = plan.asked
         self._doing: Asked | None = None
         self._restarts = Restarts()
         self._restarted = 0
@@ -230,8 +217,13 @@ class Legs:
         run_id = self._training.run_id
         call = partial(run_job, self._sc, make, self._task, run_id, description)
         job = aside(partial(in_pool, self._sc, self._plan.pool, call), f"tos-job-{run_id}")
-        if not self._ends(job, UNENDED):
-            return ClusterUnreachable(UNENDED)
+        unended = ClusterUnreachable(
+            f"Spark has not ended the job within {self._plan.limits.give_up:g} s of the run's end; "
+            "its tasks may still run. See whether Spark's own process (the JVM) and its master "
+            "answer."
+        )
+        if not self._ends(job, str(unended)):
+            return unended
         try:
             job.result()
         except Exception as raised:
@@ -244,14 +236,19 @@ class Legs:
         """Return what a call into Spark returns; None if the run ends and it does not."""
         pooled = partial(in_pool, self._sc, self._plan.pool, call)
         answer = aside(pooled, f"tos-data-{self._training.run_id}")
-        return answer.result() if self._ends(answer, UNANSWERED) else None
+        unanswered = (
+            f"Spark has not answered within {self._plan.limits.give_up:g} s of the run's end, and "
+            "may still store data of the run. See whether Spark's own process (the JVM) answers; "
+            "if not, restart the kernel."
+        )
+        return answer.result() if self._ends(answer, unanswered) else None
 
     def _ends(self, job: Future[Any], otherwise: str) -> bool:
         """Wait for a job; return whether it ended, before or soon after the run was to end."""
         while self.onward:
-            if wait({job}, LOOK).done:
+            if wait({job}, self._plan.limits.job_look).done:
                 return True
-        if wait({job}, GIVE_UP).done:
+        if wait({job}, self._plan.limits.give_up).done:
             return True
         self.notes += (otherwise,)
         logger.warning("Run %s: %s", self._training.run_id, otherwise)

@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,9 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
+from .lifecycle import Resumed, RunParts
 from .options import SessionOptions
-from .run import Resumed, Run
+from .run import Run
 
 if TYPE_CHECKING:
     from ..program.export.base import Program
@@ -82,7 +83,12 @@ def asking(sc: Any) -> Asking:
 def _holders(sc: Any) -> str:
     found = runs_on(sc)
     slots = max((run.slots for run in found), default=0)
-    return held({run.number: run.workers_now for run in found}, slots, sc.master) if found else ""
+    return held(_workers(found), slots, sc.master) if found else ""
+
+
+def _workers(found: Iterable[Run]) -> dict[int, int]:
+    """Return how many workers each run has now, by the run's number."""
+    return {run.number: run.workers_now for run in found}
 
 
 def without_looks(sc: Any, data: Any) -> Any:
@@ -228,7 +234,7 @@ class RunFactory:
         bus = EventBus([history, *own], request.sinks)
         training = self._training(request, bus, initial)
         self.server.serve(training)
-        return Run(
+        parts = RunParts(
             request.number,
             self.sc,
             self.program,
@@ -238,13 +244,15 @@ class RunFactory:
             request.plan,
             bus,
             history,
+            cancel=partial(cancel, self.sc, request.run_id),
             # Asked now: Spark may be stopped by the time the run ends.
             on_end=partial(self._clear, executor_folder(), request.run_id, on_end),
             reached=request.reached,
             keeper=request.keeper,
             resumed=request.resumed,
-            others=partial(runs_on, self.sc),
+            workers=lambda: _workers(runs_on(self.sc)),
         )
+        return Run(parts)
 
     def _training(self, request: RunRequest, bus: EventBus, initial: Buffer) -> Coordinator:
         layout, run_id = self.program.layout, request.run_id

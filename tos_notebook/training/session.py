@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import threading
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
 from ..blocks.source import DataSource
 from ..cluster.calls import announced
-from ..cluster.connect import connect, warm_up
-from ..cluster.environment import is_probed
-from ..cluster.executors import contact_host, contact_port, encrypts_loopback, slots
+from ..cluster.connect import connect
+from ..cluster.executors import contact_host, contact_port, encrypts_loopback
 from ..cluster.interrupts import spare_jobs
-from ..cluster.jobs import pool_of, spoken
+from ..cluster.jobs import spoken
 from ..cluster.reach import listening_host
 from ..cluster.storage import Storage, temporary_directory
 from ..codecs import Codec
 from ..codecs.pair import CodecPair
 from ..combiners import Combiner, as_combiner
-from ..common.checks import at_least_one
-from ..coordination.job_span import DataLayout
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..coordination.snapshots import RunPosition
-from ..data.dealing import deal, undealt
-from ..data.source import as_source
-from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
+from ..errors import InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode
 from ..steering.trigger import Trigger
-from ..strategies.ps.settings import ServerSettings
+from ..telemetry.bus import Sink
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
-from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan
-from .factory import RunFactory, RunRequest, asking, new_run_id, runs_on, without_looks
-from .observers.build import Beside, attached
+from .factory import RunFactory, RunRequest, asking
+from .launching import (
+    first_request,
+    probe,
+    refuse_if_active,
+    refuse_without_state,
+    require_directory,
+    resumed_request,
+)
+from .lifecycle import Resumed
+from .observers.build import Beside
 from .options import ObserverOptions, RunOptions, SessionOptions, pick
-from .run import Resumed, Run, Sinks
-
-_run_numbers = itertools.count(1)
+from .run import Run
 
 
 class TrainingSession:
@@ -70,7 +65,7 @@ class TrainingSession:
     sync : str or SyncMode
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
-        finished or has died holds nobody up.
+        finished or has died makes no other wait.
     codec : str, Codec or CodecPair
         How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
         and for replies. As they are by default.
@@ -142,26 +137,17 @@ class TrainingSession:
         self._options = pick(SessionOptions, locals()).checked()
         self._combiner: Combiner = self._options.combiner
         self.program = capture(program)
-        self._sc = connect(spark, warm_up=False).sparkContext
-        self._ask = asking(self._sc)
-        self._host = server_host or contact_host(self._sc)
-        port = contact_port(self._sc) if server_port is None else server_port
-        self._probe(port)
+        sc = connect(spark, warm_up=False).sparkContext
+        self._ask = asking(sc)
+        self._host = server_host or contact_host(sc)
+        port = contact_port(sc) if server_port is None else server_port
+        probe(sc, self._host, port)
         self._directory = directory
-        storage = Storage(self._sc, directory or temporary_directory(self._sc))
+        storage = Storage(sc, directory or temporary_directory(sc))
         secret = new_secret()
-        self._server = RunServer(
-            secret, listening_host(self._host), port, encrypts_loopback(self._sc)
-        )
+        self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
         self._factory = RunFactory(
-            self._sc,
-            self.program,
-            storage,
-            self._server,
-            self._host,
-            secret,
-            self._options,
-            self._ask,
+            sc, self.program, storage, self._server, self._host, secret, self._options, self._ask
         )
         self._run: Run | None = None
         self._closed = False
@@ -209,7 +195,7 @@ class TrainingSession:
         tensorboard: str | None = ObserverOptions.tensorboard,
         histograms: bool | None = ObserverOptions.histograms,
         mlflow: bool | str | MLflow | None = ObserverOptions.mlflow,
-        sinks: Sinks = ObserverOptions.sinks,
+        sinks: Sequence[Sink] = ObserverOptions.sinks,
         patience: float = RunOptions.patience,
         stall_timeout: float | None = RunOptions.stall_timeout,
         checkpoint_every: str | int | Trigger | None = RunOptions.checkpoint_every,
@@ -314,37 +300,15 @@ class TrainingSession:
         options = pick(RunOptions, given).checked()
         observers = pick(ObserverOptions, given).checked()
         if options.every is not None:
-            self._require_saveable(options)
+            require_directory(self._directory, self._combiner, options)
         storage = self._factory.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
-            self._refuse_without_state()
-            count = self._slots()
-            came, first, layout = self._ask(
-                "the first rows of the data", partial(self._data_layout, data, options, count)
-            )
-            beside = self.beside(observers)
-            request = RunRequest(
-                next(_run_numbers),
-                new_run_id(),
-                RunPlan(options, count, pool_of(self._sc)),
-                Settings(
-                    ServerSettings(self._combiner, self._options.codec),
-                    self._options.sync_interval,
-                    self._options.sync,
-                    beside.learning_rate,
-                ),
-                first,
-                RunPosition(0, False, layout),
-                beside.sinks,
-                came_in=None if first is came else came.partitions,
-            )
-            if options.every is not None:
-                make = partial(self._factory.keeper, request, options.every)
-                request = replace(request, keeper=self._ask(f"the files in {storage}", make))
+            refuse_without_state(self.program, self._options)
+            request, beside = first_request(self._factory, self._combiner, data, options, observers)
             return self._launch(request, beside)
 
-    def resume(
+    def _resume(
         self,
         source: DataSource,
         settings: Settings,
@@ -352,25 +316,9 @@ class TrainingSession:
         keeper: CheckpointWriter,
         beside: Beside,
     ) -> Run:
-        """Go on with a run, as the only one of this session; see `tos_notebook.resume`."""
-        saved = resumed.checkpoint
-        origin = saved.origin
-        check_columns(source.columns, self.program.feeds)
+        """Continue a run, as the only one of this session; see `tos_notebook.resume`."""
         self._only = True
-        number = next(_run_numbers)
-        request = RunRequest(
-            number,
-            f"{origin.run_id}-resumed-{number}",
-            RunPlan(origin.options, self._slots(), pool_of(self._sc)),
-            settings,
-            source,
-            saved.progress.reached,
-            beside.sinks,
-            origin.stripe_bytes,
-            keeper,
-            resumed,
-            origin.came_in,
-        )
+        request = resumed_request(self._factory, source, settings, resumed, keeper, beside)
         with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
             return self._launch(request, beside)
 
@@ -388,79 +336,17 @@ class TrainingSession:
                 run.stop()
             raise
 
-    def _probe(self, port: int) -> None:
-        """Look at the executors, unless that was done, or runs of this process keep them busy."""
-        server = self._host, port
-        if not is_probed(self._sc, server) and not runs_on(self._sc):
-            warm_up(self._sc, server=server)
-
-    def _require_saveable(self, options: RunOptions) -> None:
-        """Say what cannot be saved before anything is trained."""
-        if self._directory is None:
-            raise ConfigError(
-                "checkpoint_every: expected a directory for the checkpoints. Give the session one "
-                'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
-            )
-        require_saveable(self._combiner)
-        if options.partitioner is not None:
-            require_known(options.partitioner)
-
-    def _slots(self) -> int:
-        return self._ask("Spark's list of executors", partial(slots, self._sc))
-
-    def _data_layout(
-        self, data: Any, options: RunOptions, slots: int
-    ) -> tuple[DataSource, DataSource, DataLayout | None]:
-        """Return the data as they come, and dealt, and how they are to be laid out first."""
-        partitions = options.partitions
-        came, layout = self._as_they_come(data, partitions, options.partitioner, slots)
-        check_columns(came.columns, self.program.feeds)
-        if layout is not None:
-            return came, came, layout
-        if options.deals:
-            return came, deal(self._sc, came, partitions, options.seed), None
-        return came, undealt(came, partitions), None
-
-    def _as_they_come(
-        self, data: Any, partitions: int | None, partitioner: AnyPartitioner | None, slots: int
-    ) -> tuple[DataSource, DataLayout | None]:
-        """Return the data as they come, and how they are to be laid out first."""
-        data = without_looks(self._sc, data)
-        wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
-        count = slots if wanted is None else at_least_one("partitions", wanted)
-        source = as_source(self._sc, data, count, self.program.feeds)
-        if partitioner is None:
-            return source, None
-        return source, DataLayout(wanted or source.partitions, partitioner, 0)
-
     def _refuse_if_busy(self) -> None:
         if self._closed:
             raise SessionClosed("This session was closed; create another TrainingSession.")
-        if self._run is not None and self._run.active:
-            raise InvalidTransition(
-                self._run.state,
-                "start another run",
-                f"this session trains {self._run.run_id}; wait() for it or stop() it first.",
-            )
-
-    def _refuse_without_state(self) -> None:
-        if self._options.optimizer_state == "reset" and not self.program.optimizer_state:
-            raise ConfigError(
-                'optimizer_state="reset": there is nothing to reset, since the program\'s '
-                "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
-                'momentum; use optimizer_state="keep" with this one.'
-            )
-
-    def beside(self, options: ObserverOptions) -> Beside:
-        """Return what is to work beside the run; see `training.observers.build.attached`."""
-        options = replace(options, validation=without_looks(self._sc, options.validation))
-        with spoken():
-            return attached(self._sc, self.program, self._ask, options)
+        if self._run is not None:
+            refuse_if_active(self._run)
 
     def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
         self._run = run = self._factory.make(request, self._on_end)
-        return run._begin(beside.makers)
+        run.lifecycle.begin(run, beside.makers)
+        return run
 
     def _on_end(self) -> None:
         if self._only:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +40,11 @@ from .diary import Diary
 from .failure import failure
 from .news import Cursor, Facts, News, State
 from .numbers import seconds, short
+from .rate import Rate
 from .workers import Workers
 
 if TYPE_CHECKING:
     from ..training.run import Run
-
-WINDOW = 10.0
-"""Seconds over which the rate is taken while the run is active."""
-
-_STEP = 0.5
 
 Handler = Callable[[Any, float], None]
 
@@ -86,34 +81,8 @@ class RunModel:
         self._reason: str | None = None
         self._stalls: dict[str, str] = {}
         self._shown: tuple[tuple[int, str], float | None] = (0, ""), None
-        # (time, samples) now and then, for the rate of late.
-        self._past: deque[tuple[float, int]] = deque(maxlen=int(WINDOW / _STEP) + 1)
-        self._handlers: dict[type[Event], Handler] = {
-            MilestoneCommitted: self._milestone,
-            RunStarted: self._start,
-            WorkerJoined: self._joined,
-            WorkerLost: self._lost,
-            WorkerFailed: self._failed,
-            PartitionFinished: lambda event, _: self._workers.finish(event.partition),
-            EpochFinished: lambda event, _: self._curves.epoch_finished(event),
-            Validated: self._validated,
-            Repartitioned: self._repartitioned,
-            LabelsSkewed: lambda event, time: self._diary.skewed(time, event),
-            JobRestarted: lambda event, time: self._diary.restarted(time, event),
-            RowsSkipped: lambda event, time: self._diary.rows_skipped(time, event),
-            UpdateSkipped: lambda event, time: self._diary.skipped(time, event),
-            ValidationFailed: lambda event, time: self._diary.not_validated(time, event),
-            CommandAccepted: lambda event, time: self._diary.asked(time, event),
-            CommandApplied: lambda event, time: self._diary.applied(time, event),
-            CommandLapsed: lambda event, time: self._diary.lapsed(time, event),
-            Stalled: self._stalled,
-            StallEnded: self._moves_again,
-            StateChanged: self._moved,
-            RunResumed: self._resumed,
-            CallbackFailed: lambda event, time: self._diary.not_called(time, event),
-            CheckpointFailed: lambda event, time: self._diary.not_saved(time, event),
-            RunFinished: self._end,
-        }
+        self._rate = Rate()
+        self._handlers = self._handling()
 
     def __call__(self, event: Event) -> None:
         """Take one event into account."""
@@ -218,6 +187,35 @@ class RunModel:
 
     # -- events, under the lock -------------------------------------------------------
 
+    def _handling(self) -> dict[type[Event], Handler]:
+        """Return what each kind of event changes."""
+        return {
+            MilestoneCommitted: self._milestone,
+            RunStarted: self._start,
+            WorkerJoined: self._joined,
+            WorkerLost: self._lost,
+            WorkerFailed: self._failed,
+            PartitionFinished: lambda event, _: self._workers.finish(event.partition),
+            EpochFinished: lambda event, _: self._curves.epoch_finished(event),
+            Validated: self._validated,
+            Repartitioned: self._repartitioned,
+            LabelsSkewed: lambda event, time: self._diary.skewed(time, event),
+            JobRestarted: lambda event, time: self._diary.restarted(time, event),
+            RowsSkipped: lambda event, time: self._diary.rows_skipped(time, event),
+            UpdateSkipped: lambda event, time: self._diary.skipped(time, event),
+            ValidationFailed: lambda event, time: self._diary.not_validated(time, event),
+            CommandAccepted: lambda event, time: self._diary.asked(time, event),
+            CommandApplied: lambda event, time: self._diary.applied(time, event),
+            CommandLapsed: lambda event, time: self._diary.lapsed(time, event),
+            Stalled: self._stalled,
+            StallEnded: self._moves_again,
+            StateChanged: self._moved,
+            RunResumed: self._resumed,
+            CallbackFailed: lambda event, time: self._diary.not_called(time, event),
+            CheckpointFailed: lambda event, time: self._diary.not_saved(time, event),
+            RunFinished: self._end,
+        }
+
     def _since(self, time: float) -> float:
         return 0.0 if self._started is None else max(0.0, time - self._started)
 
@@ -225,13 +223,13 @@ class RunModel:
         self._started = event.time
         self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
         self._curves.start(event)
-        self._past.append((event.time, 0))
+        self._rate.add(event.time, 0)
 
     def _resumed(self, event: RunResumed, time: float) -> None:
         self._epochs, self._partitions = event.epochs, event.partitions
         self._workers.leave()
-        self._past.clear()
-        self._past.append((self._tally.clock.at(event.time), self._tally.totals().samples))
+        self._rate.forget()
+        self._rate.add(self._tally.clock.at(event.time), self._tally.totals().samples)
         self._diary.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
     def _milestone(self, event: MilestoneCommitted, time: float) -> None:
@@ -342,7 +340,7 @@ class RunModel:
         totals = self._tally.totals()
         goal = self._curves.size * self._epochs if self._curves.size else None
         at = self._tally.clock.at(now)
-        rate = totals.samples_per_second if self.ended else self._rate(at)
+        rate = totals.samples_per_second if self.ended else self._rate.of_late(at, totals.samples)
         moving = rate > 0 and self._state == "running"
         left = None if goal is None or not moving else max(0, goal - totals.samples) / rate
         return {
@@ -366,16 +364,8 @@ class RunModel:
             self._shown = moment, short(loss, 3)
         return self._shown[1]
 
-    def _rate(self, at: float) -> float:
-        """Return samples per second of late, by the clock that stands still in pauses."""
-        samples = self._tally.totals().samples
-        if not self._past or at - self._past[-1][0] >= _STEP:
-            self._past.append((at, samples))
-        time, before = self._past[0]
-        return (samples - before) / (at - time) if at > time else 0.0
-
     def _table(self, now: float) -> list[State]:
-        # At the end nobody's age grows any more.
+        # After the end no worker's age grows.
         return self._workers.table(self._ended or now, self._state)
 
 

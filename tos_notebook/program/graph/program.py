@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from ...archive.spec import FeedSpec, ProgramSpec
@@ -14,7 +13,7 @@ from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
 from ...blocks.sparse import dense
 from ...common.arrays import Array, Buffer
-from ...errors import CaptureError, ShapeMismatch, UnsupportedProgram
+from ...errors import CaptureError, UnsupportedProgram
 from ...layout import Layout
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
@@ -22,9 +21,9 @@ from ..export.measuring import pack_measure
 from ..export.saving import session_checkpoint
 from ..export.serving import serve, specs_of
 from ..export.step import Step, export, layout_of, refuse_driver_bound, trace
+from .elements import Elements, feed_spec, graph_of, several
 from .optimizer_state import VARIABLES, powers_of, state_of
 from .rebuild import SCOPE, ancestors, as_function, cut_out
-from .references import REFERENCES
 
 v1 = tf.compat.v1
 
@@ -83,85 +82,27 @@ class GraphProgram(Program):
     ) -> None:
         super().__init__()
         self._session = session
-        self._graph = _graph_of(session)
+        self._graph = graph_of(session)
+        found = Elements(self._graph)
         fetches = train_op if isinstance(train_op, list | tuple) else [train_op]
-        elements = [self._element(op, "train operation") for op in fetches]
+        elements = [found.element(op, "train operation") for op in fetches]
         self._train = [getattr(e, "op", e) for e in elements]
-        self._feeds = [self._placeholder(f) for f in _several(feeds)]
-        self._constants = self._fixed(feed_dict or {})
-        self._test_constants = self._constants | self._replaced(test_feed_dict or {})
+        self._feeds = [found.placeholder(f) for f in several(feeds)]
+        self._constants = found.fixed(feed_dict or {})
+        self._test_constants = self._constants | found.replaced(
+            test_feed_dict or {}, self._constants
+        )
         self._given = [*self._feeds, *self._constants]
-        self._outputs = self._scalars(loss, metrics or {})
-        self._predictions = self._named(predictions)
+        self._outputs = found.scalars(loss, metrics or {})
+        self._predictions = found.named(predictions)
         self._needed = ancestors([*self._train, *self._outputs.values()], self._given)
         self._rate = self._learning_rate(learning_rate)
         self._params = self._parameters(params)
-        self.feeds = tuple(_feed_spec(f) for f in self._feeds)
+        self.feeds = tuple(feed_spec(f) for f in self._feeds)
         self.layout = _layout(self._params)
         self._state = state_of(self._needed, self._params, self._variables())
         self.optimizer_state = tuple(v.op.name for v in self._state)
         self._refuse_unfed()
-
-    def _element(self, value: Any, role: str) -> Any:
-        try:
-            return self._graph.as_graph_element(value)
-        except (ValueError, KeyError, TypeError) as error:
-            raise CaptureError(
-                f"The {role} {value!r} is not in the session's graph. Name a tensor or operation "
-                "that was created in the same graph as the session."
-            ) from error
-
-    def _placeholder(self, value: Any, batched: bool = True) -> Any:
-        tensor = self._element(value, "feed")
-        if not isinstance(tensor, tf.Tensor):
-            raise CaptureError(
-                f"The feed {value!r} is an operation; expected a tensor such as {value}:0."
-            )
-        shape = _shape(tensor)
-        if batched and shape == ():
-            raise ShapeMismatch(
-                f"Feed {tensor.name!r} is a scalar; records need a batch dimension. Give scalars "
-                "through feed_dict."
-            )
-        if batched and shape is not None and shape[0] is not None:
-            raise ShapeMismatch(
-                f"Feed {tensor.name!r} has shape {shape}: expected None as its first dimension, "
-                "since the last batch of a partition may be smaller."
-            )
-        return tensor
-
-    def _fixed(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
-        fixed = {}
-        for key, value in feed_dict.items():
-            tensor = self._placeholder(key, batched=False)
-            array = np.asarray(value, tensor.dtype.as_numpy_dtype)
-            if not tensor.shape.is_compatible_with(array.shape):
-                raise ShapeMismatch(
-                    f"feed_dict: {tensor.name!r} has shape {_shape(tensor)}, got a value of shape "
-                    f"{array.shape}."
-                )
-            fixed[tensor] = array
-        return fixed
-
-    def _replaced(self, feed_dict: Mapping[Any, Any]) -> dict[Any, Array]:
-        fixed = self._fixed(feed_dict)
-        for tensor in fixed:
-            if tensor not in self._constants:
-                raise CaptureError(
-                    f"test_feed_dict: {tensor.name!r} is not in feed_dict, whose values it "
-                    "replaces."
-                )
-        return fixed
-
-    def _named(self, predictions: Any) -> dict[str, Any]:
-        """Return what is predicted, by name: that of its operation where none is given."""
-        if predictions is None:
-            return {}
-        if isinstance(predictions, Mapping):
-            return {k: self._read(self._element(v, "prediction")) for k, v in predictions.items()}
-        several = predictions if isinstance(predictions, list | tuple) else [predictions]
-        tensors = [self._read(self._element(value, "prediction")) for value in several]
-        return {tensor.name.split(":")[0]: tensor for tensor in tensors}
 
     @property
     def fields(self) -> tuple[int, ...]:
@@ -178,24 +119,6 @@ class GraphProgram(Program):
     def inputs(self) -> tuple[FeedSpec, ...]:
         """See `Predictor.inputs`."""
         return tuple(self.feeds[field] for field in self.fields)
-
-    def _scalars(self, loss: Any, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        named = ({} if loss is None else {"loss": loss}) | dict(metrics)
-        found = {name: self._read(self._element(v, name)) for name, v in named.items()}
-        for name, tensor in found.items():
-            if not isinstance(tensor, tf.Tensor) or tensor.shape.rank not in (0, None):
-                shape = getattr(tensor, "shape", "no shape: it is an operation")
-                raise ShapeMismatch(
-                    f"{name} {tensor.name!r} must be a scalar, got shape {shape}. Reduce it with "
-                    "tf.reduce_mean."
-                )
-        return found
-
-    def _read(self, element: Any) -> Any:
-        """Return the value of what may be a reference variable."""
-        if isinstance(element, tf.Tensor) and element.op.type in REFERENCES:
-            return self._graph.get_tensor_by_name(f"{element.op.name}/read:0")
-        return element
 
     def _variables(self) -> list[Any]:
         with self._graph.as_default():
@@ -409,31 +332,3 @@ def _layout(variables: Sequence[Any]) -> Layout:
     # Without the output number.
     statistics = [i for i, variable in enumerate(variables) if not variable.trainable]
     return layout_of([v.name.split(":")[0] for v in variables], variables, statistics)
-
-
-def _shape(tensor: Any) -> tuple[int | None, ...] | None:
-    return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-
-
-def _feed_spec(tensor: Any) -> FeedSpec:
-    shape = _shape(tensor)
-    return FeedSpec(tensor.name, tensor.dtype.base_dtype.name, None if shape is None else shape[1:])
-
-
-def _graph_of(session: Any) -> tf.Graph:
-    graph = getattr(session, "graph", None)
-    if not isinstance(graph, tf.Graph):
-        raise CaptureError(
-            f"session: expected a tf.compat.v1.Session, got {session!r} of type "
-            f"{type(session).__name__}."
-        )
-    return graph
-
-
-def _several(feeds: Any) -> Sequence[Any]:
-    if not isinstance(feeds, list | tuple) or not feeds:
-        raise CaptureError(
-            f"feeds: expected a list of placeholders, one for each field of a record;"
-            f" got {feeds!r}."
-        )
-    return feeds

@@ -11,7 +11,8 @@ from ...coordination.reports import Admitted, Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...errors import CombinerError, NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
-from . import center as ps
+from . import push as ps
+from .center import Center
 from .settings import settings_in
 
 NonFinite = Literal["raise", "skip"]
@@ -33,7 +34,7 @@ class Merging:
 
     def __init__(
         self,
-        center: ps.Center,
+        center: Center,
         reports: Reports,
         requests: WorkerRequests,
         non_finite: NonFinite = "raise",

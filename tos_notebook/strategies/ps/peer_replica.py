@@ -9,7 +9,7 @@ from ...codecs.pair import CodecPair
 from ...common.arrays import Buffer
 from ...errors import RemoteProtocolError
 from ...layout import Layout
-from .center import STRIPE_BYTES
+from .stripes import STRIPE_BYTES
 
 BRIEF_BYTES = 60_000
 """Bytes that a socket takes and brings at once."""

@@ -16,10 +16,12 @@ from ...errors import CheckpointError
 from ...layout import Layout
 from ...persist.described import describe, rebuild
 from ...worker.exchange import ExchangeMaker
-from .center import STRIPE_BYTES, Center, Copied
+from .center import Center
 from .exchange import exchange
 from .merging import NonFinite
+from .push import Copied
 from .settings import ServerSettings, settings_in
+from .stripes import STRIPE_BYTES
 from .trainer import ServerTrainer
 
 

@@ -10,9 +10,10 @@ from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import NonFiniteUpdate
 from ...transport.shared import attach
-from .center import Center, Copied
+from .center import Center
 from .merging import Merging, NonFinite
 from .peer import PeerExchange
+from .push import Copied
 from .settings import settings_in
 
 

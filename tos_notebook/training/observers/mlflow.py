@@ -18,6 +18,7 @@ from ...readable import beside
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
 from ..results.card import versions
+from ..results.report import OWN_RATE
 from ..results.save import ENDINGS
 from .base import Maker, Observer, RunContext
 from .best_effort import BestEffortExecutor
@@ -167,7 +168,7 @@ def _curve(name: str, metrics: Mapping[str, float]) -> str:
 def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:
     settings = {name: value for name, value in run.settings.items() if name != "chaos"}
     if settings["learning_rate"] is None:
-        settings["learning_rate"] = "the program's own"
+        settings["learning_rate"] = OWN_RATE
     data = {"epochs": event.epochs, "partitions": event.partitions, "rows": event.samples}
     program = {"program": run.program.summary, "master": run.master}
     return settings | data | program | {f"version.{n}": version for n, version in versions()}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ..._version import __version__
 from ...blocks.source import DataSource
-from ...chaos.rules import describe
 from ...cluster.environment import installed_version
 from ...common import temporary
 from ...readable import as_markdown
+from .report import setting_facts
 from .save import deliver
 from .view import RunView
 
@@ -28,15 +28,21 @@ PACKAGES = ("tensorflow", "keras", "pyspark", "numpy")
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def write_card(sc: Any, run: RunView, source: DataSource, target: str | os.PathLike[str]) -> str:
+def write_card(
+    sc: Any,
+    run: RunView,
+    source: DataSource,
+    optimizer_state: str,
+    target: str | os.PathLike[str],
+) -> str:
     """Write the card of a run; see `tos_notebook.Run.model_card`."""
     with temporary.directory("tos-card-") as folder:
         made = Path(folder, "card.md")
-        made.write_text(card(run, source), encoding="utf-8")
+        made.write_text(card(run, source, optimizer_state), encoding="utf-8")
         return deliver(sc, made, os.fspath(target))
 
 
-def card(run: RunView, source: DataSource) -> str:
+def card(run: RunView, source: DataSource, optimizer_state: str) -> str:
     """Return the card of a run as Markdown.
 
     Parameters
@@ -44,12 +50,14 @@ def card(run: RunView, source: DataSource) -> str:
     run : RunView
     source : DataSource
         What it is trained on.
+    optimizer_state : {"keep", "reset"}
     """
+    settings = setting_facts(run, optimizer_state).items()
     sections = (
         (f"Model of {as_markdown(run.run_id)}", _summary(run)),
         ("Data", _data(run, source)),
         ("Training", _training(run)),
-        ("Settings", _table(("setting", "value"), _settings(run))),
+        ("Settings", _table(("setting", "value"), settings)),
         ("Parameters", _parameters(run)),
         ("Versions", _table(("package", "version"), versions())),
     )
@@ -106,15 +114,6 @@ def sparkline(values: Sequence[float]) -> str:
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((v - low) * scale)] if math.isfinite(v) else " " for v in values)
-
-
-def _settings(run: RunView) -> Iterator[tuple[str, str]]:
-    for name, value in run.settings.items():
-        if name == "chaos":
-            value = describe(run.chaos_log) if run.chaos_log else "none"
-        elif name == "learning_rate" and value is None:
-            value = "the program's own"
-        yield name, str(value)
 
 
 def _parameters(run: RunView) -> str:

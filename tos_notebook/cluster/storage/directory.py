@@ -1,24 +1,21 @@
-"""Files on any file system Spark knows, through the JVM's Hadoop FileSystem."""
+"""A directory of files, through the Hadoop FileSystem of the JVM."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import socket
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
-from ..common import temporary
-from ..errors import CheckpointError, ConfigError
-from .failures import java_errors, reason
+from ...common import temporary
+from ...errors import CheckpointError, ConfigError
+from ..failures import java_errors, reason
+from .disk import create, sync
+from .paths import hadoop_path, is_name
+from .published import digest_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,7 +25,6 @@ DAY = 86_400.0
 
 _TEMPORARY = ".tmp-"
 _UNFINISHED = re.compile(r"\.tmp-[0-9a-f]{32}")
-_SCHEME = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class Storage:
@@ -54,7 +50,7 @@ class Storage:
         self._published: dict[str, str] = {}
         self._transfer = self._jvm.org.apache.hadoop.io.IOUtils.copyBytes
         try:
-            self._root = _path(sc, uri)
+            self._root = hadoop_path(sc, uri)
             self._fs = self._root.getFileSystem(self._conf)
         except java_errors() as error:
             raise ConfigError(f"Cannot use {uri!r} for files: {reason(error)}") from None
@@ -167,7 +163,7 @@ class Storage:
         with self.failing("create", name):
             self._fs.mkdirs(self._root)
             if self._on_this_machine:
-                return _create(self._path_of(target), data)
+                return create(self._path_of(target), data)
             try:
                 file = self._fs.create(target, False)
             except java_errors():
@@ -211,7 +207,7 @@ class Storage:
                 return []
             statuses = self._fs.listStatus(self._root)
             names = [s.getPath().getName() for s in statuses if s.isDirectory()]
-        return sorted(filter(_is_name, names))
+        return sorted(filter(is_name, names))
 
     def size(self) -> int:
         """Return the bytes of all files in this directory."""
@@ -290,7 +286,7 @@ class Storage:
         return str(self._file(name).toString())
 
     def _file(self, name: str) -> Any:
-        if not _is_name(name):
+        if not is_name(name):
             raise ConfigError(
                 f"Expected a file name without directories, colon or leading dot, got {name!r}."
             )
@@ -331,7 +327,7 @@ class Storage:
             path = self._path_of(target)
             sums = path.with_name(f".{path.name}.crc")
             for one in filter(Path.exists, (path, sums)):
-                _sync(one)
+                sync(one)
 
     @property
     def _on_this_machine(self) -> bool:
@@ -366,175 +362,3 @@ class Storage:
             raise CheckpointError(
                 f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
             ) from None
-
-
-def _is_name(name: str) -> bool:
-    """Tell whether a file or a folder of this package may have this name."""
-    return bool(name) and not name.startswith(".") and not set(name) & set("/\\:")
-
-
-def _create(path: Path, data: bytes) -> bool:
-    # Java looks and then writes; this is one step.
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        return False
-    _sync(path)
-    _sync(path.parent)
-    return True
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def digest_of(data: bytes | memoryview | Path) -> str:
-    """Return 32 hexadecimal digits that tell one content from another.
-
-    Parameters
-    ----------
-    data : bytes-like, or Path of a local file
-    """
-    if not isinstance(data, Path):
-        return hashlib.blake2b(data, digest_size=16).hexdigest()
-    with data.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def fetch(name: str) -> Path:
-    """Return where a published file lies on this executor, inside a task.
-
-    Raises
-    ------
-    CheckpointError
-        Spark did not bring the file.
-    """
-    from pyspark import SparkFiles
-
-    path = Path(SparkFiles.get(name))
-    if not path.is_file():
-        raise CheckpointError(
-            f"The published file {name!r} is not on this executor; expected it at {path}."
-        )
-    return path
-
-
-def archive_name(kind: str, archive: Path) -> str:
-    """Return the name to publish an archive under, so that `fetch_archive` knows it again."""
-    return f"{kind}-{digest_of(archive)}.zip"
-
-
-def fetch_archive(name: str) -> Path:
-    """Return where an archive lies on this executor, inside a task, once it is the driver's.
-
-    Its name came with the task. The file came through a directory that others may write to.
-
-    Parameters
-    ----------
-    name : str
-        As `archive_name` made it.
-
-    Raises
-    ------
-    CheckpointError
-        Spark did not bring the file, or another one.
-    """
-    path = fetch(name)
-    expected, found = Path(name).stem.rpartition("-")[2], digest_of(path)
-    if found != expected:
-        raise CheckpointError(
-            f"Executor host {socket.gethostname()}: expected program {name!r} with the digest "
-            f"{expected}, as the driver wrote it; got a file with the digest {found}. It was not "
-            "loaded. See who can write to the session's directory, and whether Spark's own "
-            "connections are protected. Then start a new Spark application."
-        )
-    return path
-
-
-def executor_folder() -> Path:
-    """Return a folder of this executor's host that Spark removes with the application.
-
-    In ``local`` mode it is the driver's own.
-    """
-    from pyspark import SparkFiles
-
-    return Path(SparkFiles.getRootDirectory())
-
-
-def temporary_directory(sc: SparkContext) -> str:
-    """Return the URI of this process's directory for the files of one Spark application.
-
-    It lasts as long as the process: an executor that starts later fetches every file that
-    was published, also those of sessions that have been closed.
-    """
-    application = sc.applicationId
-    if application not in _temporary:
-        folder = tempfile.mkdtemp(prefix=f"{application}-", dir=temporary.folder())
-        _temporary[application] = f"file://{folder}"
-    return _temporary[application]
-
-
-_temporary: dict[str, str] = {}
-
-
-def find_files(sc: SparkContext, pattern: str) -> list[str]:
-    """Return the URIs of the files at a path: a file, a directory or a glob, on any file system.
-
-    Parameters
-    ----------
-    sc : SparkContext
-    pattern : str
-        A Hadoop URI, or a path on Spark's default file system; ``*``, ``?``, ``[ab]`` and
-        ``{a,b}`` match.
-
-    Returns
-    -------
-    list of str
-        Sorted; empty if nothing matches. Hidden files (``_x``, ``.x``) are left out.
-
-    Raises
-    ------
-    ConfigError
-        The file system cannot be used.
-    """
-    try:
-        path = _path(sc, pattern)
-        fs = path.getFileSystem(sc._jsc.hadoopConfiguration())
-        found = list(fs.globStatus(path) or [])
-        inside = [list(fs.listStatus(s.getPath())) for s in found if s.isDirectory()]
-    except java_errors() as error:
-        raise ConfigError(f"Cannot look for files at {pattern!r}: {reason(error)}") from None
-    files = [status.getPath() for status in sum(inside, found) if status.isFile()]
-    return sorted(str(f.toString()) for f in files if not f.getName().startswith(("_", ".")))
-
-
-def _path(sc: SparkContext, uri: str) -> Any:
-    """Return a Hadoop Path; a bare path is on Spark's default file system, as for ``spark.read``.
-
-    Where that is this machine, it may begin with ``~`` and is relative to Python's folder.
-    """
-    hadoop = sc._jvm.org.apache.hadoop.fs
-    default = hadoop.FileSystem.getDefaultUri(sc._jsc.hadoopConfiguration()).getScheme()
-    if not _SCHEME.match(uri) and default == "file":
-        # Not Path.as_uri, which would escape the characters of a glob.
-        uri = f"file://{Path(uri).expanduser().absolute()}"
-    return hadoop.Path(uri)
-
-
-def is_local(uri: str) -> bool:
-    """Whether a URI, or bare path, names files of this machine."""
-    return "://" not in uri or uri.startswith("file:")
-
-
-def local_path(uri: str) -> Path:
-    """Return the path of a local URI, or of a bare path."""
-    return (
-        Path(url2pathname(urlparse(uri).path) if uri.startswith("file:") else uri)
-        .expanduser()
-        .absolute()
-    )

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import and_
 from typing import Any
 
-import numpy as np
-from pyspark import RDD
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
-from ..blocks.block import ColumnSpec
-from ..blocks.feeds import Feed, narrowed
-from ..blocks.naming import Field, Names, in_order
-from ..blocks.skips import ADVICE, ON_BAD, Advice, SkipCounter
-from ..blocks.sparse import WIDTH
-from ..cluster.remote import refuse_remote
-from ..common.checks import at_least_one, did_you_mean, one_of
-from ..errors import DataError, ShapeMismatch
-from .arrow import ArrowColumn, ArrowDecoder
-from .described import Described
-from .rdd import RddSource, counted, is_ordered
-
-DTYPES = {
-    types.BooleanType: "bool",
-    types.ByteType: "int8",
-    types.ShortType: "int16",
-    types.IntegerType: "int32",
-    types.LongType: "int64",
-    types.FloatType: "float32",
-    types.DoubleType: "float64",
-}
-
-UNKNOWN = 2**62
-"""Spark estimates more than so many bytes where it does not know."""
-
-Shape = tuple[int, ...]
+from ...blocks.block import ColumnSpec
+from ...blocks.feeds import Feed, narrowed
+from ...blocks.naming import Field, Names, in_order
+from ...blocks.skips import ADVICE, ON_BAD, Advice, SkipCounter
+from ...blocks.sparse import WIDTH
+from ...cluster.remote import refuse_remote
+from ...common.checks import at_least_one, one_of
+from ...errors import DataError, ShapeMismatch
+from ..arrow import ArrowColumn, ArrowDecoder
+from ..described import Described
+from ..rdd import RddSource, counted, is_ordered
+from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
+from .expressions import Shape, expression, first_lengths
+from .kinds import check_flat, check_known, check_type, depth_of, dtype_of, is_vector
 
 _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 """What the columns are called here, and what the feeds are called that take them."""
@@ -162,7 +143,7 @@ class FrameColumns(Described):
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
         columns = (None if self.looks else self.known(feeds)) or self.looked_at(frame, feeds)
-        batches = _arrow_batches(frame, sc, sum(map(_nbytes, frame.schema, columns)))
+        batches = arrow_batches(frame, sc, sum(map(nbytes, frame.schema, columns)))
         skips = counted(sc) if self.on_bad == "skip" else None
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
         blocks = batches.mapPartitionsWithIndex(decoder)
@@ -170,7 +151,7 @@ class FrameColumns(Described):
             blocks,
             tuple(c.spec for c in columns),
             skips or SkipCounter(),
-            _estimated_bytes(frame),
+            estimated_bytes(frame),
             is_persisted(self.frame),
         )
 
@@ -178,7 +159,7 @@ class FrameColumns(Described):
         """Return the columns as Spark is to send them: vectors in parts, arrays filled up."""
         known = feeds if len(feeds) == len(self.names) else [None] * len(self.names)
         return [
-            _expression(self.frame, name, self.pad.get(name), feed)
+            expression(self.frame, name, self.pad.get(name), feed)
             for name, feed in zip(self.names, known, strict=True)
         ]
 
@@ -190,7 +171,7 @@ class FrameColumns(Described):
         DataError
             There is no row without a null, or it does not have the length of its shape.
         """
-        lengths = _first_lengths(frame)
+        lengths = first_lengths(frame)
         if lengths is None:
             raise DataError(
                 "The DataFrame has nothing to look at: expected at least one row without a null "
@@ -207,7 +188,7 @@ class FrameColumns(Described):
         return self._columns(whole, feeds) if len(whole) == len(lengths) else None
 
     def _known(self, name: str, feed: Feed) -> Shape | None:
-        depth, shape = _depth(self.frame.schema[name].dataType), self.shapes.get(name, feed.shape)
+        depth, shape = depth_of(self.frame.schema[name].dataType), self.shapes.get(name, feed.shape)
         if depth == 0 or shape is None:
             return None if depth else ()
         whole = tuple(n for n in shape if n is not None)
@@ -222,7 +203,7 @@ class FrameColumns(Described):
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
         kind, sparse = self.frame.schema[name].dataType, False
-        if _is_vector(kind):
+        if is_vector(kind):
             # The first row does not tell: Spark's own stages make each vector what is smaller.
             sparse = lengths[0] >= WIDTH
         # The first row may be longer, and bad.
@@ -237,7 +218,7 @@ class FrameColumns(Described):
                 f"Column {name!r}: expected arrays of {math.prod(shape)} values for shape {shape}, "
                 f"got one of shape {lengths}."
             )
-        dtype = _dtype(kind)
+        dtype = dtype_of(kind)
         if feed is not None and (dtype, feed.dtype) == ("float64", "float32"):
             # What the program would do with them anyway, at half the memory.
             dtype = "float32"
@@ -314,11 +295,11 @@ def columns(
         raise DataError("Expected a DataFrame with an end, got a streaming one.")
     lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
     for name in (*names, *given, *lengths):
-        _check_known(frame, name)
+        check_known(frame, name)
     for name in names:
-        _check_type(name, frame.schema[name].dataType, name in given)
+        check_type(name, frame.schema[name].dataType, name in given)
     for name in lengths:
-        _check_flat(name, frame.schema[name].dataType)
+        check_flat(name, frame.schema[name].dataType)
     on_bad = one_of("on_bad", on_bad, ON_BAD)
     return FrameColumns(frame, *groups, given, lengths, on_bad)
 
@@ -348,182 +329,3 @@ def _names(names: str | Names) -> Names:
 
 def _values(names: Names) -> tuple[str, ...]:
     return tuple(names.values() if isinstance(names, Mapping) else names)
-
-
-def _check_known(frame: Any, name: str) -> None:
-    count = frame.columns.count(name)
-    if count == 1:
-        return
-    if count:
-        raise DataError(f"Column {name!r}: the DataFrame has {count} of that name; rename them.")
-    hint = did_you_mean(name, frame.columns)
-    raise DataError(
-        f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
-    )
-
-
-def _check_type(name: str, kind: Any, shaped: bool) -> None:
-    if isinstance(kind, types.BinaryType):
-        if not shaped:
-            raise DataError(
-                f"Column {name!r} is binary: expected the shape of its raw bytes, such as "
-                f"shapes={{{name!r}: (28, 28, 1)}}. Encoded images must be decoded before."
-            )
-    elif _dtype(kind) is None:
-        raise DataError(
-            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, arrays of "
-            "them, vectors, or raw bytes. Cast it, or index strings with a StringIndexer."
-        )
-
-
-def _check_flat(name: str, kind: Any) -> None:
-    if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
-        raise DataError(
-            f"pad: expected a column of arrays of numbers, got {name!r}, which is "
-            f"{kind.simpleString()}."
-        )
-
-
-def _dtype(kind: Any) -> Any:
-    """Return the dtype of what a column holds; None if it cannot be fed."""
-    if _is_vector(kind):
-        return "float64"
-    if isinstance(kind, types.BinaryType):
-        return "uint8"
-    while isinstance(kind, types.ArrayType):
-        kind = kind.elementType
-    return DTYPES.get(type(kind))
-
-
-def _depth(kind: Any) -> int:
-    """Return how often a column's arrays are nested."""
-    if isinstance(kind, types.ArrayType):
-        return 1 + _depth(kind.elementType)
-    return int(_is_vector(kind))
-
-
-def _is_vector(kind: Any) -> bool:
-    # Of pyspark.ml or of pyspark.mllib, which are not imported for nothing.
-    return type(kind).__name__ == "VectorUDT"
-
-
-def _expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
-    from pyspark.sql import functions
-
-    column, kind = _quoted(frame, name), frame.schema[name].dataType
-    if _is_vector(kind):
-        parts = _parts(column, feed is not None and feed.dtype == "float32")
-        # Without the condition a null would have parts, too.
-        column = functions.when(column.isNotNull(), parts).alias(name)
-    elif pad is None:
-        return column
-    else:
-        zero = functions.lit(0).cast(kind.elementType)
-        filled = functions.concat(
-            column, functions.array_repeat(zero, functions.lit(pad) - functions.size(column))
-        )
-        column = functions.when(functions.size(column) < pad, filled).otherwise(column).alias(name)
-    return column
-
-
-def _parts(vector: Any, single: bool) -> Any:
-    """Return what a vector is made of; a dense one has values alone.
-
-    An array of all its numbers takes a thousand times the memory if nearly all are zero.
-    """
-    from pyspark.sql import functions
-
-    parts = functions.unwrap_udt(vector)
-    values = parts["values"].cast("array<float>") if single else parts["values"]
-    return functions.struct(
-        parts["size"].alias("size"), parts["indices"].alias("indices"), values.alias("values")
-    )
-
-
-def _first_lengths(frame: Any) -> list[Shape] | None:
-    """Return, for the first row without a null, the lengths of each column's arrays.
-
-    The query never leaves Java. Spark takes the first row of few partitions, but all of their
-    Arrow batches.
-    """
-    from pyspark.sql import functions
-
-    columns = [(_quoted(frame, name), frame.schema[name].dataType) for name in frame.columns]
-    whole = reduce(and_, (column.isNotNull() for column, _ in columns))
-    sizes = (functions.array(*_sizes(column, kind)).cast("array<int>") for column, kind in columns)
-    row = frame.where(whole).select(*sizes).first()
-    return None if row is None else [tuple(max(0, n or 0) for n in lengths) for lengths in row]
-
-
-def _sizes(column: Any, kind: Any) -> Iterator[Any]:
-    from pyspark.sql import functions
-
-    if isinstance(kind, types.StructType):
-        yield functions.coalesce(column["size"], functions.size(column["values"]))
-    while isinstance(kind, types.ArrayType):
-        yield functions.size(column)
-        column, kind = functions.get(column, functions.lit(0)), kind.elementType
-
-
-def _quoted(frame: Any, name: str) -> Any:
-    return frame["`" + name.replace("`", "``") + "`"]
-
-
-BATCH_BYTES = 1 << 26
-"""Of an Arrow batch at most, unless one row has more: Spark's own measure where it has one."""
-
-_MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_setting = threading.Lock()
-
-
-def _nbytes(field: Any, column: ArrowColumn) -> int:
-    """Return how many bytes a row of a column has in Arrow, at most."""
-    # Of a vector, as if it were dense.
-    dtype = _dtype(field.dataType) or "float64"
-    return math.prod(column.lengths) * np.dtype(dtype).itemsize
-
-
-def _arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:
-    """Return a DataFrame's partitions as Arrow record batches, each one message.
-
-    It is what Spark's own `toArrow` collects. `mapInArrow` would take the rows through one more
-    Python process on their way to the one that trains, at three times the cost.
-    """
-    with _at_most(frame.sparkSession, max(1, BATCH_BYTES // max(1, row_bytes))):
-        batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
-    return RDD(batches, sc, NoOpSerializer())
-
-
-def is_persisted(frame: Any) -> bool:
-    """Tell whether Spark keeps a DataFrame's rows once they are computed."""
-    level = frame.storageLevel
-    return bool(level.useMemory or level.useDisk)
-
-
-def _estimated_bytes(frame: Any) -> int | None:
-    """Return what Spark takes a DataFrame's size for; None where it does not know."""
-    plan = frame._jdf.queryExecution().optimizedPlan()
-    leaves = plan.collectLeaves()
-    read = sum(_bytes_of(leaves.apply(index)) for index in range(leaves.size()))
-    # A join counts as the product of both sides, a projection as its share of the columns.
-    found = min(read, _bytes_of(plan))
-    return found if found < UNKNOWN else None
-
-
-def _bytes_of(plan: Any) -> int:
-    return int(plan.stats().sizeInBytes())
-
-
-@contextmanager
-def _at_most(spark: Any, rows: int) -> Iterator[None]:
-    """Let Arrow batches that are described meanwhile have no more rows than these."""
-    with _setting:
-        known = spark.conf.get(_MAX_RECORDS)
-        if 0 < int(known) <= rows:
-            yield
-            return
-        spark.conf.set(_MAX_RECORDS, str(rows))
-        try:
-            yield
-        finally:
-            spark.conf.set(_MAX_RECORDS, known)

@@ -1,0 +1,99 @@
+"""The stripes of the center, and the chain of their locks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+
+from ...common.arrays import Array, Buffer
+from ...errors import WaitTimeout
+from ...layout import Layout
+
+STRIPE_BYTES = 1 << 20
+"""What stays in a core's cache. With shorter stripes, the work around each costs more than a
+better use of the cache saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """A part of a segment of the center, with a lock of its own."""
+
+    center: Array
+    segment: int
+    span: slice
+    lock: threading.Lock
+    trained: bool
+
+    def of(self, vectors: Sequence[Array]) -> Array:
+        """Return this stripe's part of another buffer's segments."""
+        return vectors[self.segment][self.span]
+
+
+def cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[Stripe]:
+    """Yield the stripes of a center, in the order of its bytes."""
+    for segment, vector in enumerate(layout.vectors(center)):
+        length = max(1, stripe_bytes // vector.itemsize)
+        trained = layout.segments[segment].trained
+        for start in range(0, max(1, vector.size), length):
+            span = slice(start, start + length)
+            yield Stripe(vector[span], segment, span, threading.Lock(), trained)
+
+
+class Chain:
+    """Locks taken in one order, each before the last one is released: no push overtakes."""
+
+    def __init__(self, first: threading.Lock, patience: float, name: Callable[[], str]) -> None:
+        self._held = first
+        self._patience = patience
+        self._name = name
+
+    def __enter__(self) -> Chain:
+        take(self._held, self._patience, self._name)
+        return self
+
+    def advance(self, lock: threading.Lock, between: Callable[[], object] | None = None) -> None:
+        """Take `lock`, then release the one before; call `between` while both are held."""
+        take(lock, self._patience, self._name)
+        if between is not None:
+            between()
+        self._held.release()
+        self._held = lock
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._held.release()
+
+
+def take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> None:
+    """Take a lock; raise `WaitTimeout` if it is not free in time."""
+    # To try without a time limit first is cheaper, and mostly enough.
+    if not lock.acquire(blocking=False) and not lock.acquire(timeout=patience):
+        raise WaitTimeout(
+            f"The parameters were not free within {patience:g} s: combiner {name()} is still "
+            "merging other pushes. See whether it hangs, or is too slow for so many workers: let "
+            "them exchange less often."
+        )
+
+
+def drain(stripes: Sequence[Stripe], patience: float, name: Callable[[], str]) -> None:
+    """Wait for the pushes ahead to end; the gate, which is held, lets no other in."""
+    for stripe in stripes:
+        take(stripe.lock, patience, name)
+        stripe.lock.release()
+
+
+@contextmanager
+def alone(stripes: Sequence[Stripe], patience: float, name: Callable[[], str]) -> Iterator[None]:
+    """Keep readers out, too; the gate, which is held, keeps out all who write."""
+    with ExitStack() as stack:
+        for stripe in stripes:
+            take(stripe.lock, patience, name)
+            stack.callback(stripe.lock.release)
+        yield

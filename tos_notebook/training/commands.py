@@ -1,0 +1,79 @@
+"""What a run is told while it trains: check it, then pass it on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..blocks.partitioners import AnyPartitioner
+from ..chaos.fit import Place
+from ..chaos.rules import Rule, describe
+from ..cluster.executors import task_attempts
+from ..codecs import Codec
+from ..codecs.pair import CodecPair, as_codecs
+from ..combiners import as_combiner
+from ..common.checks import at_least_one, positive
+from ..errors import InvalidTransition
+from ..steering.machine import Command
+from ..steering.sync import SyncMode, as_sync
+from .checkpoint.contents import require_known, require_saveable
+from .lifecycle import Lifecycle, RunParts
+
+
+def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:
+    """Ask for another layout of the data; see `Run.repartition`."""
+    if run.parts.keeper is not None and partitioner is not None:
+        require_known(partitioner)
+    run.epochs.repartition(partitions, partitioner)
+
+
+def swap_combiner(parts: RunParts, combiner: Any) -> None:
+    """Change the rule; see `Run.swap_combiner`."""
+    chosen = as_combiner(combiner)
+    if parts.keeper is not None:
+        require_saveable(chosen)
+    parts.training.change_settings(Command.SWAP_COMBINER, repr(chosen), combiner=chosen)
+
+
+def change(
+    parts: RunParts,
+    learning_rate: float | None,
+    sync_interval: int | None,
+    sync: str | SyncMode | None,
+    codec: str | Codec | CodecPair | None,
+) -> None:
+    """Change settings; see `Run.set`."""
+    changes: dict[str, Any] = {}
+    if learning_rate is not None:
+        changes["learning_rate"] = _checked_rate(parts, learning_rate)
+    if sync_interval is not None:
+        changes["sync_interval"] = at_least_one("sync_interval", sync_interval)
+    if sync is not None:
+        changes["sync"] = as_sync(sync)
+    if codec is not None:
+        changes["codec"] = as_codecs(codec)
+    if changes:
+        detail = ", ".join(f"{name}={value}" for name, value in changes.items())
+        parts.training.change_settings(Command.SET, detail, **changes)
+
+
+def _checked_rate(parts: RunParts, value: float) -> float:
+    if not parts.program.has_learning_rate:
+        raise InvalidTransition(
+            parts.state,
+            "set learning_rate",
+            "the program's learning rate is no variable. Compile a Keras model with a number "
+            "instead of a schedule; for a graph, make it a tf.Variable and capture it with "
+            "learning_rate=.",
+        )
+    return positive("learning_rate", value)
+
+
+def chaos(run: Lifecycle, rules: Sequence[Rule]) -> None:
+    """Put rules into force instead of those before; see `Run.chaos`."""
+    parts, training = run.parts, run.parts.training
+    if not rules and not training.chaos:
+        return
+    executors, attempts = training.executors(), task_attempts(parts.sc)
+    Place(run.epochs.source.partitions, executors, parts.master, attempts).check(rules)
+    training.change_settings(Command.CHAOS, describe(rules), chaos=tuple(rules))

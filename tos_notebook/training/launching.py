@@ -1,0 +1,197 @@
+"""What a session does before a run is made: refuse what does not fit, and lay the data out."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..blocks.feeds import check_columns
+from ..blocks.partitioners import AnyPartitioner
+from ..blocks.source import DataSource
+from ..cluster.connect import warm_up
+from ..cluster.environment import is_probed
+from ..cluster.executors import slots
+from ..cluster.jobs import pool_of, spoken
+from ..combiners import Combiner
+from ..common.checks import at_least_one
+from ..coordination.job_span import DataLayout
+from ..coordination.settings import Settings
+from ..coordination.snapshots import RunPosition
+from ..data.dealing import deal, undealt
+from ..data.source import as_source
+from ..errors import ConfigError, InvalidTransition
+from ..program.export.base import Program
+from ..strategies.ps.settings import ServerSettings
+from .checkpoint.contents import require_known, require_saveable
+from .checkpoint.writer import CheckpointWriter
+from .epochs import RunPlan
+from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
+from .lifecycle import Resumed
+from .observers.build import Beside, attached
+from .options import ObserverOptions, RunOptions, SessionOptions
+from .run import Run
+
+_run_numbers = itertools.count(1)
+
+
+def probe(sc: Any, host: str, port: int) -> None:
+    """Look at the executors, unless that was done, or runs of this process keep them busy."""
+    server = host, port
+    if not is_probed(sc, server) and not runs_on(sc):
+        warm_up(sc, server=server)
+
+
+def refuse_if_active(run: Run) -> None:
+    """Refuse to start another run while a session trains one."""
+    if run.active:
+        raise InvalidTransition(
+            run.state,
+            "start another run",
+            f"this session trains {run.run_id}; wait() for it or stop() it first.",
+        )
+
+
+def require_directory(directory: str | None, combiner: Combiner, options: RunOptions) -> None:
+    """Say what cannot be saved before anything is trained."""
+    if directory is None:
+        raise ConfigError(
+            "checkpoint_every: expected a directory for the checkpoints. Give the session one "
+            'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
+        )
+    require_saveable(combiner)
+    if options.partitioner is not None:
+        require_known(options.partitioner)
+
+
+def refuse_without_state(program: Program, options: SessionOptions) -> None:
+    """Refuse to reset what the program's optimizer does not have."""
+    if options.optimizer_state == "reset" and not program.optimizer_state:
+        raise ConfigError(
+            'optimizer_state="reset": there is nothing to reset, since the program\'s '
+            "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
+            'momentum; use optimizer_state="keep" with this one.'
+        )
+
+
+def first_request(
+    factory: RunFactory,
+    combiner: Combiner,
+    data: Any,
+    options: RunOptions,
+    observers: ObserverOptions,
+) -> tuple[RunRequest, Beside]:
+    """Look at what a new run is given; return the run that is about to be made.
+
+    Parameters
+    ----------
+    factory : RunFactory
+    combiner : Combiner
+        The run's own.
+    data : RDD, columns of a DataFrame, arrays, files or callable
+        As `TrainingSession.start` takes them.
+    options : RunOptions
+        Checked.
+    observers : ObserverOptions
+        Checked.
+
+    Returns
+    -------
+    tuple of RunRequest and Beside
+        The latter is what works beside the run.
+    """
+    count = _slots(factory)
+    came, first, layout = factory.ask(
+        "the first rows of the data", partial(_laid_out, factory, data, options, count)
+    )
+    beside = beside_of(factory, observers)
+    request = RunRequest(
+        next(_run_numbers),
+        new_run_id(),
+        RunPlan(options, count, pool_of(factory.sc)),
+        Settings(
+            ServerSettings(combiner, factory.options.codec),
+            factory.options.sync_interval,
+            factory.options.sync,
+            beside.learning_rate,
+        ),
+        first,
+        RunPosition(0, False, layout),
+        beside.sinks,
+        came_in=None if first is came else came.partitions,
+    )
+    if options.every is not None:
+        make = partial(factory.keeper, request, options.every)
+        request = replace(request, keeper=factory.ask(f"the files in {factory.storage.uri}", make))
+    return request, beside
+
+
+def resumed_request(
+    factory: RunFactory,
+    source: DataSource,
+    settings: Settings,
+    resumed: Resumed,
+    keeper: CheckpointWriter,
+    beside: Beside,
+) -> RunRequest:
+    """Return a run that continues, as it is about to be made."""
+    saved = resumed.checkpoint
+    origin = saved.origin
+    check_columns(source.columns, factory.program.feeds)
+    number = next(_run_numbers)
+    return RunRequest(
+        number,
+        f"{origin.run_id}-resumed-{number}",
+        RunPlan(origin.options, _slots(factory), pool_of(factory.sc), saved.asked),
+        settings,
+        source,
+        saved.progress.reached,
+        beside.sinks,
+        origin.stripe_bytes,
+        keeper,
+        resumed,
+        origin.came_in,
+    )
+
+
+def beside_of(factory: RunFactory, options: ObserverOptions) -> Beside:
+    """Return what is to work beside the run; see `training.observers.build.attached`."""
+    options = replace(options, validation=without_looks(factory.sc, options.validation))
+    with spoken():
+        return attached(factory.sc, factory.program, factory.ask, options)
+
+
+def _slots(factory: RunFactory) -> int:
+    return factory.ask("Spark's list of executors", partial(slots, factory.sc))
+
+
+def _laid_out(
+    factory: RunFactory, data: Any, options: RunOptions, slots: int
+) -> tuple[DataSource, DataSource, DataLayout | None]:
+    """Return the data as they come, and dealt, and how they are to be laid out first."""
+    partitions = options.partitions
+    came, layout = _as_they_come(factory, data, partitions, options.partitioner, slots)
+    check_columns(came.columns, factory.program.feeds)
+    if layout is not None:
+        return came, came, layout
+    if options.deals:
+        return came, deal(factory.sc, came, partitions, options.seed), None
+    return came, undealt(came, partitions), None
+
+
+def _as_they_come(
+    factory: RunFactory,
+    data: Any,
+    partitions: int | None,
+    partitioner: AnyPartitioner | None,
+    slots: int,
+) -> tuple[DataSource, DataLayout | None]:
+    """Return the data as they come, and how they are to be laid out first."""
+    data = without_looks(factory.sc, data)
+    wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
+    count = slots if wanted is None else at_least_one("partitions", wanted)
+    source = as_source(factory.sc, data, count, factory.program.feeds)
+    if partitioner is None:
+        return source, None
+    return source, DataLayout(wanted or source.partitions, partitioner, 0)

@@ -1,0 +1,479 @@
+"""What a run is made of, its thread, and the steps of its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..blocks.source import DataSource
+from ..cluster.executors import where_to_look
+from ..cluster.jobs import cancellation, job_error, kill_task
+from ..coordination.coordinator import Coordinator
+from ..coordination.snapshots import BEGINNING, RunPosition
+from ..coordination.standstill import Standstill
+from ..coordination.watchdog import Facts, Watchdog, held
+from ..data.dealing import release
+from ..errors import InvalidTransition, TosError, WaitTimeout
+from ..events import Event, RunFinished, RunResumed, RunStarted, WeightsMeasured
+from ..steering.machine import Command, RunEvent
+from ..steering.status import Progress
+from ..telemetry.bus import EventBus, Sink
+from ..telemetry.history import History
+from .checkpoint.contents import Checkpoint
+from .checkpoint.writer import CheckpointWriter, Subject
+from .epochs import Epochs, RunPlan
+from .limits import Limits
+from .observers.base import Maker, Observer, RunContext
+from .observers.histograms import WeightHistograms
+from .observers.mlflow import MLflowLogger
+from .observers.tensorboard import TensorBoardWriter
+from .results.held_model import HeldModel
+from .results.parameters import torn
+from .results.view import RunView
+
+if TYPE_CHECKING:
+    from ..program.export.base import Program
+    from ..worker.task import Task
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """From where a run continues.
+
+    Parameters
+    ----------
+    number : int
+        The checkpoint's.
+    checkpoint : Checkpoint
+    past : sequence of Event
+        What happened until then.
+    notes : tuple of str
+        What the user is to know of the checkpoint.
+    """
+
+    number: int
+    checkpoint: Checkpoint
+    past: Sequence[Event]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What a run is made of.
+
+    Parameters
+    ----------
+    number : int
+        Counts the runs of this process from 1.
+    sc : SparkContext
+    program : Program
+    training : Coordinator
+    task : Task
+    source : DataSource
+        In the first layout.
+    plan : RunPlan
+    bus : EventBus
+        Its sinks so far are those that a resumed run does not tell of its past.
+    history : History
+    cancel : callable
+        Cancels the run's Spark job.
+    on_end : callable
+        Called when the run has left nothing behind.
+    reached : RunPosition
+        Where to begin.
+    keeper : CheckpointWriter, optional
+    resumed : Resumed, optional
+    workers : callable
+        Returns how many workers train for each active run on `sc`, by the run's number.
+    """
+
+    number: int
+    sc: Any
+    program: Program
+    training: Coordinator
+    task: Task
+    source: DataSource
+    plan: RunPlan
+    bus: EventBus
+    history: History
+    cancel: Callable[[], object]
+    on_end: Callable[[], None]
+    reached: RunPosition = BEGINNING
+    keeper: CheckpointWriter | None = None
+    resumed: Resumed | None = None
+    workers: Callable[[], Mapping[int, int]] = dict
+
+    @property
+    def run_id(self) -> str:
+        """That of the run as it was first started."""
+        resumed = self.resumed
+        return self.training.run_id if resumed is None else resumed.checkpoint.origin.run_id
+
+    @property
+    def master(self) -> str:
+        """Spark's master."""
+        return str(self.sc.master)
+
+    @property
+    def optimizer_state(self) -> str:
+        """What becomes of a worker's optimizer state when it adopts parameters."""
+        return self.task.plan.optimizer_state
+
+    @property
+    def limits(self) -> Limits:
+        """How long the run waits for others."""
+        return self.plan.limits
+
+    @property
+    def state(self) -> str:
+        """See `Run.state`."""
+        return str(self.training.machine.state)
+
+    def unsaved(self) -> tuple[str, ...]:
+        """Say what is missing of its checkpoints."""
+        saved = None if self.keeper is None else self.keeper.status
+        missing = str(saved) if saved is not None and saved.error else ""
+        return (missing,) if missing else ()
+
+
+class Lifecycle:
+    """Trains a run on a thread of its own, and ends it.
+
+    Parameters
+    ----------
+    parts : RunParts
+
+    Attributes
+    ----------
+    epochs : Epochs
+    model : HeldModel
+        The program, with the center of the run.
+    observers : list of Observer
+        Empty until the run begins.
+    reason : str or None
+        Why it was stopped.
+    made : float
+        The time when this process made the run, in seconds since 1970.
+    watchdog : Watchdog
+    """
+
+    def __init__(self, parts: RunParts) -> None:
+        training, bus, plan = parts.training, parts.bus, parts.plan
+        self.parts = parts
+        self.epochs = Epochs(
+            parts.sc, training, parts.task, parts.source, plan, bus.publish, parts.reached
+        )
+        self.model = HeldModel(parts.program, training.parameters)
+        self.observers: list[Observer] = []
+        self.reason: str | None = None
+        self.made = time.time()
+        self._standstill = Standstill(
+            plan.options.stall_timeout,
+            training.supersede,
+            partial(kill_task, parts.sc),
+            training.fail,
+        )
+        self.watchdog = Watchdog(
+            self._facts,
+            partial(where_to_look, parts.sc),
+            bus.publish,
+            plan.options.patience,
+            act=self._standstill.check,
+        )
+        self._given = bus.sinks
+        self._told = () if parts.resumed is None else parts.resumed.notes
+        self._done = threading.Event()
+
+    def begin(self, run: RunView, makers: Iterable[Maker] = ()) -> None:
+        """Begin to train, and return at once.
+
+        Parameters
+        ----------
+        run : RunView
+            What observers see of the run.
+        makers : iterable of callable
+            Each makes an observer.
+        """
+        parts, resumed = self.parts, self.parts.resumed
+        if resumed is not None:
+            self._tell_past(resumed.past)
+        for make in makers:
+            self.observers.append(make(self._context(run)))
+            parts.bus.add(self.observers[-1])
+        source = self.epochs.source
+        size = parts.plan.options.epochs, source.partitions, source.samples
+        if resumed is None:
+            parts.bus.publish(RunStarted(time.time(), parts.run_id, *size))
+        else:
+            parts.bus.publish(RunResumed(time.time(), resumed.number, *size))
+        # It has the run, too: a run that trains is not collected.
+        drive = threading.Thread(
+            target=self._drive, args=(run,), name=f"tos-{parts.run_id}", daemon=True
+        )
+        drive.start()
+        self.watchdog.start()
+        if parts.keeper is not None:
+            parts.keeper.begin(self._subject())
+
+    def _context(self, run: RunView) -> RunContext:
+        parts = self.parts
+        totals = parts.history.totals()
+        return RunContext(
+            run,
+            self.model,
+            parts.training.parameters,
+            parts.bus.publish,
+            parts.training.fail,
+            range(self.epochs.first_epoch, parts.plan.options.epochs),
+            totals.samples,
+            totals.steps,
+        )
+
+    def _tell_past(self, past: Iterable[Event]) -> None:
+        """Tell what looks at the run what it did before; the user's own sinks know it."""
+        watching: list[Sink] = [sink for sink in self.parts.bus.sinks if sink not in self._given]
+        for event in past:
+            self.parts.history(event)
+            for sink in watching:
+                sink(event)
+
+    def _subject(self) -> Subject:
+        training, bus = self.parts.training, self.parts.bus
+        return Subject(
+            training.snapshot,
+            lambda: self.epochs.asked,
+            self._totals,
+            bus.publish,
+            bus.flush,
+            lambda: training.proven,
+        )
+
+    def _totals(self) -> dict[str, Any]:
+        totals, epochs = self.parts.history.totals(), self.parts.plan.options.epochs
+        return {
+            "epoch": min(totals.epoch + 1, epochs),
+            "epochs": epochs,
+            "samples": totals.samples,
+            "loss": totals.loss,
+            "elapsed": totals.elapsed,
+        }
+
+    # -- looking ----------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether the run has not ended."""
+        return not self._done.is_set()
+
+    @property
+    def workers(self) -> int:
+        """How many workers train now."""
+        return len(self._present().members)
+
+    def _present(self) -> Facts:
+        return self.parts.training.facts(self.epochs.phase.now, self.parts.plan.slots)
+
+    def _facts(self) -> Facts:
+        parts, found = self.parts, self._present()
+        if parts.keeper is not None:
+            found = replace(found, saving=parts.keeper.saving)
+        if found.members:
+            return found
+        others = {n: count for n, count in parts.workers().items() if n != parts.number}
+        return replace(found, held=held(others, parts.plan.slots, parts.master))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Run.status`."""
+        parts = self.parts
+        observers = [note for observer in self.observers for note in observer.notes]
+        disabled = map(str, parts.bus.disabled)
+        training = *self.epochs.notes, *self._standstill.notes, *parts.training.notes
+        kept = *parts.unsaved(), *torn(parts.training.parameters)
+        return *training, *observers, *disabled, *kept, *self._told
+
+    @property
+    def progress(self) -> Progress:
+        """What is trained so far, by partition."""
+        return self.parts.history.progress(self.epochs.source.partitions)
+
+    @property
+    def event_folder(self) -> str | None:
+        """See `Run.tensorboard`."""
+        return next((c.folder for c in self.observers if isinstance(c, TensorBoardWriter)), None)
+
+    @property
+    def mlflow_run_id(self) -> str | None:
+        """See `Run.mlflow_run_id`."""
+        return next((c.run_id for c in self.observers if isinstance(c, MLflowLogger)), None)
+
+    @property
+    def weights(self) -> Sequence[WeightsMeasured]:
+        """How each weight was distributed, so far; nothing if that is not recorded."""
+        return next((c.measured for c in self.observers if isinstance(c, WeightHistograms)), ())
+
+    # -- waiting and stopping ---------------------------------------------------------
+
+    def ended(self, timeout: float | None = None) -> bool:
+        """Wait for the end; return whether it came."""
+        return self._done.wait(timeout)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the end; see `Run.wait`."""
+        parts = self.parts
+        if not self.ended(timeout):
+            raise WaitTimeout(
+                f"Run {parts.run_id} is still {parts.state} after {timeout} s and continues. Wait "
+                "longer, or stop() it."
+            )
+        for missing in parts.unsaved():
+            # At the line that called the run.
+            warnings.warn(f"Run {parts.run_id}: {missing}", RuntimeWarning, stacklevel=3)
+        if parts.training.error is not None:
+            raise parts.training.error
+
+    def stop(self, timeout: float, reason: str | None) -> None:
+        """Stop now, and wait for the end; see `Run.stop`."""
+        run_id = self.parts.run_id
+        # The end of the run waits for its sinks.
+        awaited = self.parts.bus.is_current_thread or any(
+            observer.is_current_thread for observer in self.observers
+        )
+        try:
+            self.parts.training.command(Command.STOP, reason or "")
+        except InvalidTransition:
+            # It is over, or about to be.
+            if awaited:
+                return
+        else:
+            self.reason = reason
+            if awaited:
+                threading.Thread(target=self._end_job, name=f"tos-stop-{run_id}").start()
+                return
+            self._end_job()
+        if not self.ended(timeout):
+            raise WaitTimeout(f"Run {run_id} did not end within {timeout} s of stop().")
+
+    def _end_job(self) -> None:
+        """End the Spark job once the workers have left, or do not hear."""
+        grace = self.parts.limits.stop_grace
+        left = self.parts.training.wait_left(grace)
+        surplus = self.epochs.source.partitions > self.parts.plan.slots
+        # Tasks that have left return by themselves, and leave warm processes behind; but those
+        # that wait for a slot would still be started, one after the other.
+        if left and not surplus and self.ended(grace):
+            return
+        if self.active:
+            self.parts.cancel()
+
+    # -- the run's own thread ---------------------------------------------------------
+
+    def _drive(self, run: RunView) -> None:
+        try:
+            for observer in self.observers:
+                observer.begin()
+            self.epochs.train()
+        except Exception as error:
+            self._explain(error)
+        finally:
+            self._end()
+
+    def _explain(self, error: Exception) -> None:
+        """Record why the run failed, unless its own stop ended the job."""
+        said = cancellation(error)
+        stopping = self.parts.state == "stopping"
+        if stopping or (said is not None and self._stop_with_job(said)):
+            return
+        failures = self.parts.training.failures
+        known = error if isinstance(error, TosError) else job_error(error)
+        self.parts.training.fail(failures[-1] if failures else known)
+
+    def _stop_with_job(self, said: str) -> bool:
+        """Stop because somebody else has cancelled the Spark job; return whether that was it."""
+        reason = "Spark's job was cancelled from outside the run"
+        try:
+            self.parts.training.command(Command.STOP, reason)
+        except InvalidTransition:
+            # The run failed before, and has cancelled the job itself.
+            return False
+        self.reason = reason
+        self._told += (
+            f'{reason} (Spark says: "{said}"). The run has stopped and keeps its '
+            "weights; start another one to continue.",
+        )
+        logger.warning("Run %s: %s", self.parts.run_id, self._told[-1])
+        return True
+
+    def _end(self) -> None:
+        steps = (
+            self._keep,
+            self._release_data,
+            self._end_observers,
+            self.watchdog.close,
+            self.epochs.report_lapsed,
+            self._reach_end,
+            self._keep_last,
+            self._report_end,
+            self.parts.on_end,
+            self._close_bus,
+        )
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                known = error if isinstance(error, TosError) else TosError(str(error))
+                self.parts.training.fail(known)
+        # Whatever went wrong above, wait() raises it and does not hang.
+        self._done.set()
+
+    def _keep(self) -> None:
+        self.epochs.phase.enter("an evaluation of the model, so that it can be written")
+        self.parts.training.settle()
+        self.model.keep(self.parts.limits.evaluation)
+
+    def _release_data(self) -> None:
+        self._told += release(self.epochs.source)
+
+    def _end_observers(self) -> None:
+        if not self.observers:
+            return
+        self.epochs.phase.enter("the validation after the last epoch, or callbacks")
+        # Asked first: a callback that raises may end the run.
+        last = self.epochs.onward
+        for observer in self.observers:
+            # So that the last epoch's end, and what the one before told, has reached it.
+            self._patiently(partial(self.parts.bus.flush, self.parts.limits.flush))
+            self._patiently(partial(observer.finish, last))
+
+    def _patiently(self, step: Callable[[], object]) -> None:
+        """Continue when a step takes too long: the training is over and its weights are kept."""
+        try:
+            step()
+        except WaitTimeout as error:
+            logger.warning("Run %s: %s", self.parts.run_id, error)
+
+    def _reach_end(self) -> None:
+        if self.parts.training.machine.active:
+            self.parts.training.report(RunEvent.ENDED)
+
+    def _keep_last(self) -> None:
+        if self.parts.keeper is not None:
+            # As with any other checkpoint that cannot be written, nothing else is lost.
+            self.parts.keeper.finish()
+
+    def _report_end(self) -> None:
+        error = self.parts.training.error
+        message = None if error is None else str(error)
+        self.parts.bus.publish(RunFinished(time.time(), self.parts.state, message, self.reason))
+
+    def _close_bus(self) -> None:
+        # Only a sink is behind.
+        self._patiently(partial(self.parts.bus.close, self.parts.limits.sinks))

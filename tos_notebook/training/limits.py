@@ -1,0 +1,33 @@
+"""How long a run waits for others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that a run waits, at most.
+
+    Parameters
+    ----------
+    evaluation : float
+        At its end, for an evaluation of its model under way.
+    flush : float
+        For the sinks to take what was published.
+    sinks : float
+        At its end, for the users' sinks.
+    stop_grace : float
+        For workers to end their milestone, before it cancels the Spark job.
+    job_look : float
+        Between two looks at whether it continues, while its job does.
+    give_up : float
+        For a job to end after the run was stopped or has failed.
+    """
+
+    evaluation: float = 600.0
+    flush: float = 10.0
+    sinks: float = 10.0
+    stop_grace: float = 1.0
+    job_look: float = 1.0
+    give_up: float = 60.0

@@ -1,0 +1,60 @@
+"""What a run's report and its model card say of a run, and the report itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...chaos.rules import describe
+from .view import RunView
+
+if TYPE_CHECKING:
+    from ...telemetry.history import History
+
+OWN_RATE = "the program's own"
+"""What a learning rate is called that was not set while training."""
+
+
+def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
+    """Return how far a run is, and under which settings it trains, by name for people.
+
+    Parameters
+    ----------
+    run : RunView
+    optimizer_state : {"keep", "reset"}
+    """
+    status = run.status
+    return {
+        "State": status.state,
+        "Epochs": f"{status.epoch} of {status.epochs}",
+        **setting_facts(run, optimizer_state),
+        "Program": run.program.summary,
+        "Master": run.master,
+    }
+
+
+def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
+    """Return the settings of a run, by name for people; parameters as of `run_facts`."""
+    settings = run.settings
+    rate = settings["learning_rate"]
+    return {
+        "Combiner": str(settings["combiner"]),
+        "Exchange every": f"{settings['sync_interval']} batches",
+        "Sync mode": settings["sync"],
+        "Codec": settings["codec"],
+        "Learning rate": OWN_RATE if rate is None else str(rate),
+        "Batch size": str(settings["batch_size"]),
+        "Optimizer state": optimizer_state,
+        "Chaos": describe(run.chaos_log) if run.chaos_log else "none",
+    }
+
+
+def write(
+    run: RunView, history: History, optimizer_state: str, path: str | os.PathLike[str]
+) -> Path:
+    """Write the report of a run; see `tos_notebook.Run.report`."""
+    from ...telemetry.report import write_report
+
+    facts = run_facts(run, optimizer_state)
+    return write_report(path, history, f"Run {run.run_id}", facts)

@@ -1,0 +1,340 @@
+"""Continue a run from its checkpoints: compare what is given with them, and restore their state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..blocks.feeds import Feed
+from ..blocks.source import DataSource
+from ..cluster.asking import Asking
+from ..cluster.calls import announced
+from ..cluster.connect import connect
+from ..cluster.jobs import spoken
+from ..cluster.storage import Storage, digest_of
+from ..combiners import Combiner, as_combiner
+from ..common import temporary
+from ..coordination.coordinator import Coordinator
+from ..coordination.settings import Settings
+from ..data.source import as_source
+from ..errors import CheckpointError, ConfigError, InvalidTransition, TosError
+from ..events import Event
+from ..program.archived import SavedProgram
+from ..program.capture import capture
+from ..program.export.base import Program
+from ..steering.trigger import as_trigger
+from ..strategies.ps.settings import settings_in
+from ..strategies.ps.strategy import ParameterServer
+from . import factory
+from .checkpoint.contents import Checkpoint, Origin
+from .checkpoint.data import check_same, first_layout, read_data
+from .checkpoint.folder import PROGRAM, Claim, Folder
+from .checkpoint.reading import Tell, last, one_before, past
+from .checkpoint.writer import CheckpointWriter
+from .launching import beside_of
+from .lifecycle import Resumed
+from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
+from .run import Run
+from .session import TrainingSession
+from .summaries import active_run, summaries
+
+logger = logging.getLogger(__name__)
+
+
+def resume(
+    uri: str,
+    data: Any = None,
+    *,
+    spark: Any = None,
+    program: Any = None,
+    combiner: Any = None,
+    server_host: str | None = None,
+    server_port: int | None = None,
+    **options: Any,
+) -> Run:
+    """Continue a run from its last good checkpoint, where it was.
+
+    First all rows that the run has loaded before are compared with the checkpoint; other ones are
+    refused, and the run stays as it was. Of a function of datasets, those of the first push of each
+    partition in the latest epoch are compared. Then the run continues in the background. Workers
+    compare what else a function returns, in epochs that were trained in part.
+
+    Every batch counts once: those in the checkpoint are not trained again, all others are. The
+    run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
+    workers keep for themselves (optimizer state, and what a codec with error
+    feedback has left out) starts over, as for any worker that is replaced.
+
+    Parameters
+    ----------
+    uri : str
+        The run's folder: `Run.uri`, or one of ``runs(directory)``.
+    data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
+        What the run was trained on. Arrays are saved with it, and need not be given.
+    spark : SparkSession or SparkContext, optional
+        `connect`'s by default.
+    program : Program or keras.Model, optional
+        The run's model, made again: it gets the parameters and evaluates them. Without it the run
+        trains all the same, by the program that was saved; `Run.parameters` returns the values.
+    combiner : Combiner, class or function, optional
+        The run's own combiner, if it is none of the built-in ones.
+    server_host, server_port
+        As for `TrainingSession`.
+    **options
+        Those of `TrainingSession.start` that a resumed run can be given:
+
+        ``epochs``: another number of epochs, such as more, for a run that has ended.
+
+        ``validation``, ``validation_every``, ``validation_on``, ``callbacks``,
+        ``on_callback_error``, ``tensorboard``, ``histograms``, ``sinks``: callbacks need the model,
+        and start over; event files go on in another file of the same folder.
+
+        ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
+        unless the one to continue is active: ``mlflow.start_run(run_id)``. A schedule continues at
+        the global step that the run has reached; a time counts from the run's first start, without
+        that in between.
+
+        ``checkpoint_every``, ``keep``, ``patience``, ``stall_timeout``: as they were by default.
+
+    Raises
+    ------
+    CheckpointError
+        There is no good checkpoint, or a file that it needs is missing or damaged.
+    ConfigError
+        A setting is out of range, or does not go with the run; or there is none of its name.
+    DataError, ShapeMismatch
+        Data or model are not the run's: other partitions, rows, values or order.
+    InvalidTransition
+        The run is active in this process, or all its epochs are done.
+
+    Examples
+    --------
+    >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
+    """
+    require_resumable(options)
+    observers = pick(ObserverOptions, options).checked()
+    spark = connect(spark, warm_up=False)
+    sc = spark.sparkContext
+    ask, files = factory.asking(sc), f"the files in {uri}"
+    # Keras keeps what it makes a model with for each thread.
+    captured = None if program is None else capture(program)
+    with announced(files):
+        found = ask(files, partial(_found, sc, uri, combiner, captured))
+    folder, (number, saved, chosen) = found.folder, found.chosen
+    origin = _origin(saved, options)
+    session = _session(spark, found, origin, server_host, server_port)
+    try:
+        given = factory.without_looks(sc, data)
+        with announced(f"Spark, the data, or {files}"):
+            source = ask(
+                "the first rows of the data",
+                partial(_data, folder, saved, given, sc, session.program.feeds),
+            )
+        resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
+        beside = beside_of(session._factory, observers)
+        if observers.learning_rate is not None:
+            chosen = replace(chosen, learning_rate=beside.learning_rate)
+        with _claimed(folder, ask) as claim:
+            every = as_trigger("checkpoint_every", origin.every)
+            keeper = CheckpointWriter(
+                folder, origin, every, origin.keep, claim, saved.history, number
+            )
+            return session._resume(source, chosen, resumed, keeper, beside)
+    except BaseException:
+        session.close()
+        raise
+
+
+class _Found(NamedTuple):
+    """What a run's folder holds of it."""
+
+    folder: Folder
+    model: SavedProgram
+    chosen: _Restorable
+    past: Sequence[Event]
+    notes: tuple[str, ...]
+
+
+def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found:
+    """Read what a run continues from.
+
+    Raises
+    ------
+    CheckpointError, ConfigError, InvalidTransition
+        As in `resume`.
+    """
+    storage = Storage(sc, uri)
+    folder = Folder(storage)
+    if not folder.numbers() and (inside := summaries(map(storage.inside, storage.folders()))):
+        raise ConfigError(
+            f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
+        )
+    notes: dict[str, None] = {}
+    _, newest = last(folder, tell=notes.setdefault)
+    _refuse_if_active(newest.origin.run_id)
+    own, model = _combiner(newest, combiner), _program(folder, newest, captured)
+    chosen = _restorable(folder, model, own, notes.setdefault)
+    for note in notes:
+        logger.warning("%s", note)
+    return _Found(folder, model, chosen, past(folder, chosen.saved.history), tuple(notes))
+
+
+class _Restorable(NamedTuple):
+    """A checkpoint whose state goes back into a run."""
+
+    number: int
+    saved: Checkpoint
+    settings: Settings
+
+
+def _restorable(
+    folder: Folder,
+    program: SavedProgram,
+    combiner: Combiner | None,
+    tell: Tell = logger.warning,
+) -> _Restorable:
+    """Return the newest checkpoint that can be restored.
+
+    Parameters
+    ----------
+    folder : Folder
+    program : SavedProgram
+    combiner : Combiner or None
+        The user's own, for checkpoints that need one.
+    tell : callable
+        Takes a sentence on each that is passed over.
+
+    Raises
+    ------
+    TosError
+        None can; why the newest one cannot.
+    """
+    number, saved = last(folder, tell=tell)
+    while True:
+        try:
+            settings = saved.settings_with(combiner if saved.own_combiner else None)
+            _try_out(program, saved, settings)
+            return _Restorable(number, saved, settings)
+        except TosError as error:
+            number, saved = one_before(folder, number, error, tell)
+
+
+def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
+    """Restore all of a checkpoint's state into a run that is not trained."""
+    origin = saved.origin
+    strategy = ParameterServer(stripe_bytes=origin.stripe_bytes)
+    trial = Coordinator(
+        origin.run_id,
+        strategy.trainer(program.layout, program.read(), settings),
+        settings,
+        publish=lambda event: None,
+        locate=lambda task: ("", ""),
+        on_failure=lambda: None,
+    )
+    trial.restore(saved.progress)
+
+
+def _session(
+    spark: Any, found: _Found, origin: Origin, server_host: str | None, server_port: int | None
+) -> TrainingSession:
+    """Return the session of a run that continues."""
+    chosen = found.chosen.settings
+    return TrainingSession(
+        spark,
+        found.model,
+        combiner=settings_in(chosen).combiner,
+        sync_interval=chosen.sync_interval,
+        sync=chosen.sync,
+        codec=settings_in(chosen).codec,
+        batch_size=origin.batch_size,
+        server_host=server_host,
+        server_port=server_port,
+        directory=found.folder.storage.uri,
+        non_finite=origin.non_finite,
+        optimizer_state=origin.optimizer_state,
+    )
+
+
+@contextmanager
+def _claimed(folder: Folder, ask: Asking) -> Iterator[Claim]:
+    """Claim a run's folder; give it back if the run cannot continue here."""
+    files = f"the files in {folder.storage.uri}"
+    claim = ask(files, folder.claim)
+    try:
+        yield claim
+    except BaseException:
+        ask(files, partial(folder.storage.delete, claim.name))
+        raise
+
+
+def _refuse_if_active(run_id: str) -> None:
+    active = active_run(run_id)
+    if active is not None:
+        raise InvalidTransition(
+            active.state, "resume it from a checkpoint", f"{run_id} trains in this process."
+        )
+
+
+def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
+    """Return what the run is asked to do from now on: None leaves an option as it was."""
+    options = replace(saved.origin.options, **subset(RunOptions, given)).checked()
+    origin = replace(
+        saved.origin,
+        epochs=options.epochs,
+        every=str(options.checkpoint_every),
+        keep=options.keep,
+        patience=options.patience,
+        stall_timeout=options.stall_timeout,
+    )
+    if saved.progress.reached.epoch >= origin.epochs:
+        raise InvalidTransition(
+            "finished",
+            "resume it",
+            f"{saved.progress.reached.epoch} epochs are done, of {origin.epochs}. To continue, "
+            "give more: epochs=...",
+        )
+    return origin
+
+
+def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
+    if given is None:
+        if saved.own_combiner:
+            # It says which one to give: no older checkpoint stands in for that.
+            saved.settings_with()
+        return None
+    combiner = as_combiner(given)
+    if not saved.own_combiner or combiner.name != saved.combiner:
+        raise ConfigError(
+            f"combiner: the run continues with the one that it has, {saved.combiner}; got "
+            f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
+        )
+    return combiner
+
+
+def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:
+    content = folder.storage.read(PROGRAM)
+    if digest_of(content) != saved.origin.program:
+        raise CheckpointError(
+            f"{folder.storage.uri}/{PROGRAM} is damaged: expected the program that the run was "
+            "started with. Put a copy of it there."
+        )
+    with temporary.directory("tos-resume-") as directory:
+        archive = Path(directory, PROGRAM)
+        archive.write_bytes(content)
+        return SavedProgram(archive, saved.origin.columns, own)
+
+
+def _data(
+    folder: Folder, saved: Checkpoint, data: Any, sc: Any, feeds: Sequence[Feed]
+) -> DataSource:
+    origin = saved.origin
+    if data is None:
+        return first_layout(read_data(folder, origin), origin)
+    with spoken():
+        source = as_source(sc, data, origin.came_in or origin.partitions, feeds)
+    check_same(source, origin)
+    return first_layout(source, origin)

@@ -1,0 +1,56 @@
+"""What a run is doing, and under which settings."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..steering.status import RunStatus
+from ..strategies.ps.settings import settings_in
+from .lifecycle import Lifecycle, RunParts
+
+
+def run_status(run: Lifecycle) -> RunStatus:
+    """Return state and totals of a run, now."""
+    parts = run.parts
+    totals, validated = parts.history.totals(), parts.history.validated
+    epochs = parts.plan.options.epochs
+    # A run that is paused or stalled tells nothing. What a resumed run has of its past ended
+    # before this process began it.
+    quiet = max(0.0, time.time() - max(totals.latest, run.made)) if run.active else 0.0
+    return RunStatus(
+        parts.run_id,
+        parts.state,
+        min(totals.epoch + 1, epochs),
+        epochs,
+        totals.milestones,
+        totals.samples,
+        totals.samples_per_second,
+        totals.loss,
+        totals.staleness_mean,
+        totals.elapsed + quiet,
+        tuple(f"{stall.message} {stall.look}" for stall in run.watchdog.stalls),
+        run.notes,
+        sum(skipped.rows for skipped in run.epochs.source.skipped),
+        totals.steps,
+        totals.metrics,
+        validated[-1].values if validated else {},
+        len(validated),
+        run.reason,
+        None if parts.keeper is None else parts.keeper.status,
+    )
+
+
+def settings_now(parts: RunParts) -> dict[str, Any]:
+    """Return what is in force; see `Run.settings`."""
+    settings = parts.training.settings
+    server = settings_in(settings)
+    return {
+        "sync": str(settings.sync),
+        "sync_interval": settings.sync_interval,
+        "codec": str(server.codec),
+        "learning_rate": settings.learning_rate,
+        "combiner": server.combiner,
+        "batch_size": parts.task.plan.batch_size,
+        "chaos": parts.training.chaos,
+    }

@@ -1,0 +1,131 @@
+"""What a folder of checkpoints says of its run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import reprlib
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ..cluster.storage import Storage
+from ..errors import CheckpointError
+from ..persist.sealed import HEAD, read_summary
+from ..readable import all_readable, readable
+from ..steering.machine import ACTIVE
+from . import factory
+from .checkpoint.folder import Folder, checkpoint
+from .run import Run
+
+logger = logging.getLogger(__name__)
+
+UNREADABLE = "unreadable"
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "run": (str,),
+    "state": (str,),
+    "epoch": (int,),
+    "epochs": (int,),
+    "milestones": (int,),
+    "samples": (int,),
+    "loss": (float, int),
+    "when": (float, int),
+    "created": (float, int),
+}
+"""What a summary says of a run."""
+
+_DONE = ("epoch", "epochs", "milestones", "samples", "loss")
+"""Of these, what a run has done."""
+
+
+class RunSummary(NamedTuple):
+    """The fields of a `SavedRun`, in their order."""
+
+    run: str
+    state: str
+    epoch: int
+    epochs: int
+    milestones: int
+    samples: int
+    loss: float
+    when: datetime | None
+    size: int
+    uri: str
+    folder: Folder
+    created: float
+
+
+def summaries(storages: Iterable[Storage]) -> list[RunSummary]:
+    """Return what folders say of their runs, oldest first; skip those without a checkpoint."""
+    found = [run for run in map(_summary_of, storages) if run is not None]
+    return sorted(found, key=lambda run: (run.created, run.run))
+
+
+def _summary_of(storage: Storage) -> RunSummary | None:
+    """Return what a folder says of its run; None if it holds no checkpoint."""
+    folder = Folder(storage)
+    try:
+        numbers = folder.numbers()
+        if not numbers:
+            return None
+    except CheckpointError as error:
+        numbers = []
+        logger.warning("%s: %s", storage.uri, error)
+    for number in reversed(numbers):
+        try:
+            return _described(storage, folder, checkpoint(number))
+        except CheckpointError as error:
+            logger.warning("%s: %s", storage.uri, error)
+    name = readable(storage.uri.rstrip("/").rpartition("/")[2])
+    return RunSummary(name, UNREADABLE, 0, 0, 0, 0, math.nan, None, 0, storage.uri,
+                      folder=folder, created=-math.inf)  # fmt: skip
+
+
+def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
+    """Return the run of which a checkpoint's summary tells.
+
+    Raises
+    ------
+    CheckpointError
+        The checkpoint was cut off or damaged, or a field is not what a run has.
+    """
+    summary = _summary(storage, name)
+    for field_name, kinds in _FIELDS.items():
+        if type(summary.get(field_name)) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise CheckpointError(
+                f"{name} is sealed, but not as this release writes it: expected {field_name} of "
+                f"type {expected}, got {reprlib.repr(summary.get(field_name))}."
+            )
+    try:
+        when = datetime.fromtimestamp(summary["when"]).astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise CheckpointError(f"{name} is sealed, but its time is none: {error}.") from None
+    fields = {n: summary[n] for n in _DONE}
+    run, state = summary["run"], _state(summary["run"], summary["state"])
+    return RunSummary(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
+                      folder=folder, created=summary["created"])  # fmt: skip
+
+
+def _summary(storage: Storage, name: str) -> dict[str, Any]:
+    """Return a checkpoint's summary; raise CheckpointError if it was cut off or damaged."""
+    summary = read_summary(storage.head(name, HEAD), name)
+    if isinstance(summary, int):
+        summary = read_summary(storage.head(name, summary), name)
+    if isinstance(summary, int):
+        raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
+    readable_summary: dict[str, Any] = all_readable(summary)
+    return readable_summary
+
+
+def _state(run_id: str, saved: str) -> str:
+    if active_run(run_id) is not None:
+        return "running"
+    return "unfinished" if saved in ACTIVE else saved
+
+
+def active_run(run_id: str) -> Run | None:
+    """Return the run of this process that trains under an id; None if there is none."""
+    found = (run for run in factory.runs() if run.run_id == run_id and run.active)
+    return next(found, None)
