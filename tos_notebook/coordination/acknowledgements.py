@@ -1,4 +1,4 @@
-"""Which commands have taken effect: a command has once every active worker goes by it.
+"""Reports commands that have taken effect: every active worker goes by them.
 
 Pure state: no locks, no sockets.
 """
@@ -20,7 +20,7 @@ class _Pending(NamedTuple):
     command: str
     detail: str
     names: frozenset[str]
-    """Of the settings."""
+    """Names of the settings that it changed."""
 
 
 class Acknowledgements:
@@ -29,7 +29,7 @@ class Acknowledgements:
     Parameters
     ----------
     membership : Membership
-        Whose active members have to acknowledge.
+        Its active members have to acknowledge.
     publish : callable
         Takes an event: `CommandApplied`, once for each command.
     """
@@ -42,7 +42,7 @@ class Acknowledgements:
         self._pausing = False
         self._chaos_strikes = False
 
-    def await_change(self, version: int, command: str, detail: str, names: frozenset[str]) -> None:
+    def expect_change(self, version: int, command: str, detail: str, names: frozenset[str]) -> None:
         """Report a change of settings once every active member has pushed under it.
 
         Parameters
@@ -52,14 +52,13 @@ class Acknowledgements:
         command, detail : str
             What the event says.
         names : frozenset of str
-            Of the settings that were changed. An earlier change of the same ones is reported now,
-            because some members will never see it.
+            Names of the settings that it changed. An earlier change of the same ones is reported
+            now, because some members will never see it.
         """
         for earlier, pending in list(self._pending.items()):
             if (pending.command, pending.names) == (command, names):
                 del self._pending[earlier]
-                detail_before = f"{pending.detail}: a later change has taken its place"
-                self._report(command, detail_before)
+                self._report(command, f"{pending.detail}: a later change has taken its place")
         self._pending[version] = _Pending(command, detail, names)
 
     def report_changes(self) -> None:
@@ -71,7 +70,7 @@ class Acknowledgements:
             done = self._pending.pop(version)
             self._report(done.command, done.detail)
 
-    def await_pause(self, pausing: bool) -> None:
+    def expect_pause(self, pausing: bool) -> None:
         """Report a pause once every active member waits, or do not report it after all."""
         self._pausing = pausing
 
@@ -81,7 +80,7 @@ class Acknowledgements:
             self._pausing = False
             self._report(Command.PAUSE, "every worker waits")
 
-    def await_chaos_end(self, strikes: bool) -> None:
+    def expect_chaos_end(self, strikes: bool) -> None:
         """Report once that chaos has ended by itself, if there are rules that strike."""
         self._chaos_strikes = strikes
 

@@ -17,7 +17,7 @@ class Contents:
     Attributes
     ----------
     held : dict of int
-        By partition: what all of its rows are, once a worker has loaded them.
+        The content of each partition, once a worker has loaded all of its rows.
     earlier : dict of int
         The same of the last layout of which every partition was loaded, if this one has not come
         so far.

@@ -177,7 +177,7 @@ class Coordinator:
             self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self.state.report_state(before)
             if command not in PASSIVE:
-                self.state.acknowledgements.await_pause(command is Command.PAUSE)
+                self.state.acknowledgements.expect_pause(command is Command.PAUSE)
             self.state.changed.notify_all()
 
     @property

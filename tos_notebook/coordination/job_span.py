@@ -1,4 +1,4 @@
-"""Which epochs one Spark job trains, and over which layout of the data."""
+"""The epochs that one Spark job trains, and the layout of the data in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..blocks.source import DataSource
 
 
 class DataLayout(NamedTuple):
-    """How a layout came to be: a function of the first one and these."""
+    """A layout of the data: a function of the first layout and these fields."""
 
     partitions: int
     partitioner: AnyPartitioner

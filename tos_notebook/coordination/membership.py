@@ -1,4 +1,4 @@
-"""Who trains what, and how far: the members of a run and their clocks.
+"""The members of a run, and how many milestones each has reached.
 
 Pure state: no locks, no sockets.
 """
@@ -35,11 +35,11 @@ class Member:
     executor: str
     host: str
     settings_version: int
-    """Of its latest push."""
+    """The version under which it made its latest push."""
     metrics: tuple[str, ...] = ()
     """Names of those in its pushes."""
     clock: int = 0
-    """Its milestones, counted from where the slowest active member was when it came."""
+    """Its milestones. It begins with the clock of the slowest active member."""
     waiting: bool = False
     left: bool = False
     pid: int = 0
@@ -57,7 +57,8 @@ class Member:
     announced: bool = True
     """Whether events report that it has come, failed or left."""
     longest: float = 0.0
-    """Seconds between two pushes, at most; without the first, for which it traces the program."""
+    """The longest time between two pushes, in seconds. The first push, for which the worker traces
+    the program, does not count."""
 
     def hear(self, doing: Doing | None = None) -> None:
         """Note that the worker has asked for something, and what it does now."""
@@ -111,7 +112,7 @@ class Membership:
     Attributes
     ----------
     partitions : int
-        Of the present job.
+        How many the present job has.
     changed : float
         When a member came or left last, by the monotonic clock.
     joins : Counter

@@ -27,7 +27,7 @@ class Admitted(NamedTuple):
 
     status: Status
     settings: Settings | None
-    """Those that the worker trained under; None for a superseded attempt."""
+    """The settings that the worker trained under; None for a superseded attempt."""
     workers: int
     """Active ones."""
 

@@ -35,7 +35,7 @@ from .row_checks import RowChecks
 from .state import KEPT_FAILURES, KEPT_JOINS, ControlState, log
 
 LONG_POLL = 0.5
-"""Seconds for which a waiting worker's question is held back, so that it hears at once."""
+"""Seconds for which the server holds a waiting worker's poll, so that it can answer at once."""
 
 _BRIEF = 200
 """Characters."""

@@ -1,4 +1,4 @@
-"""Copies of a run that trains: ledger and center of one moment, while pushes wait outside."""
+"""Copies a run that trains: its ledger and its parameters at one moment, while pushes wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOLD_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RunPosition:
-    """Where in its epochs a run is.
+    """The place of a run in its epochs.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class RunPosition:
     between : bool
         Whether the data gets another layout for it, if one is asked for.
     layout : DataLayout or None
-        That of the data now; None for the first one.
+        The present layout; None for the first one.
     earlier : DataLayout or None
         The one before, whose rows are compared until all of those of the new one are known.
     """
@@ -60,9 +60,9 @@ class Progress:
     copied : object
         What `Trainer.snapshot` returned.
     samples : mapping of int
-        Of each unfinished epoch: rows of the partitions that are done.
+        Rows of the partitions that are done, by unfinished epoch.
     rows : mapping of int
-        Of each partition: its rows, as far as they are known.
+        Rows of each partition, as far as they are known.
     reached : RunPosition
     """
 

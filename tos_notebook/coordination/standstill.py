@@ -24,7 +24,7 @@ SLOWER = 3
 """Times the longest milestone so far: a model whose milestones are long has a longer limit."""
 
 GAP = 10.0
-"""Seconds between two looks after which this process is what stood still, and not its workers."""
+"""Seconds between two looks. After more, this process stood still, and not its workers."""
 
 ATTEMPTS = 3
 """So many attempts in a row at one partition that commit nothing and stand still end the run."""
@@ -33,14 +33,14 @@ ATTEMPTS = 3
 def still(facts: Facts, now: float, limit: float, since: float = -math.inf) -> list[Member]:
     """Return the workers that have stood still for too long.
 
-    One that waits for others, or for a paused run, asks twice a second whether it may continue, so
-    it is not silent.
+    A worker that waits for others, or for a paused run, is not silent: it asks twice a second
+    whether it may continue.
 
     Parameters
     ----------
     facts : Facts
     now : float
-        Of the facts' clock.
+        The time, by the facts' clock.
     limit : float
         Seconds.
     since : float

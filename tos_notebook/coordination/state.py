@@ -218,10 +218,10 @@ class ControlState:
             self.membership.reset_clocks()
         self.settings_log.change(self.membership.settings_versions(), **changes)
         version = self.settings_log.version
-        self.acknowledgements.await_change(version, command, detail, frozenset(changes))
+        self.acknowledgements.expect_change(version, command, detail, frozenset(changes))
         if "chaos" in changes:
             self.chaos = Chaos(self.settings.chaos, version)
-            self.acknowledgements.await_chaos_end(bool(self.settings.chaos))
+            self.acknowledgements.expect_chaos_end(bool(self.settings.chaos))
 
     def news(
         self, member: Member, known: int, directive: Directive

@@ -59,7 +59,7 @@ class Facts:
     phase : str
         What its own thread is busy with.
     since : float
-        Since when.
+        When that began.
     sync : str
         The sync mode.
     slots : int
@@ -73,7 +73,7 @@ class Facts:
     left : sequence of int
         Spark's tasks of the members that have left.
     held : str
-        Who else has the slots that it needs, such as "run 1 holds both slots of local[2]".
+        Which runs have the slots that it needs, such as "run 1 holds both slots of local[2]".
     saving : tuple of str and float, optional
         Where a checkpoint is being written, and since when.
     """
@@ -102,7 +102,7 @@ class Wait:
     what : str
         Completes "waits for".
     since : float
-        Of the facts' clock.
+        The time, by the facts' clock.
     executor : str, optional
         Where to look: Spark's id of an executor, or None for Spark as a whole.
     known : str
@@ -122,7 +122,7 @@ UNSAVED = "Training continues without it. See whether the disk or the file syste
 
 
 def held(workers: Mapping[int, int], slots: int, master: str) -> str:
-    """Say which runs have all slots; empty if some are free.
+    """Return which runs have all slots, in words; empty if some are free.
 
     Parameters
     ----------
@@ -143,13 +143,13 @@ def held(workers: Mapping[int, int], slots: int, master: str) -> str:
 
 
 def waits(facts: Facts, now: float, patience: float) -> list[Wait]:
-    """Return what a run has waited for longer than it has patience.
+    """Return the waits of a run that have lasted longer than its patience.
 
     Parameters
     ----------
     facts : Facts
     now : float
-        Of the facts' clock.
+        The time, by the facts' clock.
     patience : float
         Seconds.
 

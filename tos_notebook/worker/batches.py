@@ -30,7 +30,7 @@ class Feed(Protocol):
     content : Content or None
         The content that the server compares with that from before; None if there is none.
     digest : bytes
-        Of a stream's rows up to the end of those that were last asked for.
+        The digest of a stream's rows, up to the end of those that were last asked for.
     """
 
     content: Content | None

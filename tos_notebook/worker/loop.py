@@ -49,7 +49,7 @@ from .optimizer_state import OptimizerState
 from .plan import Plan
 
 SEARCH = 1.0
-"""Seconds for finding the batch that the program refuses."""
+"""Seconds for the search for the batch that the program refuses."""
 
 
 class Worker:
@@ -65,7 +65,7 @@ class Worker:
         The program.
     plan : Plan
     join : Join
-        Who this worker is.
+        The identity of this worker.
     clock : callable
         Seconds, for the times in the pushes.
     chaos : ChaosEffects, optional

@@ -14,7 +14,7 @@ class Plan:
     run : str
         The run's id.
     seed : int
-        Of the order of rows.
+        The seed of the order of rows.
     shuffle : bool
         Whether that order is random.
     batch_size : int

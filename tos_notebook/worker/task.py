@@ -37,7 +37,7 @@ class Task:
     secret : Secret
         The session's.
     fingerprint : bytes or None
-        Of the server's certificate; None where it is on this host and speaks no TLS.
+        The server's certificate's; None where the server is on this host and speaks no TLS.
     program : str
         Name of the published program file.
     cores : int

@@ -85,7 +85,7 @@ class ResidualStore:
     Parameters
     ----------
     nbytes : int
-        Of the parameters.
+        Length of the parameters.
     folder : Path, optional
         Where to keep it; in this process's memory by default.
     run : str
