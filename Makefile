@@ -55,7 +55,7 @@ test: setup
 		wait $$lint || code=$$?; cat $(VENV)/lint.log; wait; exit $$code
 
 test-cluster: setup
-	$(WITH_CLASSES) $(BIN)/python -m pytest tests/cluster $(CLUSTER)
+	$(WITH_CLASSES) $(BIN)/python -m pytest tests/clusters $(CLUSTER)
 
 # What may die, on which cluster, in which mode; an hour. FAULTS="--cluster local" for fewer.
 test-faults: setup

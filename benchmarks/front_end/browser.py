@@ -33,7 +33,7 @@ sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import os
 os.environ.pop("TOS_NONINTERACTIVE", None)
 from benchmarks.front_end.view import Load
-from tests.widgets.support import FakeRun
+from tests.unit.widgets.support import FakeRun
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.widgets import RunModel, RunView
 model = RunModel()

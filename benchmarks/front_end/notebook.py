@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
-from tests.front_end import Client, started_kernel
+from tests.support.front_end import Client, started_kernel
 
 from ..lib.harness import Row, program
 

@@ -36,7 +36,7 @@ sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import os, time
 os.environ.pop("TOS_NONINTERACTIVE", None)
 from benchmarks.front_end.view import Load, begin, milestones
-from tests.widgets.support import FakeRun
+from tests.unit.widgets.support import FakeRun
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training import factory
 %load_ext tos_notebook

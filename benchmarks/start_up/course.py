@@ -23,7 +23,7 @@ from typing import Any
 
 import nbformat
 
-from tests.cluster.standalone import command_line, descendants
+from tests.clusters.standalone import command_line, descendants
 from tests.notebooks.save_outputs import ENVIRONMENT, FOLDER, Client
 from tos_notebook.cluster.jvm import LATE_COMPILER
 

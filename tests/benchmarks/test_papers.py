@@ -22,8 +22,8 @@ from benchmarks.papers.simulation import Simulation
 from benchmarks.papers.staleness import collapse_row, pairs_in_order, staleness_row
 from benchmarks.papers.theory import Quadratic, descend
 from benchmarks.papers.turns import Turns, by_service_time, generator, in_turn
-from tests.numpy_program import Counting, SoftmaxRegression, digits
-from tests.worker.support import nothing_left
+from tests.support.numpy_program import Counting, SoftmaxRegression, digits
+from tests.unit.worker.support import nothing_left
 from tos_notebook.combiners import Downpour, SlowMo
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import DataError

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import tos_notebook as tos
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.events import WorkerJoined
 
 from . import counting

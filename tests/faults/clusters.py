@@ -67,7 +67,7 @@ class Cluster:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         os.environ["PYSPARK_PYTHON"] = sys.executable
         if self.kind == "standalone":
-            from tests.cluster.standalone import Standalone
+            from tests.clusters.standalone import Standalone
 
             # One core each, so that every partition has a node of its own.
             self.servers = self._stack.enter_context(
@@ -75,7 +75,7 @@ class Cluster:
             )
             self.heal()
         elif self.kind == "wire":
-            from tests.cluster.standalone import Standalone
+            from tests.clusters.standalone import Standalone
 
             self._here = HERE
             self.wire = self._stack.enter_context(Wire())
@@ -84,7 +84,7 @@ class Cluster:
             )
             self.servers.add_node(host=THERE, prefix=self.wire.prefix)
         elif self.kind == "yarn":
-            from tests.cluster.hadoop import Hadoop
+            from tests.clusters.hadoop import Hadoop
 
             self.servers = self._stack.enter_context(
                 Hadoop(self.folder / "hadoop", data_nodes=1, node_managers=NODE_MANAGERS)

@@ -22,9 +22,9 @@ from time import monotonic
 from typing import Any
 
 import tos_notebook as tos
-from tests.cluster.standalone import command_line, descendants, parent
-from tests.watching import Watch
-from tests.worker.support import until
+from tests.clusters.standalone import command_line, descendants, parent
+from tests.support.watching import Watch
+from tests.unit.worker.support import until
 from tos_notebook.cluster.storage import executor_folder
 from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError

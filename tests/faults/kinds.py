@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tos_notebook as tos
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.events import (
     MilestoneCommitted,
     Stalled,

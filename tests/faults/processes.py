@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cluster.standalone import EXECUTOR, command_line, parent
+from tests.clusters.standalone import EXECUTOR, command_line, parent
 
 
 def executor_of(worker: int) -> int:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.test_faults import STANDALONE, YARN
+from tests.clusters.test_faults import STANDALONE, YARN
 from tests.faults import counting
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
 from tests.faults.matrix import MODES, cases, line
-from tests.telemetry.samples import milestone
-from tests.watching import RunIsOver, Watch
+from tests.support.watching import RunIsOver, Watch
+from tests.unit.telemetry.samples import milestone
 from tos_notebook.events import MilestoneCommitted, RunFinished
 
 

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.mutate import mutate
-from tests.numpy_program import NumpyProgram, SoftmaxRegression
-from tests.worker.support import join, push
+from tests.support.numpy_program import NumpyProgram, SoftmaxRegression
+from tests.unit.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
 from tos_notebook.coordination.coordinator import Coordinator

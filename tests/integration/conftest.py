@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.watching import Watch
+from tests.support.watching import Watch
 
 
 @pytest.fixture(scope="session")

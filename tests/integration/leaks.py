@@ -29,7 +29,7 @@ import numpy as np
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.events import MilestoneCommitted
 
 PAGES = ("jobs/", "stages/", "storage/", "environment/", "executors/")

@@ -12,7 +12,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.errors import CallbackError, ConfigError
 from tos_notebook.events import CallbackFailed, CommandApplied
 

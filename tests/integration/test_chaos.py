@@ -11,7 +11,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.cluster.executors import task_attempts
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerJoined, WorkerLost
 

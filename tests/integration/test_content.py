@@ -13,7 +13,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.errors import DataError
 from tos_notebook.events import MilestoneCommitted, WorkerFailed
 

@@ -10,7 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.cluster.storage import executor_folder
 from tos_notebook.events import CommandApplied, WorkerJoined, WorkerLost
 

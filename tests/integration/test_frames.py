@@ -10,7 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook import errors
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.source import as_source

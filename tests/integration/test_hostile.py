@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tos_notebook as tos
-from tests.hostile import TEXTS
+from tests.support.hostile import TEXTS
 from tos_notebook.readable import LONGEST_NAME, is_readable, readable
 from tos_notebook.telemetry.tensorboard import read_scalars
 from tos_notebook.training.observers.tensorboard import event_files

@@ -12,8 +12,8 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier
-from tests.tracked import curve, store
-from tests.watching import Watch
+from tests.support.tracked import curve, store
+from tests.support.watching import Watch
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 
 LIMIT = 120.0

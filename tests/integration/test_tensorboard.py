@@ -11,7 +11,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import EpochFinished
 

@@ -10,7 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
-from tests.watching import Watch
+from tests.support.watching import Watch
 from tos_notebook.events import CommandApplied, EpochFinished, MilestoneCommitted, Repartitioned
 from tos_notebook.steering.machine import Command
 

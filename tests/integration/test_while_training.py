@@ -11,8 +11,8 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
-from tests.tracked import curve, only_run, store
-from tests.watching import Watch
+from tests.support.tracked import curve, only_run, store
+from tests.support.watching import Watch
 from tos_notebook.cluster import asking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled

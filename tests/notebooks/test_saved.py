@@ -160,7 +160,9 @@ def test_cells_whose_output_varies_say_so(notebook: Any) -> None:
 
 
 def test_the_program_of_2016_stands_as_it_stood() -> None:
-    written = (FOLDER.parent / "tests/tensorspark/mission_program.py").read_text(encoding="utf-8")
+    written = (FOLDER.parent / "tests/unit/tensorspark/mission_program.py").read_text(
+        encoding="utf-8"
+    )
     original = re.search(r"^x = tf\.placeholder.*?^sess\.run\(init\)$", written, re.M | re.S)
     assert original
     ast.parse(original[0])

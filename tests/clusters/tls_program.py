@@ -1,0 +1,87 @@
+"""Trains over TLS with executors in other processes, then lets strangers try; prints what came.
+
+    python tls_program.py
+
+Master and settings are those of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+from tests.integration.conftest import counter
+from tests.support.watching import Watch
+from tos_notebook.errors import TosError
+from tos_notebook.events import WorkerJoined
+from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.dial import connect_tcp
+
+ROWS, EPOCHS, BOTH = 2000, 3, 2
+
+
+def knock(
+    host: str, port: int, attempts: dict[str, Any], partition: int, _: Any
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Connect from an executor, once for each attempt; yield what each was told."""
+    said = {}
+    for name, (secret, fingerprint) in attempts.items():
+        try:
+            connect_tcp(host, port, secret, fingerprint).close()
+            said[name] = "let in"
+        except TosError as error:
+            said[name] = f"{type(error).__name__}: {error}"
+    yield os.getpid(), said
+
+
+def strangers(sc: Any, session: tos.TrainingSession) -> list[tuple[int, dict[str, str]]]:
+    """Return what each executor is told that holds something wrong."""
+    secret, pin = session._factory.secret, session._server.fingerprint
+    assert pin is not None
+    attempts = {
+        "right": (secret, pin),
+        "wrong secret": (new_secret(), pin),
+        "wrong pin": (secret, bytes(len(pin))),
+        "no pin": (secret, None),
+    }
+    host, _, port = session.address.rpartition(":")
+    ask = partial(knock, host, int(port), attempts)
+    return list(sc.parallelize(range(BOTH), BOTH).mapPartitionsWithIndex(ask).collect())
+
+
+def refused(session: tos.TrainingSession, data: Any) -> str:
+    """Return the error of a run whose workers hold another secret."""
+    session._factory = replace(session._factory, secret=new_secret())
+    run = session.start(data)
+    try:
+        run.wait(120)
+    except TosError as error:
+        return f"{run.state}: {type(error).__name__}: {error}"
+    return run.state
+
+
+def main() -> None:
+    """Train, let strangers try, and print both."""
+    spark = tos.connect()
+    sc, data, watch = spark.sparkContext, (np.arange(float(ROWS)),), Watch()
+    with tos.TrainingSession(spark, counter(), combiner="downpour", batch_size=10) as session:
+        run = session.run(data, epochs=EPOCHS, sinks=[watch])
+        found = {
+            "address": session.address,
+            "driver": os.getpid(),
+            "total": run.parameters()["total"].tolist(),
+            "executors": sorted({e.executor for e in watch.of(WorkerJoined)}),
+            "strangers": strangers(sc, session),
+            "refused": refused(session, data),
+        }
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
+
+Groups of tests that wait more than they compute run beside each other: those that start processes,
+browsers among them, those that execute notebooks and build the documentation, those that share a
+Spark, which are halved, and those that share a built package. Who is done with a group takes the
+next one, and the files of the others.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+START_PROCESSES = (
+    "tests/browser/",
+    "tests/unit/training/checkpoint/test_kill.py",
+    "tests/integration/test_secret.py",
+    "tests/unit/magics/test_board_process.py",
+    "tests/unit/runtime/test_import_guard.py",
+    "tests/integration/test_demo.py",
+)
+
+BUILD_DOCUMENTS = (
+    "tests/docs/test_site.py",
+    "tests/notebooks/",
+)
+
+SHARE_A_SPARK = (
+    "tests/unit/training/checkpoint/test_killed_driver.py",
+    "tests/unit/training/checkpoint/test_resume.py",
+    "tests/unit/cluster/",
+    "tests/unit/data/test_arrays.py",
+    "tests/unit/data/test_dataframe.py",
+    "tests/unit/data/test_rdd.py",
+    "tests/unit/data/test_records.py",
+    "tests/integration/",
+)
+
+SHARE_ANOTHER = (
+    "tests/docs/",
+    "tests/unit/inference/",
+    "tests/unit/magics/test_connect.py",
+    "tests/unit/magics/test_same_numbers.py",
+    "tests/unit/magics/test_train.py",
+    "tests/unit/magics/test_training.py",
+    "tests/unit/ml/",
+    "tests/unit/tensorspark/",
+)
+
+BUILD_A_WHEEL = (
+    "tests/packaging/test_kernels.py",
+    "tests/packaging/test_labextension.py",
+)
+
+GROUPS = {
+    "processes": START_PROCESSES,
+    "documents": BUILD_DOCUMENTS,
+    "spark": SHARE_A_SPARK,
+    "another spark": SHARE_ANOTHER,
+    "wheel": BUILD_A_WHEEL,
+}
+"""The paths that each begins with, in the order in which they are handed out."""
+
+
+def group(nodeid: str) -> str:
+    """Return what a test is kept together with; nothing for a test that goes with its file."""
+    return next((name for name, paths in GROUPS.items() if nodeid.startswith(paths)), "")
+
+
+class Grouped(LoadScopeScheduling):
+    """Hands out whole files, and groups of files as one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid) or nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the groups first, which take longest."""
+    order = [*GROUPS, ""]
+    items.sort(key=lambda item: order.index(group(item.nodeid)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    # In the order of the items, not by the number of tests.
+    config.option.loadscopereorder = False
+    return Grouped(config, log)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import GROUPS, group
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", sum(GROUPS.values(), ()))
+def test_what_is_kept_in_one_process_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_every_test_that_takes_a_shared_spark_is_in_a_group() -> None:
+    taking = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob("tests/**/test_*.py")
+        if re.search(r"\bspark_context: Any\b", path.read_text()) and "cluster" not in path.parts
+    ]
+    assert taking
+    assert [path for path in taking if not group(path)] == []
+
+
+def test_a_test_goes_with_the_first_group_that_names_it() -> None:
+    assert group("tests/browser/test_panel.py::test_it") == "processes"
+    # The group that is listed first wins: a file may be taken out of a folder of another.
+    assert group("tests/integration/test_secret.py::test_it") == "processes"
+    assert group("tests/integration/test_out.py::test_it") == "spark"
+    assert group("tests/unit/test_layout.py::test_it") == ""

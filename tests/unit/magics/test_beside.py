@@ -1,0 +1,99 @@
+"""What a cell wants beside its run arrives at the session as it was meant."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.magics.conftest import Cells, Engine
+from tests.unit.magics.test_cell import GRAPH, TRAIN, program
+from tests.unit.magics.test_help import complete
+from tos_notebook.magics.beside import learning_rate
+from tos_notebook.magics.find import Names
+from tos_notebook.steering import conditions as stop
+
+LINE = "%tos_train --model program --data x,y"
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("--validation x,y --validation-every 50", "validation_every", 50),
+        ("--validation x,y --validation-every 30s", "validation_every", "30s"),
+        ("--mlflow --epochs 3", "mlflow", True),
+        ("--mlflow digits", "mlflow", "digits"),
+        ("--learning-rate 0.01", "learning_rate", 0.01),
+        ("--learning-rate 1e-3", "learning_rate", 0.001),
+        ("--stop-when 'loss < 1 or steps > 9'", "stop_when", "loss < 1 or steps > 9"),
+    ],
+)  # fmt: skip
+def test_words_and_numbers_arrive(
+    cells: Cells, engine: Engine, option: str, name: str, value: Any
+) -> None:
+    cells(f"{LINE} {option}")
+    assert engine.sessions[0].started[name] == value
+
+
+def test_variables_arrive_as_what_they_hold(cells: Cells, engine: Engine) -> None:
+    cells(
+        "import tos_notebook as tos\n"
+        "enough = tos.stop.loss_below(0.1)\nlate = tos.stop.after(minutes=1)\n"
+        "def decay(step):\n    return 1 / (1 + step)"
+    )
+    cells(f"{LINE} --stop-when enough,late --learning-rate decay")
+    started = engine.sessions[0].started
+    assert started["stop_when"] == [stop.loss_below(0.1), stop.after(minutes=1)]
+    assert started["learning_rate"] is cells.space["decay"]
+    assert complete(cells, "%tos_train --stop-when ") == {"enough", "late"}
+
+
+def test_a_graphs_variable_and_its_first_value_may_both_be_given(
+    cells: Cells, engine: Engine
+) -> None:
+    cell = GRAPH.replace("AdamOptimizer(0.1)", "GradientDescentOptimizer(rate)").replace(
+        "loss =", "rate = tf.Variable(0.1, trainable=False)\nloss ="
+    )
+    cells(f"{TRAIN} --learning-rate rate,0.05{cell}")
+    assert program(engine).has_learning_rate
+    assert engine.sessions[0].started["learning_rate"] == 0.05
+
+
+def test_a_resumed_run_may_have_them_too(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def resume(uri: str, **options: Any) -> Any:
+        asked.update(options)
+        return engine._start(SimpleNamespace(), None, 1, {})
+
+    monkeypatch.setattr("tos_notebook.training.resume.resume", resume)
+    line = "%tos_resume hdfs:///runs/1 --validation-every 5 --validation-on executors"
+    cells(f"{line} --stop-when 'hours > 1' --mlflow --learning-rate 0.05")
+    assert (asked["validation_every"], asked["stop_when"]) == (5, "hours > 1")
+    assert (asked["validation_on"], asked["learning_rate"]) == ("executors", 0.05)
+    assert asked["mlflow"] is True
+    cells.space["rate"] = SimpleNamespace()
+    assert "got 'rate'. A graph's variable" in cells.fails(f"{line} --learning-rate rate")
+
+
+def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:
+    cells(LINE)
+    assert not {"learning_rate", "stop_when", "validation_every"} & {*engine.sessions[0].started}
+    assert "--learning-rate: expected the name" in cells.fails(f"{LINE} --learning-rate decya")
+    assert "--stop-when: expected the name" in cells.fails(f"{LINE} --stop-when enuogh")
+    assert len(engine.sessions) == 1
+
+
+def test_two_learning_rates_are_refused() -> None:
+    with pytest.raises(ValueError, match="or that and a number: rate"):
+        learning_rate(Names({}), "0.1,0.2")
+
+
+def test_the_status_says_why_a_run_was_stopped(cells: Cells, engine: Engine) -> None:
+    cells(LINE)
+    engine.runs[0].reason = "training loss 0.09 < 0.1"
+    engine.runs[0].end("stopped")
+    assert "  stopped: training loss 0.09 < 0.1\n" in cells("%tos_status")

@@ -1,0 +1,144 @@
+"""Help and completion, and taking the extension away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+from tests.unit.magics.conftest import Cells, Engine
+from tos_notebook import magics
+from tos_notebook.combiners.registry import COMBINERS, describe
+from tos_notebook.magics.cell import keep_empty
+from tos_notebook.magics.parsers import PARSERS
+from tos_notebook.training import factory
+
+LINE = "%tos_train --model program --data train"
+
+
+def complete(cells: Cells, text: str) -> set[str]:
+    """Return what a front end is offered at the end of a text."""
+    with provisionalcompleter():
+        return {c.text for c in cells.shell.Completer.completions(text, len(text))}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_magic_has_help_with_options_and_examples(cells: Cells, name: str) -> None:
+    text = cells.shell.find_line_magic(name).__doc__
+    assert f"Usage: {PARSERS[name].name}" in text
+    assert all(flag in text for flag in PARSERS[name].flags)
+    assert "Examples\n--------" in text
+    assert f"%{name}" in text.split("Examples")[1]
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_question_mark_shows_it(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("IPython.core.page.page", lambda text, *_: shown.append(text))
+    cells("%tos_train?")
+    assert "--repartition-every N" in str(shown)
+
+
+def test_help_lists_the_combiners(cells: Cells) -> None:
+    text = " ".join(cells.shell.find_line_magic("tos_combiner").__doc__.split())
+    for row in describe():
+        for part in ("name", "rule", "state", "when", "source"):
+            assert row[part] in text
+
+
+def test_loading_the_extension_loads_nothing_heavy() -> None:
+    code = "import tos_notebook.magics, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"tensorflow", "keras", "pyspark", "pandas", "plotly", "ipywidgets", "anywidget"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_it_is_loaded_once_and_taken_away(cells: Cells) -> None:
+    assert len(factory.watchers) == 1
+    shell = cells.shell
+    magics.load_ipython_extension(shell)
+    found = [c for c in shell.configurables if type(c) is magics.TosMagics]
+    matchers = len(shell.Completer.custom_matchers)
+    magics.unload_ipython_extension(shell)
+    magics.unload_ipython_extension(shell)
+    assert factory.watchers == []
+    assert len(found) == 1
+    assert len(shell.Completer.custom_matchers) == matchers - 1
+    assert keep_empty not in shell.input_transformers_cleanup
+    assert shell.find_line_magic("tos_train") is None
+    assert shell.find_cell_magic("tos_train") is None
+    magics.load_ipython_extension(shell)
+
+
+@pytest.mark.parametrize("prefix", ["%tos_train ", "%%tos_train --epochs 3 "])
+def test_what_may_stand_behind_an_option_is_completed_and_the_next_option_too(
+    cells: Cells, prefix: str
+) -> None:
+    assert complete(cells, f"{prefix}--shuffle ") == {"partitions"}
+    assert "--seed" in complete(cells, f"{prefix}--shuffle --")
+    assert "--seed" not in complete(cells, f"{prefix}--data --")
+
+
+def test_limits_of_a_resumed_run_are_completed_and_explained(cells: Cells) -> None:
+    found = complete(cells, "%tos_resume hdfs:///runs/run-7 --")
+    assert {"--patience", "--stall-timeout"} <= found
+    assert "--stall-timeout SECONDS" in PARSERS["tos_resume"].help()
+    assert "--shuffle [partitions]" in PARSERS["tos_train"].help()
+
+
+@pytest.mark.parametrize("prefix", ["%tos_train ", "%%tos_train --epochs 3 "])
+def test_options_are_completed(cells: Cells, prefix: str) -> None:
+    assert {"--epochs", "--repartition-every"} - {*prefix.split()} <= complete(cells, prefix + "--")
+    assert complete(cells, f"{prefix}--batch") == {"--batch-size"}
+
+
+def test_a_given_option_is_not_offered_again(cells: Cells) -> None:
+    assert "--epochs" not in complete(cells, "%%tos_train --epochs 3 --e")
+
+
+@pytest.mark.parametrize("prefix", ["%%tos_train --combiner ", "%tos_combiner "])
+def test_combiners_are_completed(cells: Cells, prefix: str) -> None:
+    cells("from tos_notebook.combiners import EASGD\neager = EASGD()")
+    assert {*COMBINERS, "eager"} <= complete(cells, prefix)
+    assert complete(cells, f"{prefix}ea") == {"easgd", "eager"}
+
+
+def test_words_of_an_option_are_completed(cells: Cells) -> None:
+    assert complete(cells, "%tos_train --if-running ") == {"ask", "attach", "replace", "stop"}
+    assert complete(cells, "%tos_set l") == {"learning_rate="}
+    assert complete(cells, "%%tos_train --sync b") == {"bsp"}
+    assert complete(cells, "%%tos_train --codec s") == {"sign+ef"}
+    assert complete(cells, "%tos_config ba") == {"batch_size="}
+    assert complete(cells, "%%tos_train --validation-every 5") == {"500", "5min"}
+    assert complete(cells, "%tos_chaos ") == {"slow", "kill", "off"}
+
+
+def test_variables_are_completed_by_kind(cells: Cells, engine: Engine) -> None:
+    cells(
+        "import keras, tensorflow as tf\n"
+        "net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "raw = keras.Sequential()\n"
+        "net.compile('sgd', 'mse')\n"
+        "with tf.Graph().as_default():\n"
+        "    feed = tf.compat.v1.placeholder('float32', [None])\n"
+        "    weight = tf.compat.v1.get_variable('w', [1])\n"
+        "    cost = tf.reduce_sum(feed * weight)\n"
+        "text = 'x'\nconstants = {}"
+    )
+    assert complete(cells, "%tos_train --data ") == {"train", "x", "y"}
+    assert complete(cells, "%tos_train --data x,") == {"train", "x", "y"}
+    assert complete(cells, "%tos_train --model ") == {"net"}
+    assert complete(cells, "%tos_train --feeds ") == {"feed"}
+    assert complete(cells, "%tos_train --params ") == {"weight"}
+    assert complete(cells, "%tos_train --loss ") == {"feed", "weight", "cost"}
+    assert "constants" in complete(cells, "%tos_train --feed-dict ")
+    cells(f"{LINE} -o mine")
+    assert complete(cells, "%tos_stop --run ") == {"mine", "1"}
+
+
+def test_the_body_of_a_cell_is_left_to_others(cells: Cells) -> None:
+    assert "--epochs" not in complete(cells, "%%tos_train --data x\n%%tos_train --")
+    assert "--epochs" not in complete(cells, "x = --")

@@ -1,0 +1,210 @@
+"""The short magics: which run they mean, what they ask of it, what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.magics.conftest import Cells, Engine
+from tos_notebook.chaos import Kill, Slow
+from tos_notebook.errors import WorkerError
+
+LINE = "%tos_train --model program --data train"
+
+
+@pytest.fixture
+def runs(cells: Cells, engine: Engine) -> list[Any]:
+    """Two runs, ``first`` and ``run``."""
+    cells(f"{LINE} -o first")
+    cells(LINE)
+    return engine.runs
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "said"),
+    [
+        ("%tos_pause", "pause", "Asked run 2 to pause"),
+        ("%tos_stop", "stop", "Run 2 is stopped. Its weights are kept"),
+        ("%tos_repartition 4", 4, "Asked run 2 for 4 partitions"),
+        ("%tos_combiner easgd", "easgd", "Asked run 2 for easgd"),
+        (
+            "%tos_set learning_rate=0.01 sync_interval=20",
+            {"learning_rate": 0.01, "sync_interval": 20},
+            "learning_rate=0.01, sync_interval=20",
+        ),
+        ("%tos_set sync=ssp:3", {"sync": "ssp:3"}, "sync=ssp:3, from"),
+        (
+            "%tos_chaos slow 5 --worker 1",
+            (Slow(5, worker=1),),
+            "CHAOS in run 2, from each worker's next milestone on: partition 1: 5 times slower.",
+        ),
+        (
+            "%tos_chaos slow 1.5 --executor 0 --for-seconds 120",
+            (Slow(1.5, executor="0", for_seconds=120.0),),
+            "%tos_chaos off ends it",
+        ),
+        ("%tos_chaos kill --worker 1 --at 3", (Kill(worker=1, at=3),), "killed, at milestone 3"),
+        ("%tos_chaos off", (), "There is no chaos in run 2"),
+    ],
+)
+def test_the_newest_run_is_steered(
+    cells: Cells, runs: list[Any], line: str, asked: Any, said: str
+) -> None:
+    assert said in cells(line)
+    assert [run.asked for run in runs] == [[], [asked]]
+
+
+@pytest.mark.parametrize("name", ["first", "1", "run-1"])
+def test_a_run_is_named_by_variable_number_or_id(cells: Cells, runs: list[Any], name: str) -> None:
+    cells(f"%tos_pause --run {name}")
+    assert [run.asked for run in runs] == [["pause"], []]
+
+
+def test_a_combiner_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
+    cells("mine = lambda center, update, push: center")
+    cells("%tos_combiner mine")
+    assert runs[1].asked == [cells.space["mine"]]
+
+
+def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
+    output = cells("%tos_status")
+    assert "Run 2 (run-2) is running: epoch 2 of 5, 3.0 s" in output
+    assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
+    assert "sync interval 10, sync asp, codec fp32, combiner 'DynSGD', learning rate 0.1" in output
+
+
+def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:
+    assert "CHAOS" not in cells("%tos_status")
+    cells("%tos_chaos slow 5 --worker 1")
+    assert "  CHAOS is on: partition 1: 5 times slower." in cells("%tos_status")
+    cells("%tos_chaos off")
+    assert "CHAOS" not in cells("%tos_status")
+
+
+def test_status_says_what_the_run_waits_for(cells: Cells, runs: list[Any]) -> None:
+    runs[1].waits_for = ("Nothing has come since 01:02:03: the run waits for a worker.",)
+    assert "  Nothing has come since 01:02:03: the run waits for a worker." in cells("%tos_status")
+
+
+def test_status_says_what_went_wrong_beside_the_training(cells: Cells, runs: list[Any]) -> None:
+    runs[1].notes = ("CSVLogger.on_epoch_end raised OSError: disk full.",)
+    assert "  CSVLogger.on_epoch_end raised OSError: disk full." in cells("%tos_status")
+
+
+def test_status_counts_the_rows_that_were_left_out(cells: Cells, runs: list[Any]) -> None:
+    runs[1].rows_skipped = 3
+    assert "  3 rows of the data left out; run.skipped has which" in cells("%tos_status")
+
+
+def test_a_view_is_shown_of_the_run_that_is_named(
+    cells: Cells, engine: Engine, runs: list[Any]
+) -> None:
+    cells("%tos_view")
+    cells("%tos_view --run 1")
+    assert engine.shown[2:] == [runs[1], runs[0]]
+
+
+def test_status_of_a_failed_run_says_why(cells: Cells, runs: list[Any]) -> None:
+    runs[1].end("failed", WorkerError("ValueError: boom"))
+    assert "WorkerError: ValueError: boom" in cells("%tos_status")
+
+
+def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
+    cells("table = %tos_runs")
+    table = cells.space["table"]
+    assert table.index.tolist() == [1, 2]
+    assert table["state"].tolist() == ["running", "running"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("%tos_resume", "InvalidTransition: Cannot resume while the run is running"),
+        ("%tos_pause --run 7", "got '7'. There are runs 1, 2"),
+        ("%tos_pause --rum 7", "Did you mean --run?"),
+        ("%tos_pause now", "unrecognized arguments: now"),
+        ("%tos_repartition", "required: N"),
+        ("%tos_repartition many", "expected a whole number, got 'many'"),
+        ("%tos_set learning-rate=1", "Did you mean learning_rate?"),
+        ("%tos_set learning_rate = 1", "expected name=value without spaces"),
+        ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
+        ("%tos_runs --all", "It has no options"),
+        ("%tos_chaos", "required: WHAT"),
+        ("%tos_chaos slwo 5", "Did you mean slow?"),
+        ("%tos_chaos slow", "expected a factor, got None"),
+        ("%tos_chaos slow much", "expected a number, got 'much'"),
+        ("%tos_chaos slow 0.5", "factor: expected 1 to 1000, got 0.5"),
+        ("%tos_chaos slow 5 --partition 1", "there is no option --partition"),
+        ("%tos_chaos kill --wroker 1", "Did you mean --worker?"),
+        ("%tos_chaos kill --worker 1 --executor 0", "got worker and executor"),
+        ("%tos_chaos off --worker 1", "expected nothing else, got worker"),
+    ],
+)
+def test_mistakes_are_one_message(cells: Cells, runs: list[Any], line: str, text: str) -> None:
+    output = cells.fails(line)
+    assert text in output
+    assert len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["%tos_status", "%tos_stop", "%tos_set sync_interval=1"])
+def test_without_a_run_it_says_how_to_start_one(cells: Cells, engine: Engine, line: str) -> None:
+    assert "Start one with %%tos_train" in cells.fails(line)
+
+
+def test_no_runs_to_list(cells: Cells, engine: Engine) -> None:
+    assert "There is no run yet" in cells("%tos_runs")
+
+
+# -- defaults ---------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def defaults(shell: Any) -> Any:
+    """Leave the defaults as they were."""
+    magics = shell.magics_manager.registry["TosMagics"]
+    before = {name: getattr(magics, name) for name in magics.trait_names(config=True)}
+    yield magics
+    for name, value in before.items():
+        setattr(magics, name, value)
+
+
+def test_defaults_are_shown_and_used(cells: Cells, engine: Engine) -> None:
+    assert "epochs            1 " in cells("%tos_config")
+    output = cells("%tos_config epochs=5 shuffle=false repartition_every=2 data=train")
+    assert len(output.splitlines()) == 4
+    cells("%config TosMagics.batch_size = 7")
+    cells("%tos_train --model program --shuffle --sync-interval 3")
+    session = engine.sessions[0]
+    assert session.epochs == 5
+    assert session.data is cells.space["train"]
+    assert session.started["repartition_every"] == 2
+    assert session.started["shuffle"] is True
+    assert (session.options["batch_size"], session.options["sync_interval"]) == (7, 3)
+    cells("%tos_config repartition_every=None")
+
+
+def test_rows_may_keep_their_partitions_by_default(
+    cells: Cells, engine: Engine, defaults: Any
+) -> None:
+    assert "'partitions'" in cells("%tos_config shuffle=partitions")
+    cells("%tos_train --model program --data train")
+    assert engine.sessions[0].started["shuffle"] == "partitions"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("%tos_config batch_size=9 shuffle=rows", "shuffle"),
+        ("%tos_config epoch=5", "Did you mean epochs?"),
+        ("%tos_config batch_size=9 epochs=many", "many"),
+        ("%tos_config batch_size=9 epochs=0", "epochs"),
+        ("%tos_config batch_size=9 non_finite=ignore", "non_finite"),
+        ("%tos_config epochs", "expected name=value"),
+    ],
+)
+def test_a_wrong_default_changes_none(cells: Cells, defaults: Any, line: str, text: str) -> None:
+    output = cells.fails(line)
+    assert text in output
+    assert len(output.strip().splitlines()) == 1
+    assert (defaults.batch_size, defaults.epochs) == (100, 1)

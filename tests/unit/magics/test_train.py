@@ -1,0 +1,330 @@
+"""``%%tos_train`` with an engine that only remembers: options, threads, waiting, re-running."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from IPython.core.error import StdinNotImplementedError
+
+from tests.unit.magics.conftest import Cells, Engine, FakeRun
+from tos_notebook.errors import DataError, WorkerError
+
+LINE = "%tos_train --model program --data train"
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
+    output = cells(
+        f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
+        "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
+        "--patience 20 --stall-timeout 900 --non-finite skip --optimizer-state reset "
+        "--validation x,y"
+    )
+    session = engine.sessions[0]
+    assert session.program is cells.space["program"]
+    assert session.options == {
+        "combiner": "easgd", "batch_size": 20, "codec": "int8", "sync": "ssp:2", "sync_interval": 4,
+        "non_finite": "skip", "optimizer_state": "reset",
+    }  # fmt: skip
+    assert session.data is cells.space["train"]
+    validation = session.started.pop("validation")
+    assert session.started.pop("sinks") == []
+    assert validation[0] is cells.space["x"]
+    assert validation[1] is cells.space["y"]
+    assert session.epochs == 3
+    assert session.started == {
+        "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
+        "patience": 20.0,
+        "stall_timeout": 900.0,
+    }  # fmt: skip
+    assert cells.space["mine"] is engine.runs[0]
+    assert engine.shown == engine.runs
+    assert "10 in 2 tensors, 40 B" in output
+    assert "x float32 (?, 4), y" in output
+    assert "Training 3 epochs on train" in output
+
+
+@pytest.mark.parametrize(
+    ("option", "shuffle"),
+    [
+        ("", True),
+        ("--shuffle", True),
+        ("--no-shuffle", False),
+        ("--shuffle partitions", "partitions"),
+        ("--shuffle --no-shuffle", False),
+    ],
+)
+def test_rows_are_dealt_put_in_order_or_left_as_they_are(
+    cells: Cells, engine: Engine, option: str, shuffle: bool | str
+) -> None:
+    cells(f"{LINE} {option} --seed 3")
+    assert engine.sessions[0].started["shuffle"] == shuffle
+
+
+def test_a_way_to_shuffle_that_there_is_not_is_refused(cells: Cells, engine: Engine) -> None:
+    assert "partitions" in cells.fails(f"{LINE} --shuffle rows")
+    assert not engine.sessions
+
+
+def test_callbacks_are_named_one_by_one_or_as_a_list(cells: Cells, engine: Engine) -> None:
+    cells.space.update(stop="stop", log="log", both=["stop", "log"])
+    cells(f"{LINE} --callbacks stop,log")
+    cells(f"{LINE} --callbacks both --if-running replace")
+    assert [s.started["callbacks"] for s in engine.sessions] == [["stop", "log"]] * 2
+    assert "got 'none'" in cells.fails(f"{LINE} --callbacks none --if-running replace")
+
+
+@pytest.mark.parametrize(("sync", "combiner"), [("asp", "dynsgd"), ("bsp", "fedavg")])
+def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
+    cells: Cells, engine: Engine, sync: str, combiner: str
+) -> None:
+    assert f"sync {sync}, codec fp32, combiner {combiner}" in cells(f"{LINE} --sync {sync}")
+    assert engine.sessions[0].options["combiner"] == combiner
+
+
+def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
+    cells: Cells, engine: Engine
+) -> None:
+    assert "expected 'asp'" in cells.fails(f"{LINE} --sync spp:3")
+    assert not engine.sessions
+
+
+def test_the_prompt_comes_back_and_the_session_is_closed_when_the_run_has_ended(
+    cells: Cells, engine: Engine
+) -> None:
+    cells(LINE)
+    run, session = engine.runs[0], engine.sessions[0]
+    assert run.active
+    assert not session.closed
+    closer = next(t for t in threading.enumerate() if t.name == "tos-close-1")
+    run.end("failed", WorkerError("ValueError: boom"))
+    closer.join(10)
+    assert session.closed
+
+
+def test_a_combiner_of_the_notebook_is_used(cells: Cells, engine: Engine) -> None:
+    cells("def mine(center, update, push):\n    return center + update")
+    cells(f"{LINE} --combiner mine")
+    assert engine.sessions[0].options["combiner"] is cells.space["mine"]
+
+
+def test_if_starting_fails_the_session_is_closed_and_nothing_is_bound(
+    cells: Cells, engine: Engine
+) -> None:
+    def refuse(run: FakeRun) -> None:
+        engine.runs.clear()
+        raise DataError("no rows")
+
+    engine.on_start = refuse
+    assert cells.fails(LINE).strip().endswith("DataError: no rows")
+    assert engine.sessions[0].closed
+    assert "run" not in cells.space
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("%tos_train --model program", "--data train"),
+        ("%tos_train --model program --data trian", "Did you mean train?"),
+        ("%tos_train --model nope --data train", "--model: expected the name of a variable"),
+        ("%tos_train --model program --data train --epoch 3", "Did you mean --epochs?"),
+        ("%tos_train --model program --data train --epochs ten", "whole number, got 'ten'"),
+        ("%tos_train --model program --data train --loss x", "--loss: only for a TF1-style graph"),
+        (
+            "%tos_train --model train --data train",
+            "expected a compiled Keras model, got train",
+        ),
+        ("%tos_train --data train", "Found nothing to train"),
+        ("%tos_train --data 'train", "No closing quotation"),
+        ("%tos_train --data train -o 3x", "name of a variable, got '3x'"),
+        ("%%tos_train --data train --nope\nraise ValueError", "no option --nope"),
+        ("%%tos_train --data train", "use one %: %tos_train --data train"),
+        ("\n%%tos_train\n", "expected code below this line"),
+        ("%%tos_train --data train\n  \n\n", "such as a compiled Keras model; got none"),
+        ("%%tos_train --epochs 3\nraise ValueError", "expected the training data"),
+    ],
+)
+def test_mistakes_are_one_message_without_a_traceback(
+    cells: Cells, engine: Engine, line: str, text: str
+) -> None:
+    output = cells.fails(line)
+    assert text in output
+    assert "Traceback" not in output
+    assert len(output.strip().splitlines()) == 1
+    assert not engine.sessions
+
+
+def test_wait_blocks_until_the_run_has_ended_and_was_closed(cells: Cells, engine: Engine) -> None:
+    engine.on_start = lambda run: setattr(run, "waiting", run.end)
+    cells(f"{LINE} --wait")
+    assert engine.sessions[0].closed
+    assert engine.settled == engine.runs
+
+
+def test_wait_raises_what_ended_the_run(cells: Cells, engine: Engine) -> None:
+    error = WorkerError("ValueError: boom", "1", "host", 3)
+    engine.on_start = lambda run: setattr(run, "waiting", lambda: run.end("failed", error))
+    output = cells.fails(f"{LINE} --wait")
+    assert output.strip().splitlines()[-1].startswith("WorkerError: ValueError: boom")
+
+
+def test_an_interrupt_stops_waiting_and_says_how_to_stop_the_run(
+    cells: Cells, engine: Engine
+) -> None:
+    engine.on_start = lambda run: setattr(run, "waiting", interrupt)
+    assert "%tos_stop stops it" in cells(f"{LINE} --wait")
+    assert engine.runs[0].active
+
+
+def test_an_interrupt_stops_the_run_if_asked(cells: Cells, engine: Engine) -> None:
+    engine.on_start = lambda run: setattr(run, "waiting", interrupt)
+    assert "run 1 is stopped" in cells(f"{LINE} --wait --on-interrupt stop")
+    assert engine.runs[0].asked == ["stop"]
+
+
+def test_without_anybody_looking_it_waits_and_shows_the_result(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOS_NONINTERACTIVE", "1")
+    engine.on_start = lambda run: setattr(run, "waiting", run.end)
+    assert "result of run 1" in cells(LINE)
+    assert not engine.shown
+    assert len(engine.sessions[0].started["sinks"]) == 1
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_noninteractive_can_be_switched_off(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("TOS_NONINTERACTIVE", value)
+    cells(LINE)
+    assert engine.shown
+
+
+# -- the cell again, while its run is active -----------------------------------------
+
+
+def test_attach_shows_the_run_again_and_starts_none(cells: Cells, engine: Engine) -> None:
+    line = f"{LINE} --if-running attach"
+    cells(line)
+    del cells.space["run"]
+    cells(line)
+    assert len(engine.runs) == 1
+    assert engine.shown[0] == engine.shown[1]
+    assert cells.space["run"] is engine.runs[0]
+
+
+def test_replace_stops_the_run_before_the_cell_runs_again(cells: Cells, engine: Engine) -> None:
+    cell = "%%tos_train --model program --data train --if-running replace\nstates = states + [run.state] if 'run' in globals() else []"  # noqa: E501
+    cells(cell)
+    cells(cell)
+    assert cells.space["states"] == ["stopped"]
+    assert [run.state for run in engine.runs] == ["stopped", "running"]
+
+
+def test_stop_stops_the_run_and_starts_none(cells: Cells, engine: Engine) -> None:
+    line = f"{LINE} --if-running stop"
+    cells(line)
+    assert "Run 1 is stopped" in cells(line)
+    assert len(engine.runs) == 1
+    cells(line)
+    assert len(engine.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "states"),
+    [([""], ["running"]), (["x", "r"], ["stopped", "running"]), (["stop"], ["stopped"])],
+)
+def test_it_asks_by_default(
+    cells: Cells,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[str],
+    states: list[str],
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answers.pop(0))
+    cells(LINE)
+    cells(LINE)
+    assert not answers
+    assert asked[0].startswith("Run 1 of this cell is running.")
+    assert [run.state for run in engine.runs] == states
+
+
+def test_where_nobody_can_be_asked_the_option_is_named(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(text: str) -> str:
+        raise StdinNotImplementedError("the front end has no stdin")
+
+    monkeypatch.setattr("builtins.input", ask)
+    cells(LINE)
+    assert "--if-running attach" in cells.fails(LINE)
+    assert len(engine.runs) == 1
+
+
+def test_another_cell_starts_another_run(cells: Cells, engine: Engine) -> None:
+    cells(LINE)
+    cells(f"{LINE} --epochs 2")
+    assert [run.active for run in engine.runs] == [True, True]
+
+
+def test_a_changed_cell_is_the_same_cell_by_its_id(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header: Any = {"metadata": {"cellId": "abc"}}
+    monkeypatch.setattr(type(cells.shell), "parent_header", header, raising=False)
+    cells(f"%{LINE}\n1")
+    cells(f"%{LINE} --epochs 2 --if-running replace\n2")
+    assert [run.state for run in engine.runs] == ["stopped", "running"]
+    cells(f"{LINE}\n{LINE} -o other")  # two lines of one cell are two trainings
+    assert [run.active for run in engine.runs] == [False, True, True, True]
+
+
+def test_an_error_in_warming_up_is_shown_once(cells: Cells, engine: Engine) -> None:
+    connection = cells.shell.magics_manager.registry["TosMagics"]._connection
+    failing = SimpleNamespace(error=DataError("no tensorflow there"))
+
+    def raise_once() -> None:
+        error, failing.error = failing.error, None
+        if error:
+            raise error
+
+    connection.warm_up = SimpleNamespace(raise_once=raise_once)
+    try:
+        assert "no tensorflow there" in cells.fails(LINE)
+        cells(LINE)
+    finally:
+        connection.warm_up = None
+
+
+def test_columns_of_a_frame_are_named_by_options(
+    cells: Cells, engine: Engine, spark_context: Any
+) -> None:
+    from pyspark.sql import SparkSession
+
+    cells.space["df"] = df = SparkSession.builder.getOrCreate().range(9).selectExpr("id", "id as y")
+    line = "%tos_train --model program --data df --features id --label y --validation df --weight y"
+    assert "  columns    id -> x" in cells(line)
+    given = engine.sessions[0].data, engine.sessions[0].started["validation"]
+    for data in given:
+        assert (data.frame, data.names, data.on_bad) == (df, ("id", "y", "y"), "raise")
+    assert "Did you mean id" in cells.fails(
+        "%tos_train --model program --data df --features idd --label y"
+    )
+
+
+def test_a_frame_and_the_names_of_its_columns_go_together(cells: Cells, engine: Engine) -> None:
+    kind = type("DataFrame", (), {"__module__": "pyspark.sql.classic", "columns": ["a", "b"]})
+    cells.space["df"] = kind()
+    output = cells.fails("%tos_train --model program --data df")
+    assert "--data is a DataFrame" in output
+    assert "It has a, b." in output
+    assert "only for a DataFrame" in cells.fails(f"{LINE} --features a")
+    assert not engine.sessions

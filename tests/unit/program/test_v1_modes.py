@@ -1,0 +1,84 @@
+"""Graphs built in TF1's own modes, which hold for a whole process: each in one of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+import tensorflow.compat.v1 as tf
+{mode}
+import numpy as np
+from tests.unit.program.support import Lone, assert_same, batches
+from tos_notebook.program.capture import capture
+
+def check(optimizer):
+    x = tf.placeholder(tf.float32, [None, 3])
+    index = tf.placeholder(tf.int32, [None])
+    step = tf.train.get_or_create_global_step()
+    w = tf.get_variable("w", initializer=tf.ones([3, 2]))
+    table = tf.get_variable("table", initializer=tf.reshape(tf.range(8.0), [4, 2]))
+    plain = tf.Variable(tf.ones([2]), trainable=False)
+    halve = lambda i, value: (i + 1, value * 0.5)
+    _, looped = tf.while_loop(lambda i, _: i < 2, halve, (0, tf.matmul(x, w)))
+    error = looped - tf.nn.embedding_lookup(table, index)
+    loss = tf.reduce_mean(error ** 2)
+    update = plain.assign_add(tf.reduce_mean(error, 0))
+    with tf.control_dependencies([update]):
+        later = tf.reduce_sum(plain.read_value())
+    train = optimizer.minimize(loss, global_step=step)
+    session = tf.Session()
+    session.run(tf.global_variables_initializer())
+    assert ("Ref" in type(w).__name__) == {references}
+
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(7, 3)).astype("f4"), rng.integers(0, 4, 7)
+    params = [w, table, plain]
+    count = len(tf.get_default_graph().get_operations())
+    program = capture(
+        [train, update], feeds=[x, index], session=session, loss=loss, params=params,
+        metrics={{"later": later, "step": step}},
+    )
+    lone = Lone(program, *columns)
+    assert len(tf.get_default_graph().get_operations()) == count
+    for _ in range(2):
+        values = lone.train(3).values
+        expected = []
+        for x_, index_ in batches(columns, 3):
+            feed = {{x: x_, index: index_}}
+            expected.append(session.run([loss, later, train, update], feed)[:2])
+        assert_same(list(lone.tensors.values()), session.run(params), rtol=1e-4)
+        means = np.average(expected, axis=0, weights=[3, 3, 1])
+        assert_same([values["loss"], values["later"]], means, rtol=1e-4)
+    program.write(lone.buffer)
+    assert (program.read() == lone.buffer).all()
+
+for optimizer in (tf.train.AdamOptimizer(0.05), tf.train.MomentumOptimizer(0.05, 0.9)):
+    with tf.Graph().as_default():
+        check(optimizer)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "references"),
+    [("tf.disable_v2_behavior()", True), ("tf.disable_eager_execution()", False)],
+)
+def test_a_graph_of_any_mode_trains_as_in_its_session(mode: str, references: bool) -> None:
+    """Reads, updates, sparse updates, loops, and reads that wait for an update."""
+    code = PROGRAM.format(mode=mode, references=references)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout == "trained\n", done.stderr[-4000:]

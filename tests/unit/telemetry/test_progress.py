@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+
+from tests.unit.telemetry.samples import milestone, started
+from tos_notebook.events import CheckpointFailed, EpochFinished, Event, RunFinished, Stalled
+from tos_notebook.telemetry.progress import PLAIN_INTERVAL, ProgressLine, describe
+from tos_notebook.telemetry.tally import Totals
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def draw(stream: io.StringIO, *events: Event, interval: float = 0.2) -> str:
+    line = ProgressLine(stream, interval)
+    for event in events:
+        line(event)
+    return stream.getvalue()
+
+
+def screen(written: str) -> list[str]:
+    """Replay carriage returns as a terminal would."""
+    lines = []
+    for raw in written.split("\n"):
+        shown = ""
+        for part in raw.split("\r"):
+            shown = part + shown[len(part) :]
+        lines.append(shown.rstrip())
+    return lines
+
+
+def totals(**changes: float | None) -> Totals:
+    fields = {
+        "epoch": 1,
+        "epochs": 5,
+        "milestones": 340,
+        "samples": 34000,
+        "samples_total": None,
+        "samples_per_second": 215_000.4,
+        "loss": 0.2134,
+        "staleness_mean": 1.0,
+        "recent_staleness": 1.0,
+        "recent_workers": 2.0,
+        "elapsed": 1.0,
+    }
+    return Totals(**fields | changes)  # type: ignore[arg-type]
+
+
+def test_a_line_says_epoch_milestones_rate_loss_and_staleness() -> None:
+    assert (
+        describe(totals()) == "epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  "
+        "staleness 1.0"
+    )
+
+
+def test_what_is_unknown_is_left_out_and_a_diverged_loss_is_shown() -> None:
+    early = totals(epoch=0, milestones=0, samples_per_second=0.0, loss=math.nan)
+    assert describe(early) == "epoch 1/5  milestones 0"
+    assert "loss nan" in describe(totals(loss=math.nan))
+    assert "loss inf" in describe(totals(loss=math.inf))
+
+
+def test_the_epoch_shown_never_exceeds_the_epochs() -> None:
+    assert describe(totals(epoch=5)).startswith("epoch 5/5")
+
+
+def test_on_a_terminal_one_line_is_rewritten_at_most_once_per_interval() -> None:
+    ticks = [milestone(time=t / 64) for t in range(1, 65)]
+    written = draw(Terminal(), started(time=0.0), *ticks, interval=0.25)
+    assert "\n" not in written
+    assert written.count("\r") == 1 + 4
+
+
+def test_on_a_terminal_a_shorter_line_leaves_nothing_of_the_longer_one() -> None:
+    long = milestone(time=1.0, samples=1, loss=1e20)
+    short = milestone(time=1.5, samples=1, loss=-1e20)
+    written = draw(Terminal(), started(), long, short)
+    assert "loss 1e+20" in written
+    assert screen(written) == ["epoch 1/5  milestones 2  2 samples/s  loss 0  staleness 1.0"]
+
+
+def test_on_a_narrow_terminal_the_moving_line_does_not_wrap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    written = draw(Terminal(), started(), milestone(time=1.0))
+    assert max(len(part) for part in written.split("\r")) == 29
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_the_last_line_tells_the_outcome_and_ends_with_a_newline(
+    stream: type[io.StringIO],
+) -> None:
+    written = draw(stream(), started(), milestone(time=1.0), RunFinished(1.05, "finished"))
+    last = screen(written)[-2]
+    assert last == "epoch 1/5  milestones 1  loss 0.5  staleness 1.0  finished"
+    assert written.endswith("\n")
+
+
+def test_a_stop_shows_its_reason() -> None:
+    ending = RunFinished(1.05, "stopped", reason="training loss 0.09 < 0.1")
+    written = draw(io.StringIO(), started(), milestone(time=1.0), ending)
+    assert written.endswith("stopped: training loss 0.09 < 0.1\n")
+
+
+def test_a_checkpoint_that_failed_has_a_line_of_its_own() -> None:
+    written = draw(io.StringIO(), started(), CheckpointFailed(1.0, "the disk is full"))
+    assert written.splitlines() == ["A checkpoint failed: the disk is full"]
+
+
+def test_a_failure_shows_the_first_line_of_its_error() -> None:
+    failed = RunFinished(1.0, "failed", "ValueError: bad\nTraceback ...")
+    assert draw(io.StringIO(), failed).endswith("failed: ValueError: bad\n")
+
+
+def test_a_file_gets_a_plain_line_every_few_seconds() -> None:
+    ticks = [milestone(time=float(t)) for t in range(1, 21)]
+    written = draw(io.StringIO(), started(time=0.0), *ticks)
+    assert "\r" not in written
+    assert len(written.splitlines()) == 20 / PLAIN_INTERVAL
+
+
+def test_a_file_gets_a_line_at_each_epochs_end() -> None:
+    written = draw(
+        io.StringIO(),
+        started(time=0.0),
+        milestone(time=0.1),
+        EpochFinished(0.2, epoch=0, samples=100),
+        milestone(time=0.3, epoch=1),
+        EpochFinished(0.4, epoch=1, samples=100),
+    )
+    assert [line[:9] for line in written.splitlines()] == ["epoch 1/5", "epoch 2/5"]
+
+
+def test_close_ends_a_line_that_is_still_moving_and_only_that() -> None:
+    for stream, expected in ((Terminal(), "\n"), (io.StringIO(), "")):
+        line = ProgressLine(stream)
+        line(started())
+        line.close()
+        line.close()
+        assert stream.getvalue()[-1:] == expected
+        assert stream.getvalue().count("\n") == len(expected)
+
+
+STALLED = Stalled(1.0, "worker", "The run waits for a worker.", "See Spark.", 0.0)
+
+
+def test_what_a_run_waits_for_is_said_at_once_on_a_line_of_its_own() -> None:
+    assert draw(io.StringIO(), started(0.0), STALLED).endswith(
+        "The run waits for a worker. See Spark.\n"
+    )
+    written = draw(Terminal(), started(0.0), STALLED, RunFinished(2.0, "stopped"))
+    first, second, *_ = screen(written)
+    assert first == "The run waits for a worker. See Spark."
+    assert second.endswith("stopped")

@@ -1,0 +1,888 @@
+"""Checkpoints of runs without Spark: one moment, in order, and never in the way of training."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.numpy_program import Counting
+from tests.unit.worker.support import (
+    LIMIT,
+    Aside,
+    Served,
+    counting_training,
+    finish,
+    join,
+    numbers,
+    push,
+    until,
+)
+from tos_notebook import combiners
+from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.combiners import Downpour, FedAdam, FedBuff, FedYogi, PushInfo, StatefulCombiner
+from tos_notebook.combiners.registry import MADE
+from tos_notebook.common.content import content_of
+from tos_notebook.coordination import snapshots
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.snapshots import Progress
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
+from tos_notebook.events import (
+    CheckpointFailed,
+    CheckpointWritten,
+    Event,
+    MilestoneCommitted,
+    RunStarted,
+    WorkerJoined,
+)
+from tos_notebook.persist.described import describe
+from tos_notebook.persist.sealed import decode, encode
+from tos_notebook.steering.machine import Command
+from tos_notebook.steering.status import CheckpointStatus
+from tos_notebook.steering.trigger import Trigger, as_trigger
+from tos_notebook.strategies.ps.push import Copied
+from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.training.checkpoint.contents import (
+    Origin,
+    from_sealed,
+    require_known,
+    require_saveable,
+    to_parts,
+)
+from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
+from tos_notebook.training.checkpoint.event_log import Record, columns, events
+from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
+from tos_notebook.training.checkpoint.reading import last
+from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
+from tos_notebook.training.factory import new_run_id
+from tos_notebook.training.resume import _origin, _restorable
+from tos_notebook.training.saved import COLUMNS, _saved
+
+
+class Disk:
+    """A directory of files as `cluster.storage.Storage` has them, which may refuse."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uri = str(folder)
+        self.refuses = ""
+        self.before_write: Callable[[], object] = lambda: None
+        self.written: list[str] = []
+
+    def write(self, name: str, data: Path) -> str:
+        self.before_write()
+        if self.refuses and name.startswith(self.refuses):
+            raise CheckpointError("the disk is full")
+        self.written.append(name)
+        (self.folder / name).write_bytes(data.read_bytes())
+        return name
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        self.before_write()
+        try:
+            with (self.folder / name).open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
+
+    def read(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise CheckpointError(str(error)) from None
+
+    def delete(self, name: str) -> bool:
+        (self.folder / name).unlink()
+        return True
+
+    def head(self, name: str, nbytes: int) -> bytes:
+        return self.read(name)[:nbytes]
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.iterdir())
+
+    def list(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+def origin(**changes: Any) -> Origin:
+    fields: dict[str, Any] = {
+        "run_id": "run-1", "epochs": 3, "repartition_every": None, "seed": 0, "shuffle": True,
+        "batch_size": 1, "optimizer_state": "keep", "non_finite": "raise",
+        "stripe_bytes": 1 << 20, "partitions": 2, "columns": (("float64", ()),), "rows": 100,
+        "stored": True,
+        "program": "0" * 32, "every": "2 milestones", "keep": 3, "created": 0.0,
+    }  # fmt: skip
+    return Origin(**(fields | changes))
+
+
+class Kept:
+    """A training with a keeper, whose events arrive at once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 2,
+        claim: Claim = FIRST,
+        epochs: int = 1,
+        resumed: int | None = None,
+        progress: Progress | None = None,
+        **of: Any,
+    ) -> None:
+        self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
+        self.keeper = CheckpointWriter(
+            Folder(self.disk),
+            origin(**of),
+            as_trigger("checkpoint_every", "2 milestones"),
+            keep,
+            claim if resumed is None else Claim(claim.name, resumed),
+            resumed=resumed,
+            clock=lambda: self.now,
+        )
+        reached = 0 if progress is None else progress.reached.epoch
+        self.training, _ = counting_training(
+            1, epochs, rows=50, first=reached, publish=self._publish
+        )
+        if progress is not None:
+            self.training.restore(progress)
+        self.member, _ = self.training.join(join(), False)
+        self.subject = Subject(
+            self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
+            lambda timeout: None, lambda: self.training.proven,
+        )  # fmt: skip
+
+    def _publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.keeper(event)
+
+    def push(self, sequence: int, value: float = 1.0) -> None:
+        update = self.training.store.layout.pack([np.array(value), np.array(1)])
+        self.training.push(self.member, push(sequence, base_version=sequence), update)
+
+    def seen(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def files(self, start: str) -> list[str]:
+        return [name for name in self.disk.list() if name.startswith(start)]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+COPIES = 20
+"""That are taken before any worker trains its last batches."""
+
+
+class Midway(Counting):
+    """Trains half of what there is, and the rest once there are enough copies."""
+
+    def __init__(self, enough: threading.Event) -> None:
+        super().__init__()
+        self.trained, self.enough = 0, enough
+
+    def step(self, parameters: dict[str, Any], batch: tuple[Any, ...]) -> dict[str, float]:
+        self.trained += 1
+        if self.trained == 150:
+            assert self.enough.wait(LIMIT)
+        return super().step(parameters, batch)
+
+
+def test_what_the_ledger_has_is_what_the_center_has_at_any_moment() -> None:
+    """Four workers train while copies are taken as fast as can be; not one is torn."""
+    training, _ = counting_training(partitions=4, epochs=3, sync_interval=3, rows=400)
+    enough = threading.Event()
+    served, programs = Served(training), [Midway(enough) for _ in range(4)]
+    workers = [
+        Aside(lambda p=p: served.work(programs[p], p, p, batch_size=1, columns=1))  # type: ignore[misc]
+        for p in range(4)
+    ]
+    layout, checked = training.store.layout, 0
+    while any(worker.goes_on for worker in workers):
+        snapshot = training.snapshot()
+        assert snapshot is not None
+        progress = snapshot.progress
+        done = 100 * 4 * progress.reached.epoch
+        done += sum(steps for _, _, steps, *_ in progress.ledger["records"])
+        rows = layout.tensors(progress.copied.center)["rows"].item()
+        pushes = progress.copied.version
+        assert rows == done
+        assert pushes >= done / 3
+        checked += 1
+        if checked == COPIES:
+            enough.set()
+    for worker in workers:
+        worker.result()
+    served.close()
+    assert checked >= COPIES
+
+
+def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
+    """Also where the partitions are in different epochs, and a round of the combiner is open."""
+    rule = FedBuff(k=4, lr=4.0)
+    training, _ = counting_training(partitions=2, epochs=2, rows=40, combiner=rule)
+    served = Served(training)
+    stopped = Counting()
+
+    def stop(number: int) -> None:
+        if number == 7:
+            raise RuntimeError("killed")
+
+    stopped.on_batch = stop
+    served.work(Counting(), 0, 0, columns=1)
+    with pytest.raises(RuntimeError, match="killed"):
+        served.work(stopped, 1, 1, columns=1)
+    snapshot = training.snapshot()
+    served.close()
+    assert snapshot is not None
+    value, arrays = to_parts(origin(), snapshot, None, ())
+    saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
+    assert (saved.progress.reached.epoch, saved.progress.reached.between) == (0, False)
+    combiner = saved.settings_with().strategy.combiner
+    again, _ = counting_training(partitions=2, epochs=2, rows=40, combiner=combiner)
+    again.restore(saved.progress)
+    served = Served(again)
+    served.work(Counting(), 1, 0, columns=1)
+    served.close()
+    layout = again.store.layout
+    assert layout.tensors(again.store.center)["rows"].item() == 80
+    assert layout.tensors(again.store.center)["total"].item() == 2 * numbers(40).sum()
+    assert again.store.version == 80
+
+
+def streamed(kept: Kept, epoch: int, sequence: int) -> None:
+    """Push a batch of a stream's rows."""
+    version = kept.training.store.version
+    update = kept.training.store.layout.pack([np.array(1.0), np.array(1)])
+    digest = bytes([epoch, sequence] * 8)
+    message = push(sequence, epoch=epoch, base_version=version, digest=digest)
+    kept.training.push(kept.member, message, update)
+
+
+def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_before(
+    tmp_path: Path,
+) -> None:
+    """Else what it has trained would be taken for rows of the right data, which then never fit."""
+    first = Kept(tmp_path, epochs=3)
+    for sequence in range(2):
+        streamed(first, 0, sequence)
+    first.training.finish(first.member, finish(0, 2, 2))
+    first.keeper.write(first.subject)
+    (number,) = first.keeper.folder.numbers()
+    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
+
+    again = Kept(tmp_path, keep=1, epochs=3, resumed=number, progress=saved.progress)
+    assert not again.training.proven
+    streamed(again, 1, 0)
+    again.keeper.write(again.subject)
+    assert again.keeper.folder.numbers() == [number, number + 1]
+    again.training.finish(again.member, finish(1, 1, 1))
+    assert isinstance(again.training.error, DataError)
+    again.keeper.begin(again.subject)
+    again.keeper.finish()
+    assert again.keeper.folder.numbers() == [number]
+
+
+class BreaksItsPromise(Downpour):
+    """Raises in the second stripe, once the first is merged."""
+
+    def merge(self, center: Any, update: Any, push: PushInfo) -> None:
+        if center.dtype == np.int64:
+            raise MemoryError("full")
+        super().merge(center, update, push)
+
+
+def test_a_push_that_was_merged_in_part_is_in_no_checkpoint(kept: Kept) -> None:
+    """Neither in the next one nor in the run's last; the one before stays the newest."""
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    before = kept.files("checkpoint")
+    kept.training.store.swap(BreaksItsPromise())
+    kept.push(1)
+    assert kept.training.machine.state == "failed"
+    assert "tos.resume continues from the last one before" in str(kept.training.error)
+    with pytest.raises(CheckpointError, match="merged a push in part"):
+        kept.keeper.write(kept.subject)
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "merged a push in part" in failed.message
+    assert kept.files("checkpoint") == before
+
+
+def _resumed(training: Coordinator) -> Coordinator:
+    """Return a run that goes on from a copy, as if it had been in a file."""
+    snapshot = training.snapshot()
+    assert snapshot is not None
+    value, arrays = to_parts(origin(), snapshot, None, ())
+    saved = from_sealed(decode(encode({}, value, arrays), "file"), "file")
+    again, _ = counting_training(combiner=saved.settings_with().strategy.combiner)
+    again.restore(saved.progress)
+    return again
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the copy", "within the swap"])
+def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
+    kept: Kept, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever moment of a swap a checkpoint meets."""
+    training, resumed = kept.training, list[Coordinator]()
+    store, old, new = training.store, FedAdam(), FedYogi()
+    training.change_settings(Command.SWAP_COMBINER, "", combiner=old)
+    kept.push(0)
+    copy, swap = store.snapshot, store.swap
+
+    def change() -> None:
+        training.change_settings(Command.SWAP_COMBINER, "", combiner=new)
+
+    def copy_after_a_swap(entered: Callable[[], object]) -> Copied:
+        change()
+        return copy(entered)
+
+    def swap_before_a_copy(*args: Any) -> None:
+        swap(*args)
+        resumed.append(Aside(lambda: _resumed(training)).result())
+
+    if before:
+        monkeypatch.setattr(store, "snapshot", copy_after_a_swap)
+        resumed.append(_resumed(training))
+    else:
+        monkeypatch.setattr(store, "swap", swap_before_a_copy)
+        change()
+    (again,) = resumed
+    assert type(again.settings.strategy.combiner) is type(again.store.combiner) is FedYogi
+
+
+def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "HOLD_TIMEOUT", 0.01)
+    kept.training.state.gate.enter()
+    with pytest.raises(WaitTimeout, match="still being merged after"):
+        kept.training.snapshot()
+    with kept.training.state.lock:
+        kept.training.state.gate.leave(True)
+    kept.push(0)
+    assert kept.training.store.version == 1
+
+
+def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(kept: Kept) -> None:
+    """One asked for and done while the copy was made would be lost, or done twice."""
+    before, after = (3, RandomPartitioner(3)), (4, RandomPartitioner(4))
+    now, copy = [before], kept.training.store.snapshot
+
+    def copy_late(entered: Callable[[], object]) -> Copied:
+        now[0] = after
+        return copy(entered)
+
+    kept.training.store.snapshot = copy_late  # type: ignore[method-assign]
+    kept.subject = replace(kept.subject, asked=lambda: now[0])
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    assert last(kept.keeper.folder)[1].asked is not None
+    assert [last(kept.keeper.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, keep=1)
+
+    def refuse(name: str) -> bool:
+        raise CheckpointError("permission denied")
+
+    monkeypatch.setattr(kept.disk, "delete", refuse)
+    kept.keeper._subject = kept.subject
+    for sequence in (0, 1):
+        kept.push(sequence)
+        kept.keeper._try()
+        kept.now += 61.0
+    kept.push(2)
+    kept.keeper._try()
+    assert [event.number for event in kept.seen(CheckpointWritten)] == [1, 2, 3]
+    assert kept.seen(CheckpointFailed) == []
+    assert kept.keeper.status.error is None
+    assert "Old checkpoints of run-1 stay in" in caplog.text
+
+
+def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
+    kept: Kept,
+) -> None:
+    kept.push(0)
+    kept.training.state.unconfirmed = {0}
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "is in no checkpoint" in failed.message
+    assert kept.keeper.status.error == failed.message
+
+
+def test_pushes_wait_while_a_copy_waits_for_those_under_way(kept: Kept) -> None:
+    kept.training.state.gate.enter()
+    copying = Aside(kept.training.snapshot)
+    until(lambda: kept.training.state.gate.held)
+    pushing = Aside(lambda: kept.push(0))
+    with kept.training.state.changed:
+        assert kept.training.store.version == 0
+        kept.training.state.gate.leave(True)
+    snapshot = copying.result()
+    pushing.result()
+    assert snapshot.progress.copied.version == 0
+    assert kept.training.store.version == 1
+
+
+def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
+    kept: Kept,
+) -> None:
+    kept.push(0)
+    snapshot = kept.training.snapshot()
+    assert snapshot is not None
+    again, _ = counting_training(partitions=1, rows=50)
+    progress = snapshot.progress
+    again.restore(
+        snapshots.Progress(progress.ledger, progress.copied, {}, {0: 50}, progress.reached)
+    )
+    member, joined = again.join(join(), False)
+    assert (joined.steps, joined.sequence) == (1, 1)
+    again.finish(member, finish(samples=49, steps=1))
+    assert isinstance(again.error, DataError)
+    assert "expected 50 rows, got 49 rows" in str(again.error)
+
+
+def test_a_checkpoint_that_is_being_written_can_be_seen(kept: Kept) -> None:
+    seen: list[object] = []
+    kept.disk.before_write = lambda: seen.append(kept.keeper.saving)
+    kept.now = 7.0
+    kept.push(0)
+    kept.keeper.begin(kept.subject)
+    kept.keeper.finish()
+    assert set(seen) == {(kept.disk.uri, 7.0)}
+    assert kept.keeper.saving is None
+
+
+def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
+    kept.keeper.begin(kept.subject)
+    for sequence in range(0, 10, 2):
+        kept.now += 61.0
+        kept.push(sequence)
+        kept.push(sequence + 1)
+        until(lambda n=sequence: len(kept.seen(CheckpointWritten)) > n // 2)  # type: ignore[misc]
+    kept.push(10)
+    kept.now += 61.0
+    kept.keeper.finish()
+    assert [e.version for e in kept.seen(CheckpointWritten)] == [2, 4, 6, 8, 10, 11]
+    assert kept.files("checkpoint") == ["checkpoint-00000005.tos", "checkpoint-00000006.tos"]
+    last = kept.keeper.folder.last()
+    assert (last.number, last.sealed.summary["milestones"]) == (6, 11)
+    told: list[Event] = []
+    for name in from_sealed(last.sealed, "last").history:
+        told += events(kept.keeper.folder.read(name), name)
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == list(range(1, 12))
+    assert not [t for t in threading.enumerate() if t.name.startswith("tos-checkpoint")]
+
+
+def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept: Kept) -> None:
+    """Two kernels that train one run: the later one's files are not touched by the other."""
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    folder = Folder(kept.disk)
+    first, second = folder.claim(), folder.claim()
+    # The two before may each be writing one at this moment.
+    assert (first.number, second.number) == (2, 3)
+    before = kept.disk.list()
+    kept.push(1)
+    with pytest.raises(
+        CheckpointError, match=r"Process \d+ on \S+, at .*, resumed the run.* stop it"
+    ):
+        kept.keeper.write(kept.subject)
+    with pytest.raises(CheckpointError, match="saves nothing"):
+        folder.require(first.name)
+    assert kept.disk.list() == before
+    kept.keeper._claim, kept.keeper._number = second
+    written = kept.keeper.write(kept.subject)
+    assert written is not None
+    assert (written.number, folder.last().number) == (4, 4)
+    # Who gives its claim back, as the run could not go on there, leaves the one before in charge.
+    third = folder.claim()
+    kept.disk.delete(third.name)
+    folder.require(second.name)
+
+
+def test_of_runs_that_begin_in_one_folder_at_once_one_begins(tmp_path: Path) -> None:
+    disk, together = Disk(tmp_path), threading.Barrier(2)
+    # Both have looked, and seen an empty folder.
+    disk.before_write = lambda: together.wait(LIMIT)
+
+    def begin() -> str:
+        try:
+            Folder(disk).begin()
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    found = [Aside(begin), Aside(begin)]
+    first, second = sorted(aside.result() for aside in found)
+    assert first == ""
+    assert "holds another run's files: start again" in second
+
+
+class Archived:
+    """As much of a program as is needed to restore a checkpoint."""
+
+    def __init__(self, layout: Any) -> None:
+        self.layout = layout
+
+    def read(self) -> Any:
+        return self.layout.allocate()
+
+
+def of_another_rule(folder: Folder, number: int) -> None:
+    """Write a checkpoint anew whose state is not that of the rule in its settings."""
+    name = f"checkpoint-{number:08d}.tos"
+    sealed = folder.read(name)
+    rule = describe(combiners.get("fedadam"), MADE)
+    sealed.value["settings"]["combiner"] = rule
+    folder.write(name, sealed.summary, sealed.value, sealed.arrays)
+
+
+def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    for sequence in range(3):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+    folder, program = kept.keeper.folder, Archived(kept.training.store.layout)
+    of_another_rule(folder, 3)
+    number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
+    assert (number, saved.progress.copied.version) == (2, 2)
+    assert settings.strategy.combiner.name == saved.combiner
+    assert (
+        "checkpoint-00000003.tos cannot be restored, so checkpoint-00000002.tos is: " in caplog.text
+    )
+    for number in (1, 2):
+        of_another_rule(folder, number)
+    with pytest.raises(CheckpointError, match="Expected the state of combiner fedadam"):
+        _restorable(folder, program, None)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    kept.keeper.folder.write("checkpoint-00000002.tos", {}, {"origin": {}})
+    number, saved = last(kept.keeper.folder)
+    assert (number, saved.progress.copied.version) == (1, 1)
+
+
+def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, patience=300.0, stall_timeout=None)
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    _, saved = last(kept.keeper.folder)
+    same = _origin(saved, {"patience": None})
+    assert (same.patience, same.stall_timeout) == (300.0, None)
+    other = _origin(saved, {"patience": 5, "stall_timeout": 900})
+    assert (other.patience, other.stall_timeout) == (5.0, 900.0)
+
+
+def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    """Whatever their ids say: another time zone's, or random digits of one second."""
+    disks = []
+    for created, run_id in ((2.0, "run-a"), (1.0, "run-c"), (3.0, "run-b")):
+        folder = tmp_path / run_id
+        folder.mkdir()
+        kept = Kept(folder, created=created, run_id=run_id)
+        kept.subject = replace(kept.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
+        kept.push(0)
+        assert kept.keeper.write(kept.subject) is not None
+        disks.append(kept.disk)
+    assert [run.run for run in _saved(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
+
+
+def test_ids_of_runs_are_unique_and_in_universal_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        time, "gmtime", lambda: time.struct_time((2026, 11, 23, 18, 15, 0, 0, 0, 0))
+    )
+    ids = {new_run_id() for _ in range(50)}
+    assert len(ids) == 50
+    assert all(re.fullmatch(r"run-20261123-181500-[0-9a-f]{6}", one) for one in ids)
+
+
+def test_resumes_at_the_same_moment_have_numbers_of_their_own(kept: Kept) -> None:
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    together = threading.Barrier(2)
+    calls = iter(range(99))
+    # Both have seen the same owner, and want the same number.
+    kept.disk.before_write = lambda: together.wait(LIMIT) if next(calls) < 2 else None
+    folder = Folder(kept.disk)
+    claims = sorted(aside.result() for aside in [Aside(folder.claim), Aside(folder.claim)])
+    kept.disk.before_write = lambda: None
+    assert [claim.name for claim in claims] == ["owner-00000001.tos", "owner-00000002.tos"]
+    assert claims[0].number < claims[1].number
+    folder.require(claims[1].name)
+    with pytest.raises(CheckpointError, match="saves nothing"):
+        folder.require(claims[0].name)
+
+
+def test_an_owner_whose_file_is_not_whole_yet_is_an_owner(kept: Kept) -> None:
+    kept.disk.write_new("owner-00000001.tos", b"")
+    kept.push(0)
+    with pytest.raises(CheckpointError, match="Another process resumed the run"):
+        kept.keeper.write(kept.subject)
+
+
+def test_nothing_younger_than_a_minute_is_deleted(kept: Kept) -> None:
+    for sequence in range(5):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+        kept.now += 20.0
+    # At 80 s: those of 0 and 20 s are old enough, and two are kept in any case.
+    assert kept.files("checkpoint") == [f"checkpoint-{n:08d}.tos" for n in (3, 4, 5)]
+
+
+def test_those_of_before_a_resume_are_as_old_as_the_resume(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"checkpoint-{number:08d}.tos").touch()
+    kept = Kept(tmp_path, keep=1, claim=Claim(FIRST.name, 2))
+    for sequence, now, left in ((0, 59.0, 3), (1, 60.0, 2)):
+        kept.now = now
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+        assert len(kept.files("checkpoint")) == left
+
+
+def test_a_full_disk_costs_one_checkpoint_and_no_event(kept: Kept) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept.keeper._subject = kept.subject
+    kept.push(0)
+    kept.disk.before_write = full
+    kept.keeper._try()
+    assert "No space left on device" in str(kept.seen(CheckpointFailed)[0])
+    kept.push(1)
+    kept.disk.before_write = lambda: None
+    kept.keeper._try()
+    last = from_sealed(kept.keeper.folder.last().sealed, "last")
+    told = [e for name in last.history for e in events(kept.keeper.folder.read(name), name)]
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
+
+
+def test_nothing_new_is_not_written_again(kept: Kept) -> None:
+    kept.push(0)
+    assert kept.keeper.write(kept.subject) is not None
+    assert kept.keeper.write(kept.subject) is None
+    assert kept.files("checkpoint") == ["checkpoint-00000001.tos"]
+
+
+@pytest.mark.parametrize("part", ["history", "checkpoint"])
+def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(kept: Kept, part: str) -> None:
+    kept.push(0)
+    kept.disk.refuses = part
+    kept.keeper._subject = kept.subject
+    kept.keeper._try()
+    assert [e.message for e in kept.seen(CheckpointFailed)] == ["the disk is full"]
+    kept.disk.refuses = ""
+    kept.push(1)
+    assert kept.keeper.status == CheckpointStatus(None, None, "the disk is full")
+    kept.keeper._try()
+    assert (kept.keeper.status.number, kept.keeper.status.error) == (2, None)
+    assert len(set(kept.disk.written)) == len(kept.disk.written), "a file was written twice"
+    last = from_sealed(kept.keeper.folder.last().sealed, "last")
+    told: list[Event] = []
+    for name in last.history:
+        told += events(kept.keeper.folder.read(name), name)
+    assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(kept: Kept) -> None:
+    for sequence in range(2):
+        kept.push(sequence)
+        kept.keeper.write(kept.subject)
+    path = kept.disk.folder / "checkpoint-00000002.tos"
+    path.write_bytes(path.read_bytes()[:-1])
+    told: list[str] = []
+    assert kept.keeper.folder.last(tell=told.append).number == 1
+    assert [text for text in told if "00000002" in text and "cut off" in text] == told != []
+    (kept.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"no checkpoint in .*00000002.*00000001.*cut off"):
+        kept.keeper.folder.last()
+
+
+def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
+    def milestone(version: int, metrics: dict[str, float]) -> MilestoneCommitted:
+        return MilestoneCommitted(
+            float(version), 0, 1, "e", f"h{version}", 0, version, 2, 3, 0.5, 1, version,
+            0.1, 0.2, 0.3, 4, 5, metrics, 2,
+        )  # fmt: skip
+
+    given: list[Event] = [
+        RunStarted(0.0, "run-1", 3, 2, None),
+        milestone(1, {"acc": 0.5}),
+        WorkerJoined(1.5, 0, 1, "e", "h", 2, 3),
+        milestone(2, {}),
+    ]
+    record = Record()
+    for event in [*given, milestone(3, {"f1": 1.0})]:
+        record(event)
+    taken = record.take(2)
+    value, arrays = columns(taken)
+    sealed = decode(encode({}, json.loads(json.dumps(value)), arrays), "file")
+    assert events(sealed, "file") == given == taken
+    record.give_back(taken)
+    assert len(record.take(9)) == 5
+    with pytest.raises(CheckpointError, match="holds no events"):
+        events(decode(encode({}, {"others": []}, arrays), "file"), "file")
+
+
+@pytest.mark.parametrize(
+    ("value", "every"),
+    [
+        ("30s", Trigger(30.0)), ("1.5min", Trigger(90.0)), (" 2 h ", Trigger(7200.0)),
+        ("500 milestones", Trigger(milestones=500)), ("1 milestone", Trigger(milestones=1)),
+        (20, Trigger(milestones=20)), (Trigger(3.0), Trigger(3.0)),
+    ],
+)  # fmt: skip
+def test_how_often(value: Any, every: Trigger) -> None:
+    assert as_trigger("checkpoint_every", value) == every
+    assert as_trigger("checkpoint_every", str(every)) == every
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "", "30", "0s", "s", "1.5 milestones", None])
+def test_what_says_not_how_often_is_told_what_does(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or 500; got'):
+        as_trigger("checkpoint_every", value)
+
+
+class Opaque(StatefulCombiner):
+    def reset(self, like: Any) -> None:
+        self.lock: Callable[[], object] = lambda: None
+
+    def merge(self, center: Any, update: Any, push: Any) -> None: ...
+
+
+def test_what_cannot_be_saved_is_refused_at_once() -> None:
+    with pytest.raises(CheckpointError, match=r"Combiner Opaque\.lock cannot be saved.*dump"):
+        require_saveable(Opaque())
+
+    class Own(RandomPartitioner): ...
+
+    with pytest.raises(ConfigError, match="one of RandomPartitioner, Shards, Dirichlet"):
+        require_known(Own(2))
+
+
+def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> None:
+    folder = Folder(Disk(tmp_path))
+    write_data(folder, (numbers(100),))
+    begun = origin(content=content_of((numbers(100),)).digest)
+    source = read_data(folder, begun)
+    check_same(source, begun)
+    np.testing.assert_array_equal(source.rows(1)[0], numbers(100)[50:])
+    for wrong, name in (
+        (ArraySource((numbers(100),), 3), "partitions 2, got 3"),
+        (ArraySource((numbers(99),), 2), "rows 100, got 99"),
+        (ArraySource((numbers(100).astype("f4"),), 2), "columns"),
+    ):
+        with pytest.raises(DataError, match=f"expected {name}"):
+            check_same(wrong, begun)
+    with pytest.raises(DataError, match="are not stored with its checkpoints"):
+        read_data(folder, origin(stored=False))
+    (tmp_path / "data.tos").unlink()
+    with pytest.raises(CheckpointError, match="Or give the same arrays"):
+        read_data(folder, origin())
+
+
+def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
+    free = threading.Event()
+    subject = Subject(
+        kept.training.snapshot, lambda: None, dict, kept.events.append,
+        lambda timeout: free.wait(LIMIT),
+    )  # fmt: skip
+    kept.push(0)
+    kept.keeper.begin(subject)
+    kept.keeper.finish()
+    (failed,) = kept.seen(CheckpointFailed)
+    assert "The last checkpoint of run-1 was still being written" in str(failed)
+    assert str(kept.keeper.status) == f"The run has no checkpoint yet: {failed.message}"
+    free.set()
+    kept.keeper._thread.join(LIMIT)
+    # It came after all.
+    assert kept.keeper.status.number == 1
+    assert kept.keeper.status.error is None
+
+
+def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:
+    gate = threading.Event()
+    with EventBus([kept.keeper], apart=[lambda event: gate.wait(LIMIT)]) as bus:
+        kept.training.state.publish = bus.publish
+        kept.subject = replace(kept.subject, publish=bus.publish, flush=bus.flush)
+        kept.push(0)
+        written = kept.keeper.write(kept.subject)
+        gate.set()
+    assert written is not None
+    assert written.version == 1
+
+
+@pytest.mark.parametrize("when", [None, "noon", [], 1e300, float("nan")])
+def test_an_owner_of_another_kind_is_still_an_owner(kept: Kept, when: Any) -> None:
+    (kept.disk.folder / "owner-00000001.tos").write_bytes(encode({"pid": 1, "when": when}))
+    with pytest.raises(CheckpointError, match="Another process resumed the run"):
+        kept.keeper.folder.require("owner-00000000.tos")
+
+
+WRONG: list[Any] = [None, True, "x", [], {}, {"a": 1}]
+"""No number, and nothing that stands for one."""
+
+
+def changed(value: Any, path: Sequence[Any], other: Any) -> Any:
+    """Return a copy of plain values in which one is another."""
+    copied = copy.deepcopy(value)
+    inner = copied
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = other
+    return copied
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("field", ["time", "partition", "epoch"])
+def test_an_event_of_wrong_fields_is_no_event(kept: Kept, field: str, wrong: Any) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    (name,) = kept.files("history")
+    sealed = kept.keeper.folder.read(name)
+    assert sealed.value["others"][0][2][field] is not None
+    value = changed(sealed.value, ["others", 0, 2, field], wrong)
+    with pytest.raises(CheckpointError, match=f"holds no events: expected .*{field}"):
+        events(decode(encode({}, value, sealed.arrays), name), name)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("field", ["epochs", "seed", "batch_size", "created"])
+def test_an_origin_of_wrong_fields_is_no_checkpoint(kept: Kept, field: str, wrong: Any) -> None:
+    kept.push(0)
+    kept.keeper.write(kept.subject)
+    (name,) = kept.files("checkpoint")
+    sealed = kept.keeper.folder.read(name)
+    value = changed(sealed.value, ["origin", field], wrong)
+    with pytest.raises(CheckpointError, match=f"no checkpoint: expected Origin.{field}"):
+        from_sealed(decode(encode({}, value, sealed.arrays), name), name)
+    value = changed(sealed.value, ["reached", 0], wrong)
+    with pytest.raises(CheckpointError, match=r"no checkpoint: expected RunPosition\.epoch"):
+        from_sealed(decode(encode({}, value, sealed.arrays), name), name)

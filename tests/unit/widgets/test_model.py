@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.unit.telemetry.samples import joined, lost, milestone, started
+from tests.unit.widgets.support import FACTS, points
+from tos_notebook.events import (
+    CallbackFailed,
+    CommandAccepted,
+    CommandApplied,
+    CommandLapsed,
+    EpochFinished,
+    PartitionFinished,
+    Repartitioned,
+    RunFinished,
+    Stalled,
+    StallEnded,
+    StateChanged,
+    UpdateSkipped,
+    Validated,
+    ValidationFailed,
+    WorkerFailed,
+)
+from tos_notebook.widgets.diary import TEXT
+from tos_notebook.widgets.model import RunModel
+
+FRAMES = (
+    '  File "cell.py", line 3, in scale\n    return x / 0',
+    '  File "/usr/lib/python3.11/threading.py", line 9, in run',
+)
+
+
+def state(model: RunModel, now: float = 10.0) -> dict[str, Any]:
+    return model.snapshot(now, FACTS).state
+
+
+def running(samples: int | None = 1000, epochs: int = 5) -> RunModel:
+    model = RunModel()
+    model(started(0.0, epochs, samples))
+    model(StateChanged(0.0, "running"))
+    return model
+
+
+def failed_worker(time: float = 2.0, message: str = "ZeroDivisionError: by zero") -> WorkerFailed:
+    return WorkerFailed(time, 1, 0, "3", "node", message, FRAMES, 2, (7, 7))
+
+
+def test_before_anything_happened_there_is_a_snapshot() -> None:
+    found = state(RunModel())
+    assert found["run"]["state"] == "starting"
+    assert found["totals"]["loss"] is None
+    assert found["workers"] == []
+
+
+def test_the_rate_is_that_of_late_and_the_end_is_foreseen_from_it() -> None:
+    model = running(samples=10_000, epochs=1)
+    for n in range(1, 21):
+        model(milestone(n / 2, samples=100))
+        totals = state(model, n / 2)["totals"]
+    assert totals["samples_per_second"] == pytest.approx(200, rel=0.1)
+    assert totals["eta"] == pytest.approx(8000 / 200, rel=0.1)
+
+
+def test_every_reader_is_told_the_same_loss_which_changes_once_a_second() -> None:
+    model = running()
+    model(milestone(1.0, loss=0.12345))
+    row = model.row(1.1, FACTS)
+    assert state(model, 1.0)["totals"]["loss"] == row["loss"] == 0.123
+    model(milestone(1.2, loss=0.2))
+    assert model.row(1.9, FACTS)["loss"] == state(model, 1.9)["totals"]["loss"] == 0.123
+    assert model.row(2.0, FACTS)["loss"] == state(model, 2.1)["totals"]["loss"] == 0.162
+
+
+def test_the_latest_evaluation_is_told_the_loss_last() -> None:
+    model = running()
+    assert state(model)["totals"]["validation"] == {}
+    model(Validated(1.0, 0, 500, {"loss": 0.6, "accuracy": 0.8}))
+    model(Validated(2.0, 1, 1000, {"loss": 0.5, "accuracy": 0.87654}))
+    found = model.row(3.0, FACTS)["validation"]
+    assert list(found.items()) == [("accuracy", 0.877), ("loss", 0.5)]
+
+
+def test_what_theory_needs_is_told() -> None:
+    model = running()
+    unknown = state(model)["totals"]
+    assert (unknown["recent_workers"], unknown["recent_staleness"]) == (None, None)
+    for staleness in (1, 2):
+        model(milestone(1.0, staleness=staleness, workers=3))
+    totals = state(model)["totals"]
+    assert (totals["recent_workers"], totals["recent_staleness"]) == (3, 1.5)
+
+
+def test_a_paused_run_foresees_no_end() -> None:
+    model = running()
+    model(milestone(1.0))
+    assert state(model, 2.0)["totals"]["eta"] is not None
+    model(StateChanged(2.0, "paused"))
+    assert state(model, 2.0)["totals"]["eta"] is None
+
+
+def test_the_size_of_the_data_is_learnt_from_the_first_epoch() -> None:
+    model = running(samples=None)
+    model(milestone(1.0, samples=100))
+    assert state(model)["totals"]["samples_total"] is None
+    model(EpochFinished(1.0, 0, 100))
+    model(milestone(2.0, samples=50, epoch=1))
+    model(RunFinished(2.0, "stopped"))
+    news = model.snapshot(3.0, FACTS)
+    assert news.state["totals"]["samples_total"] == 500
+    assert points(news.buffers[0])[2].tolist() == [0.0, 1.5]
+
+
+def test_a_straggler_is_named_in_words() -> None:
+    model = running()
+    for n in range(10):
+        for partition, compute in enumerate((0.1, 0.1, 0.4)):
+            model(milestone(n / 10, partition=partition, compute=compute, exchange=0.0))
+    assert notes(model, 1.0) == ["", "", ""]
+    assert notes(model, 5.9) == ["", "", ""]
+    steady(model, 6.0)
+    assert notes(model, 6.0) == ["", "", "behind: 25 % of the median pace"]
+    steady(model, 7.0, slowest=0.16)
+    assert notes(model, 7.0)[2] == "behind: 62 % of the median pace"
+    steady(model, 8.0, slowest=0.1)
+    assert notes(model, 8.0) == ["", "", ""]
+    assert notes(model, 68.0)[0] == "behind: nothing heard of it for 60 s"
+
+
+def notes(model: RunModel, now: float) -> list[str]:
+    return [row["note"] for row in state(model, now)["workers"]]
+
+
+def steady(model: RunModel, time: float, slowest: float = 0.4, count: int = 30) -> None:
+    """Let three workers train at their pace, the last one at its own."""
+    for _ in range(count):
+        for partition, compute in enumerate((0.1, 0.1, slowest)):
+            model(milestone(time, partition=partition, compute=compute, exchange=0.0))
+
+
+@pytest.mark.parametrize("change", ["resume", "join", "repartition"])
+def test_after_a_change_the_workers_have_time_to_find_their_pace(change: str) -> None:
+    model = running()
+    steady(model, 1.0)
+    notes(model, 1.0)
+    assert notes(model, 9.0)[0] == "behind: nothing heard of it for 8 s"
+    if change == "resume":
+        model(StateChanged(9.0, "paused"))
+        model(StateChanged(9.0, "running"))
+    elif change == "join":
+        model(joined(9.0, partition=2))
+    else:
+        model(Repartitioned(9.0, 1, 3, 0.1))
+        steady(model, 9.0)
+    assert notes(model, 18.9) == [""] * len(notes(model, 18.9))
+    steady(model, 19.0)
+    notes(model, 19.0)
+    steady(model, 24.0)
+    assert any(notes(model, 24.0))
+
+
+def test_of_two_workers_neither_is_a_straggler() -> None:
+    model = running()
+    for n in range(10):
+        for partition, compute in enumerate((0.1, 0.9)):
+            model(milestone(n / 10, partition=partition, compute=compute))
+    notes(model, 1.0)
+    assert notes(model, 60.0) == ["", ""]
+
+
+def test_a_pause_counts_neither_for_the_rate_nor_for_what_is_to_go() -> None:
+    model = running(samples=10_000, epochs=1)
+    for n in range(1, 21):
+        model(milestone(n / 2, samples=100))
+        before = state(model, n / 2)["totals"]
+    model(StateChanged(10.0, "paused"))
+    assert state(model, 60.0)["totals"]["samples_per_second"] == before["samples_per_second"]
+    model(StateChanged(65.0, "running"))
+    model(milestone(65.5, samples=100))
+    after = state(model, 65.5)["totals"]
+    assert after["samples_per_second"] == pytest.approx(200, rel=0.1)
+    assert after["eta"] == pytest.approx(7900 / 200, rel=0.1)
+    model(RunFinished(66.0, "stopped"))
+    assert state(model, 70.0)["totals"]["samples_per_second"] == pytest.approx(200, rel=0.1)
+
+
+def test_a_worker_alone_is_no_straggler() -> None:
+    model = running()
+    for n in range(10):
+        model(milestone(n / 10))
+    assert state(model, 1.0)["workers"][0]["note"] == ""
+
+
+def test_the_state_of_a_worker_follows_its_life() -> None:
+    model = running()
+
+    def states(now: float) -> list[str]:
+        return [row["state"] for row in state(model, now)["workers"]]
+
+    model(joined(0.0))
+    model(milestone(1.0))
+    assert states(1.0) == ["training"]
+    model(PartitionFinished(1.1, 0, 0, 100))
+    assert states(1.5) == ["training"]
+    assert states(5.0) == ["waiting"]
+    model(milestone(6.0, epoch=1))
+    assert states(9.0) == ["training"]
+    model(StateChanged(9.0, "paused"))
+    assert states(9.0) == ["waiting"]
+    model(StateChanged(9.0, "running"))
+    model(lost(10.0))
+    assert states(10.0) == ["lost"]
+    model(joined(11.0, attempt=1))
+    assert states(11.0) == ["training"]
+    model(Repartitioned(12.0, 1, 4, 0.1))
+    assert states(12.0) == ["done"]
+
+
+def test_losses_and_retries_are_marked_at_their_worker() -> None:
+    model = running()
+    model(joined(0.0, partition=0))
+    model(joined(0.0, partition=1))
+    model(lost(2.0, partition=1))
+    model(joined(3.0, partition=1, attempt=1))
+    model(failed_worker(4.0))
+    found = state(model)
+    assert [(m["time"], m["worker"], m["kind"]) for m in found["marks"]] == [
+        (2.0, 1, "lost"),
+        (3.0, 1, "retry"),
+        (4.0, 2, "failed"),
+    ]
+    assert [entry["level"] for entry in found["log"]] == ["warning", "info", "error"]
+
+
+def commands(model: RunModel) -> list[tuple[str, str]]:
+    return [(c["command"], c["stage"]) for c in state(model)["commands"]]
+
+
+def test_a_command_is_asked_and_later_in_force_in_one_entry() -> None:
+    model = running()
+    model(CommandAccepted(1.0, "set", "learning_rate=0.1, from the next milestone on"))
+    asked = state(model)["commands"]
+    model(CommandApplied(2.0, "set", "learning_rate=0.1"))
+    applied = state(model)["commands"]
+    assert [(c["time"], c["stage"]) for c in asked + applied] == [
+        (1.0, "asked"),
+        (1.0, "in force"),
+    ]
+
+
+def test_the_log_warns_of_chaos_while_other_commands_are_no_warning() -> None:
+    model = running()
+    model(CommandAccepted(1.0, "set", "x"))
+    model(CommandAccepted(2.0, "chaos", "partition 1: 5 times slower"))
+    model(CommandAccepted(3.0, "chaos", "off"))
+    assert [(e["time"], e["level"], e["text"]) for e in state(model)["log"]] == [
+        (2.0, "warning", "chaos on purpose: partition 1: 5 times slower"),
+        (3.0, "info", "chaos on purpose: off"),
+    ]
+
+
+def test_equal_commands_at_one_time_are_two_entries() -> None:
+    model = running()
+    for _ in range(2):
+        model(CommandAccepted(1.0, "set", "x"))
+    first, second = state(model)["commands"]
+    assert first["time"] != second["time"]
+    model(CommandApplied(2.0, "set", "x"))
+    assert commands(model) == [("set", "in force"), ("set", "asked")]
+
+
+def test_a_pause_that_is_overtaken_never_was_in_force() -> None:
+    model = running()
+    model(CommandAccepted(1.0, "pause", ""))
+    model(StateChanged(1.0, "paused"))
+    model(CommandAccepted(2.0, "resume", ""))
+    model(StateChanged(2.0, "running"))
+    assert commands(model) == [("pause", "refused"), ("resume", "in force")]
+
+
+def test_the_end_settles_what_is_open() -> None:
+    model = running()
+    model(CommandAccepted(1.0, "set", ""))
+    model(CommandAccepted(1.0, "repartition", ""))
+    model(CommandAccepted(1.0, "stop", ""))
+    model(CommandLapsed(2.0, "repartition", "no epoch followed"))
+    model(RunFinished(2.0, "stopped"))
+    assert commands(model) == [
+        ("set", "refused"),
+        ("repartition", "refused"),
+        ("stop", "in force"),
+    ]
+
+
+def test_the_log_says_what_else_went_wrong() -> None:
+    model = running()
+    for n in range(1000):
+        model(UpdateSkipped(n / 1000, 0, 2, 0, n, "NaN in the update"))
+    model(ValidationFailed(1.5, 1, "no memory"))
+    model(CallbackFailed(1.5, "CSVLogger", "on_epoch_end", "OSError: disk full"))
+    model(Repartitioned(2.0, 2, 4, 0.5))
+    texts = [entry["text"] for entry in state(model)["log"]]
+    assert texts == [
+        "1 updates left out so far; partition 2: NaN in the update",
+        "Validation after epoch 2 failed, and ends: no memory",
+        "The run no longer calls callback CSVLogger: on_epoch_end raised OSError: disk full",
+        "4 partitions from epoch 3 on, laid out in 0.50 s.",
+    ]
+    assert state(model)["run"]["partitions"] == 4
+
+
+def test_the_log_says_why_a_run_was_stopped() -> None:
+    model = running()
+    model(RunFinished(2.0, "stopped", reason="training loss 0.09 < 0.1"))
+    assert state(model)["log"][-1]["text"] == "stopped: training loss 0.09 < 0.1"
+
+
+def test_the_log_says_when_evaluations_began_to_be_no_numbers() -> None:
+    model = running()
+    for epoch, loss in enumerate([0.5, math.nan, math.nan, 0.5, math.inf]):
+        model(Validated(epoch, epoch, 100, {"loss": loss, "accuracy": 0.5}))
+    log = state(model)["log"]
+    assert [entry["level"] for entry in log] == ["warning", "warning"]
+    assert "At epoch 2 the validation data gave loss nan. Look at its rows" in log[0]["text"]
+    assert "At epoch 5 the validation data gave loss inf." in log[1]["text"]
+
+
+def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:
+    model = RunModel()
+    model(started(0.0, epochs=2, samples=1000))
+    for epoch, samples in ((0, 250), (0, 500), (0, 1000), (1, 2000)):
+        model(Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
+    points = model._curves.series["loss", "validation"].points()
+    assert points[2].tolist() == [0.25, 0.5, 1.0, 2.0]
+
+
+def test_texts_are_bounded() -> None:
+    model = running()
+    model(failed_worker(message="E: " + "x" * 100_000))
+    assert max(len(entry["text"]) for entry in state(model)["log"]) == TEXT
+
+
+def test_a_workers_error_is_the_runs_once_it_failed() -> None:
+    model = running()
+    model(failed_worker())
+    assert state(model)["run"]["error"] is None
+    model(StateChanged(2.0, "failed"))
+    expected = {
+        "message": "ZeroDivisionError: by zero",
+        "where": "executor 3 (node), partition 1, attempt 0, epoch 3, batch 7",
+        "frames": [FRAMES[0]],
+        "rest": FRAMES[1],
+    }
+    assert state(model)["run"]["error"] == expected
+    model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [on executor 3]\nmore"))
+    assert state(model)["run"]["error"] == expected
+
+
+def test_an_error_that_no_worker_raised_is_folded_after_its_first_line() -> None:
+    model = running()
+    model(failed_worker())
+    model(RunFinished(3.0, "failed", "TosError: Spark gave up\nat java.lang.Thread"))
+    error = state(model)["run"]["error"]
+    assert (error["message"], error["rest"]) == ("TosError: Spark gave up", "at java.lang.Thread")
+    assert error["where"] is None
+
+
+def test_after_the_end_time_stands_still() -> None:
+    model = running()
+    model(milestone(1.0))
+    model(RunFinished(2.0, "finished"))
+    early, late = state(model, 3.0), state(model, 300.0)
+    assert early == late
+    assert early["run"]["elapsed"] == 2.0
+    assert early["workers"][0]["age"] == 1.0
+
+
+def test_what_the_run_waits_for_is_shown_until_it_comes_and_stays_in_the_log() -> None:
+    model = running()
+    assert state(model)["run"]["waits"] == []
+    model(Stalled(60.0, "worker", "The run waits for a worker.", "See Spark.", 0.0))
+    model(Stalled(61.0, "silent 1.7", "It waits for partition 1.", "See its log.", 1.0))
+    assert state(model)["run"]["waits"] == [
+        "The run waits for a worker. See Spark.",
+        "It waits for partition 1. See its log.",
+    ]
+    model(StallEnded(70.0, "worker"))
+    assert state(model)["run"]["waits"] == ["It waits for partition 1. See its log."]
+    assert [entry["level"] for entry in state(model)["log"]] == ["warning", "warning", "info"]

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.telemetry.samples import joined, milestone, started
+from tests.unit.widgets.support import FACTS, FakeRun
+from tos_notebook.chaos import Kill, Slow
+from tos_notebook.events import (
+    CommandAccepted,
+    CommandApplied,
+    RunFinished,
+    StateChanged,
+    Validated,
+    WorkerFailed,
+)
+from tos_notebook.widgets import Result, RunModel
+from tos_notebook.widgets.picture import MOST_METRICS
+from tos_notebook.widgets.svg import POINTS, chart
+
+SVG = "{http://www.w3.org/2000/svg}"
+NASTY = '<script>alert("1")</script> & <b>'
+
+
+def trained(milestones: int = 20, workers: int = 2, **changes: Any) -> RunModel:
+    model = RunModel()
+    model(started(0.0))
+    model(StateChanged(0.0, "running"))
+    for n in range(milestones):
+        event = milestone(n / 10 + 0.1, partition=n % workers, loss=2 / (n + 1))
+        for name, value in changes.items():
+            setattr(event, name, value)
+        model(event)
+    model(Validated(milestones / 10, 0, 2000, {"loss": 0.25, "accuracy": 0.875}))
+    return model
+
+
+def bundle(model: RunModel) -> dict[str, str]:
+    return Result(FakeRun(model))._repr_mimebundle_()  # type: ignore[arg-type]
+
+
+def html(model: RunModel) -> str:
+    return bundle(model)["text/html"]
+
+
+def svg(text: str) -> ET.Element:
+    found = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)"', text)
+    assert found
+    return ET.fromstring(base64.b64decode(found[1]))
+
+
+def images(page: str) -> list[tuple[str, str]]:
+    """Return each image's data and what it shows in words."""
+    return re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', page)
+
+
+def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
+    model = trained()
+    model(RunFinished(2.5, "finished"))
+    page = html(model)
+    texts = [text.text for text in svg(page).iter(f"{SVG}text")]
+    assert {"training", "validation", "samples"} <= set(texts)
+    assert page.count("<tr>") == 1 + 2 + 15
+    for text in ("finished", "dynsgd", "10 batches of 100", "accuracy 0.875, loss 0.25"):
+        assert text in page
+
+
+def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
+    model = trained(100, metrics={"accuracy": 0.5, NASTY: 1.0})
+    model(RunFinished(20.0, "finished"))
+    page = html(model)
+    labels = [label for _, label in images(page)]
+    assert labels[1] == "Training accuracy from 0.5 to 0.5; validation accuracy from 0.875 to " + (
+        "0.875; over 10,000 samples."
+    )
+    # One milestone of 100 samples each tenth of a second.
+    assert labels[-1] == "Training samples per second from 1,000 to 1,000; over 9 seconds."
+    assert "accuracy, " in page.partition("<summary>")[2].casefold()
+    assert "<script" not in page
+    for image, _ in images(page):
+        ET.fromstring(base64.b64decode(image))
+
+
+def test_all_its_charts_are_small_however_long_the_run() -> None:
+    model = trained(30_000, metrics={f"metric {n}": 0.123456789 for n in range(10)})
+    found = images(html(model))
+    assert len(found) == 1 + MOST_METRICS + 1
+    assert sum(len(image) for image, _ in found) < 60_000
+
+
+def test_before_two_milestones_there_is_no_throughput() -> None:
+    assert [label for _, label in images(html(trained(1)))] == [
+        "Training loss from 2 to 2; validation loss from 0.25 to 0.25; over 2,000 samples.",
+        "Validation accuracy from 0.875 to 0.875; over 2,000 samples.",
+    ]
+
+
+def test_it_says_why_a_run_was_stopped() -> None:
+    model = trained()
+    model(RunFinished(2.5, "stopped", reason=f"training loss 0.09 < 0.1 {NASTY}"))
+    page = html(model)
+    assert "Stopped</th>" in page
+    assert "training loss 0.09 &lt; 0.1 &lt;script&gt;" in page
+
+
+def test_it_names_what_was_steered_and_when_as_far_as_it_took_effect() -> None:
+    model = trained()
+    model(CommandAccepted(1.0, "swap combiner", NASTY))
+    model(CommandApplied(1.5, "swap combiner", NASTY))
+    model(CommandAccepted(2.0, "set", "learning_rate=0.5"))
+    page = html(model)
+    assert "Steered</th>" in page
+    assert "swap combiner &lt;script&gt;" in page
+    assert " at 1 s" in page
+    assert "learning_rate=0.5" not in page
+    assert "<script" not in page
+
+
+def test_curve_fact_and_status_end_at_one_training_loss() -> None:
+    model = trained()
+    shown = model.snapshot(5.0, FACTS).state["totals"]["loss"]
+    page = html(model)
+    assert f"Training loss from 2 to {shown:g};" in page
+    assert re.search(rf"Training loss</th><td[^>]*>{shown:g}</td>", page)
+
+
+def test_it_says_that_something_went_wrong_on_purpose() -> None:
+    model = trained()
+    run = FakeRun(model)
+    run.chaos_log = (Slow(5, worker=1), Kill(worker=0))
+    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    assert "Chaos on purpose" in page
+    assert "partition 1: 5 times slower; partition 0: killed, once" in page
+
+
+def test_it_says_how_much_less_has_travelled_than_without_a_codec() -> None:
+    assert "10.7 times less than as they are" in html(trained(bytes_up=8, bytes_down=16))
+    assert "less than" not in html(trained(bytes_up=128, bytes_down=128))
+
+
+def test_the_same_stands_in_plain_text() -> None:
+    model = trained()
+    model(RunFinished(2.5, "finished"))
+    lines = bundle(model)["text/plain"].splitlines()
+    assert lines[0] == "Run 1: finished, epoch 1 of 5, 2.5 s"
+    assert "  Combiner: dynsgd" in lines
+
+
+def test_it_is_small_whatever_the_run_was_like() -> None:
+    model = RunModel()
+    model(started(0.0))
+    for n in range(20_000):
+        event = milestone(n / 10, partition=n % 300, loss=1 + n % 7, executor=str(n % 300))
+        event.host = "a-host-with-a-long-name.example.org" * 10
+        model(event)
+    error = WorkerFailed(1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50, 0, ())
+    model(error)
+    model(RunFinished(3000.0, "failed", error.message))
+    page = html(model)
+    assert len(page.encode()) < 100_000
+    assert "more workers" in page
+    assert len(svg(page).findall(f"{SVG}path")[0].attrib["d"].split("L")) <= POINTS + 2
+
+
+def test_whatever_others_wrote_is_escaped() -> None:
+    model = trained(executor=NASTY, host=NASTY)
+    run = FakeRun(model)
+    run.run_id = NASTY
+    run.master = NASTY
+    frames = NASTY, f'File "/site-packages/{NASTY}'
+    model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
+    model(RunFinished(3.0, "failed", NASTY))
+    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    assert "<script" not in page
+    assert "&lt;script" in page
+
+
+def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
+    model = trained()
+    frames = ('  File "cell.py", line 3, in f\n    x / 0', '  File "/a/site-packages/b.py", line 1')
+    model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39)))
+    model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
+    page = html(model)
+    before, folded, *_ = page.split("<details>")
+    assert "ZeroDivisionError: by zero" in before
+    assert "executor 7 (h), partition 4, attempt 1, epoch 2, batches 30 to 39" in before
+    assert "x / 0" in before
+    assert "site-packages" in folded
+    assert "site-packages" not in before
+    assert "x / 0" in bundle(model)["text/plain"]
+
+
+def test_the_curve_survives_in_a_notebook_that_is_not_trusted() -> None:
+    """Its sanitizer takes an svg element out, and leaves the letters in it."""
+    page = html(trained())
+    assert "<svg" not in page
+    assert (
+        images(page)[0][1]
+        == "Training loss from 2 to 0.36; validation loss from 0.25 to 0.25; over 2,000 samples."
+    )
+
+
+def test_what_is_saved_of_a_run_that_trains_says_as_of_when() -> None:
+    model = trained()
+    for text in bundle(model).values():
+        assert re.search(r"The run as it was at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", text)
+    model(RunFinished(2.5, "finished"))
+    for text in bundle(model).values():
+        assert "as it was" not in text
+
+
+def test_a_run_that_failed_before_its_first_milestone_is_an_error_and_no_zeros() -> None:
+    model = RunModel()
+    model(started())
+    model(joined())
+    model(WorkerFailed(1.0, 0, 0, "1", "h", "ValueError: no", (), 0, ()))
+    model(RunFinished(1.0, "failed", "ValueError: no"))
+    shown, folded = html(model).split("<details>")
+    assert "ValueError: no" in shown
+    assert "<table" not in shown
+    assert "No loss yet" not in shown
+    assert "Milestones</th>" in folded
+    assert "Executor</th>" not in folded
+
+
+def test_before_the_first_milestone_there_is_no_curve() -> None:
+    model = RunModel()
+    model(started())
+    assert "No loss yet." in html(model)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), 0.0, -1.0, 1e300])
+def test_any_loss_can_be_drawn(loss: float) -> None:
+    model = RunModel()
+    model(started(0.0))
+    for n in range(5):
+        model(milestone(n / 10, loss=loss if n % 2 else 0.5))
+    paths = svg(html(model)).findall(f"{SVG}path")
+    assert not re.search("nan|inf", paths[0].attrib["d"])
+
+
+@given(st.lists(st.floats(allow_subnormal=False), max_size=30))
+def test_a_chart_is_valid_xml_within_its_box(values: list[float]) -> None:
+    ys = np.array(values)
+    drawn = chart([("training", np.arange(len(ys), dtype=float), ys)], "samples", "loss")
+    assert bool(drawn) == bool((np.abs(ys) <= 1e30).any())
+    if not drawn:
+        return
+    root = ET.fromstring(drawn)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for circle in root.iter(f"{SVG}circle"):
+        assert 0 <= float(circle.attrib["cx"]) <= width
+        assert 0 <= float(circle.attrib["cy"]) <= height
+
+
+def test_a_wide_range_is_drawn_logarithmically() -> None:
+    x = np.arange(3.0)
+    assert "logarithmic" in chart([("training", x, np.array([1.0, 10, 1000]))], "samples", "loss")
+    assert "logarithmic" not in chart([("training", x, np.array([1.0, 2, 3]))], "samples", "loss")

@@ -1,0 +1,37 @@
+"""What a live view shows of a run that was resumed, and of one that cannot be saved."""
+
+from __future__ import annotations
+
+from tests.unit.telemetry.samples import milestone, started
+from tests.unit.widgets.support import FACTS
+from tos_notebook.events import CheckpointFailed, RunResumed, StateChanged
+from tos_notebook.widgets.model import RunModel
+
+
+def test_a_resumed_run_is_shown_with_its_past_and_said_to_be_resumed() -> None:
+    model = RunModel()
+    for event in (
+        started(time=100.0, epochs=2),
+        milestone(time=101.0, samples=100),
+        RunResumed(200.0, 7, 4, 3, 1000),
+        StateChanged(201.0, "running"),
+        milestone(time=202.0, samples=100),
+    ):
+        model(event)
+    state = model.snapshot(202.0, FACTS).state
+    assert [entry["text"] for entry in state["log"]] == ["resumed from checkpoint 7"]
+    assert (state["run"]["epochs"], state["run"]["partitions"]) == (4, 3)
+    assert state["totals"]["samples"] == 200
+    # Of the two seconds since the resume, not of the hundred before.
+    assert state["totals"]["samples_per_second"] == 50
+    # Without the time in which there was no process.
+    assert state["run"]["elapsed"] == 3.0
+
+
+def test_a_checkpoint_that_could_not_be_written_is_a_warning_in_the_log() -> None:
+    model = RunModel()
+    model(started(time=0.0))
+    model(CheckpointFailed(1.0, "the disk is full"))
+    (entry,) = model.snapshot(2.0, FACTS).state["log"]
+    assert entry["level"] == "warning"
+    assert entry["text"] == "There is no new checkpoint: the disk is full"
