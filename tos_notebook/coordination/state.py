@@ -69,10 +69,8 @@ class ControlState:
         self.error: TosError | None = None
         self.skew: tuple[str, ...] = ()
         # Batches of updates that were not finite, and why the first was left out.
-        self._left_out = 0
-        self._left_out_first = ""
-        self.publish = publish
-        self.locate = locate
+        self._left_out, self._left_out_first = 0, ""
+        self.publish, self.locate = publish, locate
         self._on_failure = on_failure
         self.ledger = Ledger()
         self.membership = Membership()
@@ -94,8 +92,8 @@ class ControlState:
         self.unproven: set[int] = set()
         # Whether rows were trained that are not those from before.
         self.spoiled = False
+        # Milestones of each partition.
         self.committed: Counter[int] = Counter()
-        """Milestones of each partition."""
         self.settled = False
         self.samples: Counter[int] = Counter()
         # Orders changes of settings; taken before all other locks.

@@ -17,7 +17,8 @@ from ..errors import InvalidTransition
 from ..steering.machine import Command
 from ..steering.sync import SyncMode, as_sync
 from .checkpoint.contents import require_known, require_saveable
-from .lifecycle import Lifecycle, RunParts
+from .lifecycle import Lifecycle
+from .parts import RunParts
 
 
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:

@@ -42,8 +42,8 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
-from .lifecycle import Resumed, RunParts
 from .options import SessionOptions
+from .parts import Resumed, RunParts
 from .run import Run
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from .checkpoint.contents import require_known, require_saveable
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
-from .lifecycle import Resumed
 from .observers.build import Beside, attached
 from .options import ObserverOptions, RunOptions, SessionOptions
+from .parts import Resumed
 from .run import Run
 
 _run_numbers = itertools.count(1)

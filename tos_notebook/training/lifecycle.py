@@ -1,4 +1,4 @@
-"""What a run is made of, its thread, and the steps of its end."""
+"""A run's thread, from its first Spark job to the steps of its end."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..blocks.source import DataSource
 from ..cluster.executors import where_to_look
 from ..cluster.jobs import cancellation, job_error, kill_task
-from ..coordination.coordinator import Coordinator
-from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
@@ -23,125 +20,22 @@ from ..errors import InvalidTransition, TosError, WaitTimeout
 from ..events import Event, RunFinished, RunResumed, RunStarted, WeightsMeasured
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Progress
-from ..telemetry.bus import EventBus, Sink
-from ..telemetry.history import History
-from .checkpoint.contents import Checkpoint
-from .checkpoint.writer import CheckpointWriter, Subject
-from .epochs import Epochs, RunPlan
-from .limits import Limits
+from ..telemetry.bus import Sink
+from .checkpoint.writer import Subject
+from .epochs import Epochs
 from .observers.base import Maker, Observer, RunContext
 from .observers.histograms import WeightHistograms
 from .observers.mlflow import MLflowLogger
 from .observers.tensorboard import TensorBoardWriter
+from .parts import RunParts
 from .results.held_model import HeldModel
 from .results.parameters import torn
 from .results.view import RunView
 
 if TYPE_CHECKING:
-    from ..program.export.base import Program
-    from ..worker.task import Task
+    pass
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """From where a run continues.
-
-    Parameters
-    ----------
-    number : int
-        The checkpoint's.
-    checkpoint : Checkpoint
-    past : sequence of Event
-        What happened until then.
-    notes : tuple of str
-        What the user is to know of the checkpoint.
-    """
-
-    number: int
-    checkpoint: Checkpoint
-    past: Sequence[Event]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunParts:
-    """What a run is made of.
-
-    Parameters
-    ----------
-    number : int
-        Counts the runs of this process from 1.
-    sc : SparkContext
-    program : Program
-    training : Coordinator
-    task : Task
-    source : DataSource
-        In the first layout.
-    plan : RunPlan
-    bus : EventBus
-        Its sinks so far are those that a resumed run does not tell of its past.
-    history : History
-    cancel : callable
-        Cancels the run's Spark job.
-    on_end : callable
-        Called when the run has left nothing behind.
-    reached : RunPosition
-        Where to begin.
-    keeper : CheckpointWriter, optional
-    resumed : Resumed, optional
-    workers : callable
-        Returns how many workers train for each active run on `sc`, by the run's number.
-    """
-
-    number: int
-    sc: Any
-    program: Program
-    training: Coordinator
-    task: Task
-    source: DataSource
-    plan: RunPlan
-    bus: EventBus
-    history: History
-    cancel: Callable[[], object]
-    on_end: Callable[[], None]
-    reached: RunPosition = BEGINNING
-    keeper: CheckpointWriter | None = None
-    resumed: Resumed | None = None
-    workers: Callable[[], Mapping[int, int]] = dict
-
-    @property
-    def run_id(self) -> str:
-        """That of the run as it was first started."""
-        resumed = self.resumed
-        return self.training.run_id if resumed is None else resumed.checkpoint.origin.run_id
-
-    @property
-    def master(self) -> str:
-        """Spark's master."""
-        return str(self.sc.master)
-
-    @property
-    def optimizer_state(self) -> str:
-        """What becomes of a worker's optimizer state when it adopts parameters."""
-        return self.task.plan.optimizer_state
-
-    @property
-    def limits(self) -> Limits:
-        """How long the run waits for others."""
-        return self.plan.limits
-
-    @property
-    def state(self) -> str:
-        """See `Run.state`."""
-        return str(self.training.machine.state)
-
-    def unsaved(self) -> tuple[str, ...]:
-        """Say what is missing of its checkpoints."""
-        saved = None if self.keeper is None else self.keeper.status
-        missing = str(saved) if saved is not None and saved.error else ""
-        return (missing,) if missing else ()
 
 
 class Lifecycle:

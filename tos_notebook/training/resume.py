@@ -37,8 +37,8 @@ from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
 from .launching import beside_of
-from .lifecycle import Resumed
 from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
+from .parts import Resumed
 from .run import Run
 from .session import TrainingSession
 from .summaries import active_run, summaries

@@ -20,7 +20,8 @@ from ..steering.status import RunStatus
 from ..steering.sync import SyncMode
 from ..telemetry.bus import Sink
 from . import commands, status, waiting
-from .lifecycle import Lifecycle, RunParts
+from .lifecycle import Lifecycle
+from .parts import RunParts
 from .results import card, evaluate, figures, parameters, report, save
 
 if TYPE_CHECKING:

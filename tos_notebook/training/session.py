@@ -39,9 +39,9 @@ from .launching import (
     require_directory,
     resumed_request,
 )
-from .lifecycle import Resumed
 from .observers.build import Beside
 from .options import ObserverOptions, RunOptions, SessionOptions, pick
+from .parts import Resumed
 from .run import Run
 
 

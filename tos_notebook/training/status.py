@@ -7,7 +7,8 @@ from typing import Any
 
 from ..steering.status import RunStatus
 from ..strategies.ps.settings import settings_in
-from .lifecycle import Lifecycle, RunParts
+from .lifecycle import Lifecycle
+from .parts import RunParts
 
 
 def run_status(run: Lifecycle) -> RunStatus:

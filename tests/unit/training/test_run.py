@@ -60,11 +60,11 @@ from tos_notebook.training import epochs as epochs_module
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter
 from tos_notebook.training.epochs import RunPlan
-from tos_notebook.training.lifecycle import RunParts
 from tos_notebook.training.limits import Limits
 from tos_notebook.training.observers.base import Maker
 from tos_notebook.training.observers.validation import Validator, validator
 from tos_notebook.training.options import RunOptions
+from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
 
 ROWS = 24
