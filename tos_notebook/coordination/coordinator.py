@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..blocks.source import DataSource
 from ..chaos.rules import Rule
@@ -25,6 +25,25 @@ from .watchdog import Facts
 
 SETTLE = 5.0
 """Seconds that the end of a run waits for pushes that are being merged."""
+
+
+class Mark(NamedTuple):
+    """How far a run was when a Spark job began."""
+
+    committed: Counter[int]
+    """Milestones of each partition."""
+    joins: Counter[int]
+    finished: set[int]
+    """Partitions that were done."""
+
+
+class Gain(NamedTuple):
+    """What a Spark job has brought."""
+
+    least: int
+    """Milestones of the slowest of the partitions that were tried and are not done."""
+    finished: int
+    """Partitions that got done."""
 
 
 class Coordinator:
@@ -152,6 +171,8 @@ class Coordinator:
                     self.state.earlier = self.state.layout
                 self.state.layout = layout
                 self.state.rows.clear()
+                # The rows of another layout say nothing of how many these are to be.
+                self.state.unproven.clear()
                 self.state.labels.clear()
                 self.state.skew = ()
             self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
@@ -159,6 +180,8 @@ class Coordinator:
             self.state.span.started = max(first_epoch, self.state.ledger.latest_epoch())
             self.state.ledger.partitions = self.state.membership.partitions = source.partitions
             self.state.membership.clear()
+            # No epoch will show it of those that are done.
+            self.state.unproven -= self._finished()
             return self.state.span
 
     def command(
@@ -265,7 +288,7 @@ class Coordinator:
                     self.state.changed.notify_all()
 
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
-            self.trainer.change(settings, change)
+            self.trainer.change(settings, changes.keys(), change)
 
     def has_trained(self, span: JobSpan) -> bool:
         """Return whether every partition was used up in a span's last epoch."""
@@ -278,35 +301,48 @@ class Coordinator:
         with self.state.lock:
             return not self.state.unproven
 
-    def committed(self) -> Counter[int]:
-        """Return how many milestones each partition has committed."""
+    def mark(self) -> Mark:
+        """Return how far each partition is, to be compared with later on."""
         with self.state.lock:
-            return self.state.committed.copy()
+            state = self.state
+            return Mark(state.committed.copy(), state.membership.joins.copy(), self._finished())
 
-    def slowest_gain(self, before: Counter[int], slots: int) -> int:
-        """Return the milestones of the slowest partition that is not done.
+    def since(self, mark: Mark, slots: int) -> Gain:
+        """Return what a Spark job has brought.
 
         Partitions that wait for a slot do not count.
 
         Parameters
         ----------
-        before : Counter
-            What `committed` returned then.
+        mark : Mark
+            Of when the job began.
         slots : int
             Tasks that Spark runs at once.
         """
         with self.state.lock:
-            span, state = self.state.span, self.state
-            if span is None:
-                return 0
-            count = span.source.partitions
-            tried = [
+            state, finished = self.state, self._finished()
+            count = 0 if state.span is None else state.span.source.partitions
+            tried = (
                 partition
-                for partition in range(count)
-                if (count <= slots or state.membership.joins[partition])
-                and not state.ledger.is_finished(span.last_epoch, partition)
-            ]
-            return min((state.committed[p] - before[p] for p in tried), default=0)
+                for partition in set(range(count)) - finished
+                if count <= slots or state.membership.joins[partition] > mark.joins[partition]
+            )
+            least = min((state.committed[p] - mark.committed[p] for p in tried), default=0)
+            return Gain(least, len(finished - mark.finished))
+
+    def _finished(self) -> set[int]:
+        """Return the partitions that are used up in the last epoch of the present job."""
+        span, ledger = self.state.span, self.state.ledger
+        if span is None:
+            return set()
+        partitions = range(span.source.partitions)
+        return {p for p in partitions if ledger.is_finished(span.last_epoch, p)}
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether a resumed run has trained rows that are not those from before."""
+        with self.state.lock:
+            return self.state.spoiled and bool(self.state.unproven)
 
     def facts(self, phase: tuple[str, float], slots: int) -> Facts:
         """Return what a watchdog has to know.

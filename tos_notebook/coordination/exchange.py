@@ -5,7 +5,7 @@ The control plane knows who trains what; it never looks into parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from ..common.arrays import Buffer
@@ -84,12 +84,16 @@ class Trainer(Protocol):
             Names shared memory of the worker's host, or is empty.
         """
 
-    def change(self, settings: Settings, entered: Callable[[], object]) -> None:
+    def change(
+        self, settings: Settings, names: Collection[str], entered: Callable[[], object]
+    ) -> None:
         """Go by other settings from the next merge on.
 
         Parameters
         ----------
         settings : Settings
+        names : collection of str
+            Of those that were given, though they may be as before.
         entered : callable
             To be called once, when no other merge or snapshot can come between it and the change.
         """

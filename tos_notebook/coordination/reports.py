@@ -31,11 +31,6 @@ class Admitted(NamedTuple):
     workers: int
     """Active ones."""
 
-    @property
-    def counts(self) -> bool:
-        """Whether it is to be merged, and `Reports.merged` called with the outcome."""
-        return self.status == "committed"
-
 
 class Verdict(NamedTuple):
     """What a worker does next."""
@@ -77,36 +72,36 @@ class Reports:
         check_range("metrics", len(message.metrics), metrics, metrics)
         state = self._state
         with state.lock:
-            state.gate.wait_open()
+            if state.gate.held:
+                state.gate.wait_open()
             # A superseded attempt may know such settings only as no other uses any more.
             current = state.membership.is_current(member)
             known = state.settings_log.get(message.settings_version) if current else None
-            status = self._admit(member, message)
+            status = self._admit(member, message) if current else "superseded"
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
             return Admitted(status, known, max(1, len(state.membership.active())))
 
     def _admit(self, member: Member, message: Push) -> Status:
-        if not self._state.membership.is_current(member):
-            return "superseded"
-        if self._state.settled or not self._state.machine.active:
+        state = self._state
+        if state.settled or not state.machine.active:
             return "skipped"
-        admission = self._state.ledger.admit(
+        admission = state.ledger.admit(
             message.epoch, member.partition, member.task, message.sequence, message.steps
         )
         if admission is Admission.COMMIT:
-            self._state.gate.enter()
+            state.gate.enter()
             digest = "" if message.digest == NO_DIGEST else message.digest.hex()
             place = message.epoch, member.partition
-            self._state.ledger.contents.commit(
-                *place, digest, message.steps, self._state.ledger.partitions or 0
+            state.ledger.contents.commit(
+                *place, digest, message.steps, state.ledger.partitions or 0
             )
         return _STATUS[admission]
 
-    def abandon(self, admitted: Admitted) -> None:
-        """Count a merge as ended that has raised."""
+    def abandon(self, merging: bool) -> None:
+        """Count a merge as ended that has raised; see `decide`."""
         with self._state.lock:
-            self._state.gate.leave(admitted.counts)
+            self._state.gate.leave(merging)
 
     def decide(self, member: Member, message: Push, status: Status, merging: bool) -> Verdict:
         """Return what a worker does next, once its report was dealt with.
@@ -125,10 +120,12 @@ class Reports:
             state.gate.leave(merging)
             member.hear(Doing.TRAIN)
             state.acknowledge(member, message.settings_version)
+            if status == "committed":
+                state.committed[member.partition] += 1
             if status in ("committed", "skipped"):
                 state.tick(member)
             directive = state.issue_directive(member)
-            if not state.membership.is_current(member):
+            if directive is Directive.STOP and not state.membership.is_current(member):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
                 status = "superseded"
             news = state.news(member, message.settings_version, directive)
@@ -138,7 +135,8 @@ class Reports:
         self,
         member: Member,
         message: Push,
-        place: tuple[int, int],
+        version: int,
+        staleness: int,
         traffic: tuple[int, int],
         workers: int,
     ) -> None:
@@ -148,16 +146,14 @@ class Reports:
         ----------
         member : Member
         message : Push
-        place : tuple of int
-            The version that it made, and its staleness.
+        version, staleness : int
+            The version that it made, and how many came between its base and this.
         traffic : tuple of int
             Bytes of parameters that came from the worker, and went to it.
         workers : int
             Active ones.
         """
-        with self._state.lock:
-            self._state.committed[member.partition] += 1
-        self._state.publish(member.milestone(message, *place, traffic, workers))
+        self._state.publish(member.milestone(message, version, staleness, traffic, workers))
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""

@@ -235,6 +235,8 @@ class ControlState:
             What it does next.
         """
         version = member.told_version = self.settings_log.version
+        if known == version and not self.chaos.asked_for:
+            return version, None
         mishap = self._next_mishap(member, directive)
         if known == version and mishap == NOTHING:
             return version, None

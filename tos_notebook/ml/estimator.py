@@ -56,7 +56,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         By default the one that the model was compiled with.
     stopWhen : str, optional
         A condition that ends a fit early, with the weights as they are then, such as
-        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.steering.conditions`.
+        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.stop`.
     syncInterval : int
         Batches between two exchanges with the parameter server.
     sync : str

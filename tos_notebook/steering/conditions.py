@@ -280,7 +280,7 @@ def as_conditions(value: Any) -> tuple[Callable[[RunStatus], Any], ...]:
         return tuple(condition for part in value for condition in as_conditions(part))
     if not callable(value) or isinstance(value, type):
         raise ConfigError(
-            "stop_when: expected conditions of tos_notebook.steering.conditions, such as "
+            "stop_when: expected conditions of tos_notebook.stop, such as "
             'tos.stop.validation("accuracy", above=0.98), words such as "loss < 0.1", or a '
             f"function of run.status; got {value!r} of type {type(value).__name__}."
         )

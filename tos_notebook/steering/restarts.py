@@ -44,7 +44,7 @@ class Restarts:
         """Note that a job starts."""
         self._began = self._clock()
 
-    def delay(self, commits: int, least: int) -> float | None:
+    def delay(self, commits: int, least: int, finished: int = 0) -> float | None:
         """Return the seconds to wait before the job starts again; None to give it up.
 
         Parameters
@@ -54,8 +54,10 @@ class Restarts:
         least : int
             Of these, those of the partition that got least far: the others may train well while
             one partition ends each job.
+        finished : int
+            Partitions that got done, which is as good: there are only so many of them.
         """
-        if least >= STEADY_COMMITS or self._clock() - self._began >= STEADY_SECONDS:
+        if finished or least >= STEADY_COMMITS or self._clock() - self._began >= STEADY_SECONDS:
             self.count = 0
         if commits < 1 or self.count >= LIMIT:
             return None

@@ -17,7 +17,7 @@ from ..blocks.source import DataSource
 from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import at_least_one
-from ..coordination.coordinator import Coordinator
+from ..coordination.coordinator import Coordinator, Gain
 from ..coordination.job_span import DataLayout, JobSpan
 from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.watchdog import JOB, Phase
@@ -197,7 +197,7 @@ class Epochs:
         """
         while self.onward:
             before, raised_before = self._training.parameters.version, self._training.raised
-            committed = self._training.committed()
+            mark = self._training.mark()
             error = self._try(description)
             if error is None and (self._training.has_trained(span) or not self.onward):
                 return
@@ -206,8 +206,8 @@ class Epochs:
             lost = isinstance(error, LOST) and self._training.raised == raised_before
             if not lost:
                 raise error
-            least = self._training.slowest_gain(committed, self._plan.slots)
-            self._restart(error, self._training.parameters.version - before, least)
+            gain = self._training.since(mark, self._plan.slots)
+            self._restart(error, self._training.parameters.version - before, gain)
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""
@@ -254,7 +254,7 @@ class Epochs:
         logger.warning("Run %s: %s", self._training.run_id, otherwise)
         return False
 
-    def _restart(self, error: TosError, commits: int, least: int) -> None:
+    def _restart(self, error: TosError, commits: int, gain: Gain) -> None:
         """Wait before a job starts again.
 
         Raises
@@ -264,7 +264,7 @@ class Epochs:
         """
         if not self.onward:
             return
-        delay = self._restarts.delay(commits, least)
+        delay = self._restarts.delay(commits, *gain)
         if delay is None and not commits:
             raise error
         reason = str(error).partition("\n")[0]

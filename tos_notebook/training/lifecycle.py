@@ -148,6 +148,7 @@ class Lifecycle:
             bus.publish,
             bus.flush,
             lambda: training.proven,
+            lambda: training.spoiled,
         )
 
     def _totals(self) -> dict[str, Any]:

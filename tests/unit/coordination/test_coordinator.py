@@ -32,6 +32,7 @@ from tos_notebook.combiners import (
     Downpour,
     Median,
     PushInfo,
+    SlowMo,
     TensorCombiner,
 )
 from tos_notebook.coordination import coordinator as training_module
@@ -1113,17 +1114,29 @@ def test_a_milestone_says_how_many_were_in_training() -> None:
     assert [milestone.workers for milestone in of(MilestoneCommitted, events)] == [2]
 
 
-def test_the_slowest_gain_is_that_of_a_partition_that_is_not_done_and_was_tried() -> None:
+def test_a_job_s_gain_is_that_of_the_slowest_partition_that_was_tried_and_is_not_done() -> None:
     training, _ = counting_training(partitions=3, rows=9)
     members = [begin(training, partition, task=partition) for partition in range(2)]
     for sequence in range(2):
         training.push(members[0], push(sequence, base_version=sequence), update(1))
-    before = training.committed()
+    mark = training.mark()
     for sequence in range(3):
         training.push(members[1], push(sequence, base_version=2 + sequence), update(1))
-    # Partition 2 has not come: there may be no slot for it.
-    assert training.slowest_gain(before, slots=2) == 0
-    assert training.slowest_gain(before, slots=3) == 0
-    training.finish(members[0], finish(0, 3, 2))
-    assert training.slowest_gain(before, slots=2) == 3
-    assert training.slowest_gain(before, slots=3) == 0
+    # Partitions 0 and 2 have not come since: there may be no slot for them.
+    assert training.since(mark, slots=2) == (0, 0)
+    training.lost(members[1], "")
+    member = begin(training, 1, task=101)
+    assert training.since(mark, slots=2) == (3, 0)
+    assert training.since(mark, slots=3) == (0, 0)
+    training.finish(member, finish(0, 3, 3))
+    assert training.since(mark, slots=2) == (0, 1)
+
+
+def test_a_swap_to_the_combiner_that_is_in_use_begins_with_empty_state() -> None:
+    rule = SlowMo(k=2, momentum=0.5)
+    training, _ = counting_training(combiner=rule)
+    member = begin(training)
+    training.push(member, push(0), update(4))
+    before = training.store.snapshot()
+    training.change_settings(Command.SWAP_COMBINER, "", combiner=rule)
+    assert training.store.snapshot().state != before.state

@@ -50,3 +50,10 @@ def test_partitions_that_train_well_do_not_excuse_one_that_ends_every_job() -> N
         assert restarts.delay(commits=10 * STEADY_COMMITS, least=0) is not None
     restarts.begin()
     assert restarts.delay(commits=10 * STEADY_COMMITS, least=0) is None
+
+
+def test_a_partition_that_got_done_begins_another_row() -> None:
+    restarts = Restarts(Time())
+    for _ in range(3 * LIMIT):
+        restarts.begin()
+        assert restarts.delay(commits=5, least=0, finished=1) == 0.0

@@ -13,7 +13,6 @@ from ...errors import CombinerError, NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from . import push as ps
 from .center import Center
-from .settings import settings_in
 
 NonFinite = Literal["raise", "skip"]
 """A non-finite update ends the run, or is left out."""
@@ -69,16 +68,17 @@ class Merging:
         check_range("base_version", message.base_version, 0, self._center.version)
         admitted, version = self._reports.admit(member, message), None
         status = admitted.status
+        merging = status == "committed"
         try:
-            if admitted.counts:
+            if merging:
                 version = self._merge(member, message, update, admitted, traffic)
                 status = "skipped" if version is None else status
             if version is None:
                 version = self._center.read(update)[1]
         except BaseException:
-            self._reports.abandon(admitted)
+            self._reports.abandon(merging)
             raise
-        verdict = self._reports.decide(member, message, status, admitted.counts)
+        verdict = self._reports.decide(member, message, status, merging)
         if verdict.bounded and verdict.directive is Directive.GO and not self.keeps_own:
             # Others may have reached this milestone since the merge. No worker waits, so none must
             # continue without their pushes.
@@ -134,7 +134,7 @@ class Merging:
             message.steps,
             message.samples,
             admitted.workers,
-            None if known is None else settings_in(known).combiner.pushes,
+            None if known is None else known.strategy.combiner.pushes,
             message.finite,
             skip=self._non_finite == "skip",
         )
@@ -149,9 +149,9 @@ class Merging:
             return None
         finally:
             member.suspect = None
-        place = merged.version, merged.staleness
-        self._reports.merged(member, message, place, traffic, admitted.workers)
-        return merged.version
+        version, staleness, _ = merged
+        self._reports.merged(member, message, version, staleness, traffic, admitted.workers)
+        return version
 
     def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
         """Leave an update out that was not merged, or end the run.

@@ -11,7 +11,6 @@ from ...transport.base import BytesLike
 from ...wire.messages import Answer, Directive, Poll, Push
 from .merging import Merging
 from .peer_replica import PeerReplica
-from .settings import settings_in
 
 
 class PeerExchange:
@@ -68,7 +67,7 @@ class PeerExchange:
         # A version that there is not is refused when the request is handled.
         settings = self._reports.find_settings(message.settings_version)
         if settings is not None:
-            replica.use(settings_in(settings).codec)
+            replica.use(settings.strategy.codec)
         if isinstance(message, Push):
             return replica.receive_into(nbytes)
         if nbytes:
@@ -79,7 +78,7 @@ class PeerExchange:
         """See `WorkerExchange.push`."""
         replica = self._open_replica()
         settings = self._reports.find_settings(message.settings_version)
-        if settings is not None and not replica.read(settings_in(settings).combiner.pushes):
+        if settings is not None and not replica.read(settings.strategy.combiner.pushes):
             message = message._replace(finite=False)
         reply = self._merging.push(member, message, replica.buffer, replica.count())
         self._owing = reply.directive is Directive.WAIT and not self._merging.keeps_own

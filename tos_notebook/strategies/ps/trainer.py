@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...coordination.exchange import WorkerExchange
 from ...coordination.reports import Reports
@@ -54,13 +54,14 @@ class ServerTrainer:
         shared = attach(segment, self.center.layout.nbytes)
         return PeerExchange(self.center.layout, self.merging, self._reports, shared)
 
-    def change(self, settings: Settings, entered: Callable[[], object]) -> None:
-        """See `Trainer.change`."""
-        combiner = settings_in(settings).combiner
-        if combiner is self.center.combiner:
-            entered()
+    def change(
+        self, settings: Settings, names: Collection[str], entered: Callable[[], object]
+    ) -> None:
+        """See `Trainer.change`; the same combiner begins with empty state, too."""
+        if "combiner" in names:
+            self.center.swap(settings_in(settings).combiner, entered)
         else:
-            self.center.swap(combiner, entered)
+            entered()
 
     def final(self) -> NonFiniteUpdate | None:
         """See `Trainer.final`."""

@@ -220,7 +220,7 @@ def to_parts(
             _layout(reached.earlier),
         ],
         "settings": settings,
-        "combiner": settings["combiner_name"],
+        "combiner": settings.pop("combiner_name"),
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
     }

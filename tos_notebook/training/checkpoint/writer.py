@@ -51,6 +51,8 @@ class Subject:
         Waits so many seconds until all events so far have arrived.
     proven : callable
         Returns whether a resumed run is known to have the same rows as before.
+    spoiled : callable
+        Returns whether it has trained others.
     """
 
     snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
@@ -59,6 +61,7 @@ class Subject:
     publish: Callable[[Event], None]
     flush: Callable[[float], None]
     proven: Callable[[], bool] = lambda: True
+    spoiled: Callable[[], bool] = lambda: False
 
 
 class CheckpointWriter:
@@ -149,18 +152,23 @@ class CheckpointWriter:
         self._thread.join(CHECKPOINT_TIMEOUT)
         if self._thread.is_alive():
             self._tell(self._failed(self._late()))
-        elif not self._subject.proven():
+        elif self._subject.spoiled():
             self._withdraw()
 
     def _withdraw(self) -> None:
-        """Delete what a resumed run has saved of rows that may not be those from before.
+        """Delete what a resumed run has saved of rows that are not those from before.
 
-        So the checkpoint that it continued from stays the newest.
+        So the checkpoint that it continued from is the newest again.
         """
-        if self.status.error is None:
-            return
-        for number in self._written:
-            self.folder.storage.delete(names.checkpoint(number))
+        try:
+            self.folder.require(self._claim)
+            for number in self._written:
+                self.folder.storage.delete(names.checkpoint(number))
+        except CheckpointError as error:
+            logger.warning(
+                "Checkpoints of %s hold rows that are not those from before: %s",
+                self._origin.run_id, error,
+            )  # fmt: skip
 
     def _late(self) -> str:
         return (
@@ -253,9 +261,9 @@ class CheckpointWriter:
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
 
     def _is_young(self, number: int) -> bool:
-        if self._subject is not None and not self._subject.proven():
+        if number == self.status.resumed and self._subject and not self._subject.proven():
             # The run may have to continue from there once more.
-            return number == self.status.resumed or number in self._written
+            return True
         # Those of before a resume were there when this began.
         return self._clock() - self._written.get(number, self._began) < YOUNG
 

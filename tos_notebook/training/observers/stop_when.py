@@ -178,7 +178,7 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     Parameters
     ----------
     conditions : callable, str, or sequence of them
-        See `tos_notebook.steering.conditions`.
+        See `tos_notebook.stop`.
     validated : bool
         Whether the run has validation data.
 

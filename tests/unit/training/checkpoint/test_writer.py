@@ -160,7 +160,7 @@ class Kept:
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
             self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
-            lambda timeout: None, lambda: self.training.proven,
+            lambda timeout: None, lambda: self.training.proven, lambda: self.training.spoiled,
         )  # fmt: skip
 
     def _publish(self, event: Event) -> None:
@@ -276,15 +276,7 @@ def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_b
     tmp_path: Path,
 ) -> None:
     """Else what it has trained would be taken for rows of the right data, which then never fit."""
-    first = Kept(tmp_path, epochs=3)
-    for sequence in range(2):
-        streamed(first, 0, sequence)
-    first.training.finish(first.member, finish(0, 2, 2))
-    first.keeper.write(first.subject)
-    (number,) = first.keeper.folder.numbers()
-    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
-
-    again = Kept(tmp_path, keep=1, epochs=3, resumed=number, progress=saved.progress)
+    again, number = resumed_stream(tmp_path)
     assert not again.training.proven
     streamed(again, 1, 0)
     again.keeper.write(again.subject)
@@ -294,6 +286,47 @@ def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_b
     again.keeper.begin(again.subject)
     again.keeper.finish()
     assert again.keeper.folder.numbers() == [number]
+
+
+def resumed_stream(folder: Path) -> tuple[Kept, int]:
+    """Return a run that continues from between two epochs of a stream, and from which number."""
+    first = Kept(folder, epochs=3)
+    for sequence in range(2):
+        streamed(first, 0, sequence)
+    first.training.finish(first.member, finish(0, 2, 2))
+    first.keeper.write(first.subject)
+    (number,) = first.keeper.folder.numbers()
+    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
+    return Kept(folder, keep=1, epochs=3, resumed=number, progress=saved.progress), number
+
+
+def test_a_checkpoint_that_could_not_be_written_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, number = resumed_stream(tmp_path)
+    streamed(again, 1, 0)
+    again.keeper.write(again.subject)
+    streamed(again, 1, 1)
+
+    def full(*_: Any) -> None:
+        raise CheckpointError("full")
+
+    monkeypatch.setattr(again.keeper.folder, "write", full)
+    again.keeper.begin(again.subject)
+    again.keeper.finish()
+    assert again.keeper.status.error == "full"
+    assert again.keeper.folder.numbers() == [number, number + 1]
+
+
+def test_who_no_longer_has_the_folder_deletes_nothing_in_it(tmp_path: Path) -> None:
+    again, number = resumed_stream(tmp_path)
+    streamed(again, 1, 0)
+    again.keeper.write(again.subject)
+    again.training.finish(again.member, finish(1, 1, 1))
+    again.keeper.folder.claim()
+    again.keeper.begin(again.subject)
+    again.keeper.finish()
+    assert again.keeper.folder.numbers() == [number, number + 1]
 
 
 class BreaksItsPromise(Downpour):
