@@ -1,1 +1,1 @@
-"""How what workers learn is combined; each strategy has a folder of its own."""
+"""How what workers learn is combined: the protocols here, each strategy in a folder of its own."""
