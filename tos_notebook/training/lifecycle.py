@@ -85,6 +85,9 @@ class Lifecycle:
         self._given = bus.sinks
         self._told = () if parts.resumed is None else parts.resumed.notes
         self._done = threading.Event()
+        # Set once the last Spark job has ended, before the steps of the run's end.
+        self._over = threading.Event()
+        self._stopper: threading.Thread | None = None
 
     def begin(self, run: RunView, makers: Iterable[Maker] = ()) -> None:
         """Begin to train, and return at once.
@@ -251,7 +254,9 @@ class Lifecycle:
         else:
             self.reason = reason
             if awaited:
-                threading.Thread(target=self._end_job, name=f"tos-stop-{run_id}").start()
+                stopper = threading.Thread(target=self._end_job, name=f"tos-stop-{run_id}")
+                stopper.start()
+                self._stopper = stopper
                 return
             self._end_job()
         if not self.ended(timeout):
@@ -264,9 +269,9 @@ class Lifecycle:
         surplus = self.epochs.source.partitions > self.parts.plan.slots
         # Tasks that have left return by themselves, and leave warm processes behind; but those
         # that wait for a slot would still be started, one after the other.
-        if left and not surplus and self.ended(grace):
+        if left and not surplus and self._over.wait(grace):
             return
-        if self.active:
+        if not self._over.is_set():
             self.parts.cancel()
 
     # -- the run's own thread ---------------------------------------------------------
@@ -279,6 +284,7 @@ class Lifecycle:
         except Exception as error:
             self._explain(error)
         finally:
+            self._over.set()
             self._end()
 
     def _explain(self, error: Exception) -> None:
@@ -326,6 +332,8 @@ class Lifecycle:
             except Exception as error:
                 known = error if isinstance(error, TosError) else TosError(str(error))
                 self.parts.training.fail(known)
+        if self._stopper is not None:
+            self._stopper.join(self.parts.limits.stop_grace)
         # Whatever went wrong above, wait() raises it and does not hang.
         self._done.set()
 

@@ -616,7 +616,7 @@ def test_a_sink_may_stop_its_run_early(setting: Setting) -> None:
     gate.opened.set()
     assert runs[0].wait(LIMIT).state == "stopped"
     assert 2 <= len(of(EpochFinished, setting.events)) < 1000
-    until(lambda: not any(t.name.startswith("tos-stop") for t in threading.enumerate()))
+    assert not any(t.name.startswith("tos-stop") for t in threading.enumerate())
 
 
 def test_a_stop_does_not_let_partitions_begin_that_wait_for_a_slot(setting: Setting) -> None:
