@@ -29,7 +29,8 @@ class Trigger:
 
     def __str__(self) -> str:
         if self.seconds is not None:
-            return f"{self.seconds:g}s"
+            # Ten digits: `as_trigger` reads no exponent, and a saved run is read back through it.
+            return f"{self.seconds:.10g}s"
         return f"{self.milestones} milestones"
 
 
