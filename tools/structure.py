@@ -25,7 +25,8 @@ GROUPS = {
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
     ),
     "Who trains what, and how it is combined": (
-        *("coordination", "worker", "strategies", "strategies.ps", "testing"),
+        *("coordination", "worker", "strategies.base", "strategies.ps", "strategies"),
+        "testing",
     ),
     "A run": (
         *("training.options", "training.checkpoint", "training.results", "training.observers"),

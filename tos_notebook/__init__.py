@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, codecs, combiners, errors, events, ml, testing, theory
+    from . import chaos, codecs, combiners, errors, events, ml, strategies, testing, theory
     from .blocks import partitioners
     from .cluster.connect import connect
     from .data.dataframe import columns
@@ -56,6 +56,7 @@ _MODULES = {
     "ml": ".ml",
     "partitioners": ".blocks.partitioners",
     "stop": ".steering.conditions",
+    "strategies": ".strategies",
     "testing": ".testing",
     "theory": ".theory",
 }
@@ -81,6 +82,7 @@ __all__ = [
     "resume",
     "runs",
     "stop",
+    "strategies",
     "testing",
     "tfrecords",
     "theory",

@@ -18,7 +18,6 @@ import numpy as np
 
 import tos_notebook as tos
 from tos_notebook.blocks.block import describe
-from tos_notebook.combiners import as_combiner
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
@@ -26,7 +25,7 @@ from tos_notebook.data.arrays import ArraySource
 from tos_notebook.program.export.base import Program
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies.ps.exchange import exchange
-from tos_notebook.strategies.ps.settings import ServerSettings, default_combiner
+from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
@@ -78,7 +77,7 @@ def train(
 ) -> np.ndarray[Any, Any]:
     """Train with a worker for each runner; return the parameters, packed."""
     workers, mode = len(loaded), as_sync(sync)
-    combiner = as_combiner(default_combiner(mode))
+    combiner = ParameterServer().default_combiner(mode)
     settings = Settings(ServerSettings(combiner), SYNC_INTERVAL, mode)
     training = Coordinator(
         "run",
@@ -142,7 +141,8 @@ def run(quick: bool) -> list[Row]:
                     trained = train(model, loaded[:workers], data, sync, policy, seed)
                     model.write(trained)
                     found.append(model.evaluate([x_test, y_test], 1000)["accuracy"])
-                name = f"{sync}, {default_combiner(as_sync(sync))}, {workers} workers: {policy}"
+                rule = ParameterServer().default_combiner(as_sync(sync)).name
+                name = f"{sync}, {rule}, {workers} workers: {policy}"
                 parts = {"seeds": " ".join(f"{accuracy:.4f}" for accuracy in found)}
                 rows.append(Row(name, mean(found), "", "", parts, len(found)))
     return rows

@@ -105,6 +105,14 @@ def _called(name: str, given: dict[str, object]) -> str:
     return f"{name}({values})" if values else name
 
 
+def strategies() -> str:
+    """Tabulate the strategies."""
+    from tos_notebook.strategies import describe
+
+    rows = [(code(row["name"]), plain(row["summary"]), plain(row["when"])) for row in describe()]
+    return table(("Strategy", "What it does", "When to choose it"), rows)
+
+
 def codecs() -> str:
     """Tabulate the codecs."""
     from tos_notebook.codecs import describe
@@ -174,6 +182,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "codecs": codecs,
     "combiner-sources": combiner_sources,
     "combiners": combiners,
+    "strategies": strategies,
     "commands": commands,
     "course": course,
     "defaults": defaults,

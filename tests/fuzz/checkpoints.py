@@ -29,7 +29,9 @@ from tos_notebook.coordination.snapshots import Progress, RunPosition, Snapshot
 from tos_notebook.errors import CheckpointError
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.persist.described import describe
 from tos_notebook.persist.sealed import decode, encode, read_summary
+from tos_notebook.strategies import STRATEGIES, ParameterServer
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.settings import ServerSettings, settings_in
@@ -61,7 +63,8 @@ def checkpoint(combiner: Combiner, pushes: int) -> bytes:
         store.merge(update, Push(sequence % 2, store.version, 1, 9, 2))
         ledger.admit(0, sequence % 2, sequence % 2, sequence // 2, 1)
     origin = Origin(
-        "run-1", 3, None, 0, True, 9, "keep", "raise", store.stripe_bytes, 2,
+        "run-1", 3, None, 0, True, 9, "keep", "raise",
+        describe(ParameterServer(store.stripe_bytes), STRATEGIES), 2,
         (("float32", (7,)), ("int64", ())), 100, True, "0" * 32, "30s", 3, 0.0,
     )  # fmt: skip
     progress = Progress(

@@ -13,11 +13,20 @@ from ..wire.settings import WorkerSettings
 class StrategySettings(Protocol):
     """Settings that a strategy has of its own; a frozen dataclass."""
 
-    def check(self, sync_interval: int) -> None:
+    def check(self, sync: SyncMode, sync_interval: int) -> None:
         """Raise ConfigError if they do not go together."""
+
+    def changed(self, **changes: Any) -> StrategySettings:
+        """Return others; raise ConfigError for a name that the strategy does not have."""
+
+    def require_saveable(self) -> None:
+        """Raise CheckpointError if the state that belongs to them cannot be saved."""
 
     def for_worker(self) -> dict[str, str]:
         """Return what a worker must know of them."""
+
+    def shown(self) -> dict[str, Any]:
+        """Return what a user reads of them, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Settings:
     chaos: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        self.strategy.check(self.sync_interval)
+        self.strategy.check(self.sync, self.sync_interval)
 
     def changed(self, **changes: Any) -> Settings:
         """Return others; a name that is none of these is one of the strategy's.
@@ -61,7 +70,7 @@ class Settings:
         """
         own = {field.name for field in fields(self)}
         rest = {name: value for name, value in changes.items() if name not in own}
-        strategy = replace(self.strategy, **rest) if rest else self.strategy
+        strategy = self.strategy.changed(**rest) if rest else self.strategy
         mine = {name: value for name, value in changes.items() if name in own}
         return replace(self, strategy=strategy, **mine)
 

@@ -49,6 +49,7 @@ class TosMagics(Magics):
     epochs = trait(Int, "epochs", min=1)
     batch_size = trait(Int, "batch_size", min=1)
     sync_interval = trait(Int, "sync_interval", min=1)
+    strategy = trait(Unicode, "strategy")
     sync = trait(Unicode, "sync")
     codec = trait(Unicode, "codec")
     combiner = trait(Unicode, "combiner")

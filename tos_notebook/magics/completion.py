@@ -83,6 +83,10 @@ def _of_kind(
         from ..combiners.registry import COMBINERS
 
         return [*COMBINERS, *_variables(namespace, is_combiner)]
+    if kind == "strategy":
+        from ..strategies.registry import STRATEGIES
+
+        return [*STRATEGIES, *_variables(namespace, is_strategy)]
     if kind in EXAMPLES:
         return list(EXAMPLES[kind])
     if kind == "codec":
@@ -145,6 +149,13 @@ def is_feed(value: Any) -> bool:
     if isinstance(value, list) and value:
         return all(is_feed(v) or (isinstance(v, str) and ":" in v) for v in value)
     return is_tensorflow(value) and getattr(getattr(value, "op", None), "type", "") == "Placeholder"
+
+
+def is_strategy(value: Any) -> bool:
+    """Whether a variable of the notebook is a strategy."""
+    from ..strategies.registry import STRATEGIES
+
+    return type(value) in STRATEGIES.values()
 
 
 def is_combiner(value: Any) -> bool:

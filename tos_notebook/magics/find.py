@@ -114,6 +114,13 @@ def _listed(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+def strategy(namespace: Mapping[str, Any], name: str) -> Any:
+    """Return a strategy's name, or the notebook's object of that name."""
+    from ..strategies.registry import STRATEGIES
+
+    return name if name.lower() in STRATEGIES else namespace.get(name, name)
+
+
 def combiner(namespace: Mapping[str, Any], name: str) -> Any:
     """Return a built-in combiner's name, or the notebook's object of that name."""
     from ..combiners.registry import COMBINERS

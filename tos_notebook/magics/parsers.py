@@ -94,6 +94,8 @@ def _add_training(parser: Parser) -> None:
 def _add_exchange(parser: Parser) -> None:
     _option(parser, "batch_size", **COUNT)
     _option(parser, "sync_interval", **COUNT)
+    more = " (a name of tos.strategies.describe(), or a variable that holds a strategy)"
+    _option(parser, "strategy", more=more, kind="strategy", **NAME)
     more = (
         " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the slowest "
         "active worker; bsp: all for all, at every milestone)"

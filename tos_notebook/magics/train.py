@@ -17,7 +17,7 @@ from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
 from ..lab.cell import cell_id
 from ..steering.sync import as_sync
-from ..strategies.ps.settings import default_combiner
+from ..strategies.registry import as_strategy
 from ..training.options import RunOptions, SessionOptions, subset
 from . import beside, find
 from .cell import refuse_empty, run_cell
@@ -119,10 +119,13 @@ class Trainer:
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
+        strategy = find.strategy(self._shell.user_ns, options.strategy)
         if options.combiner is None:
-            options.combiner = default_combiner(as_sync(options.sync))
-        settings = subset(SessionOptions, vars(options))
-        settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
+            rule = as_strategy(strategy).default_combiner(as_sync(options.sync))
+            options.combiner = None if rule is None else rule.name
+        settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
+        if options.combiner is not None:
+            settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint:
             settings["directory"] = options.checkpoint
             wanted["checkpoint_every"] = beside.every(options.checkpoint_every)

@@ -8,26 +8,40 @@ no parameters.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
+from ..codecs.pair import CodecPair
+from ..combiners.base import Combiner
 from ..common.arrays import Array, Buffer
 from ..coordination.exchange import Trainer
-from ..coordination.settings import Settings
+from ..coordination.settings import Settings, StrategySettings
 from ..layout import Layout
+from ..steering.sync import SyncMode
 from ..worker.exchange import ExchangeMaker
+
+NonFinite = Literal["raise", "skip"]
+"""A non-finite update ends the run, or is left out."""
 
 
 class Strategy(Protocol):
-    """How runs are trained; immutable."""
+    """How runs are trained; immutable, its parameters are attributes of the same names."""
 
     name: str
     """By which users choose it."""
+    summary: str
+    """A line on what workers exchange, and with whom."""
+    when: str
+    """A line on when to choose it."""
 
     @property
     def exchange(self) -> ExchangeMaker:
         """What makes the worker's side; picklable."""
 
-    def trainer(self, layout: Layout, initial: Buffer, settings: Settings) -> Trainer:
+    def trainer(
+        self, layout: Layout, initial: Buffer, settings: Settings, non_finite: NonFinite = "raise"
+    ) -> Trainer:
         """Return the driver's side of one run.
 
         Parameters
@@ -37,20 +51,45 @@ class Strategy(Protocol):
             The first parameters; copied.
         settings : Settings
             Those that the run begins with.
+        non_finite : {"raise", "skip"}
+            What an update with NaN or infinity does: end the run, or be left out.
         """
 
-    def exact_settings(self) -> Any:
+    def sweep(self, folder: Path, run_id: str) -> None:
+        """Delete what workers of a run have left in this host's folder for executors."""
+
+    def default_combiner(self, sync: SyncMode) -> Combiner | None:
+        """Return the combiner where the user names none; None if the strategy has none."""
+
+    def settings(self, combiner: Combiner | None, codec: CodecPair) -> StrategySettings:
+        """Return the strategy's own settings.
+
+        Parameters
+        ----------
+        combiner : Combiner or None
+            None where `default_combiner` returns None, and the user has named none.
+        codec : CodecPair
+
+        Raises
+        ------
+        ConfigError
+            The strategy cannot train with one; the message says which strategy can.
+        """
+
+    def exact_settings(self) -> StrategySettings:
         """Return settings of its own by which changes add up and nothing is left out."""
 
     def settings_to_json(self, settings: Any) -> dict[str, Any]:
         """Return the strategy's own settings as plain values."""
 
-    def settings_from_json(self, value: dict[str, Any], combiner: Any = None) -> Any:
+    def settings_from_json(
+        self, value: Mapping[str, Any], combiner: Combiner | None = None
+    ) -> StrategySettings:
         """Return the settings of which `settings_to_json` made plain values.
 
         Parameters
         ----------
-        value : dict
+        value : mapping
         combiner : Combiner, optional
             A user's own, which plain values cannot name.
 
@@ -58,6 +97,12 @@ class Strategy(Protocol):
         ------
         CheckpointError
             They do not go together, or one is the user's own and was not given.
+        """
+
+    def own_combiner(self, value: Mapping[str, Any]) -> str | None:
+        """Return the name of a user's own combiner, which `settings_from_json` needs.
+
+        None if the plain values hold all.
         """
 
     def to_parts(self, copied: Any) -> tuple[dict[str, Any], list[Array]]:

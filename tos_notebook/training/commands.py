@@ -16,7 +16,7 @@ from ..common.checks import at_least_one, positive
 from ..errors import InvalidTransition
 from ..steering.machine import Command
 from ..steering.sync import SyncMode, as_sync
-from .checkpoint.contents import require_known, require_saveable
+from .checkpoint.contents import require_known
 from .lifecycle import Lifecycle
 from .parts import RunParts
 
@@ -32,7 +32,7 @@ def swap_combiner(parts: RunParts, combiner: Any) -> None:
     """Change the rule; see `Run.swap_combiner`."""
     chosen = as_combiner(combiner)
     if parts.keeper is not None:
-        require_saveable(chosen)
+        parts.training.settings.strategy.changed(combiner=chosen).require_saveable()
     parts.training.change_settings(Command.SWAP_COMBINER, repr(chosen), combiner=chosen)
 
 

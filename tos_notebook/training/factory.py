@@ -28,10 +28,9 @@ from ..data.arrays import ArraySource
 from ..data.described import Described
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
+from ..persist.described import describe
 from ..steering.trigger import Trigger
-from ..strategies.ps.merging import NonFinite
-from ..strategies.ps.residual import sweep
-from ..strategies.ps.strategy import ParameterServer
+from ..strategies.registry import STRATEGIES
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from ..transport.auth import Secret
@@ -50,9 +49,6 @@ if TYPE_CHECKING:
     from ..program.export.base import Program
 
 logger = logging.getLogger(__name__)
-
-STRIPE_BYTES = 1 << 20
-"""Of the center, in new runs; a resumed one keeps its own, by which its state is cut."""
 
 _runs: list[weakref.ref[Run]] = []
 
@@ -109,7 +105,6 @@ class RunRequest:
     """The data in the first layout, on which all others build."""
     reached: RunPosition
     sinks: tuple[Sink, ...]
-    stripe_bytes: int = STRIPE_BYTES
     keeper: CheckpointWriter | None = None
     resumed: Resumed | None = None
     came_in: int | None = None
@@ -202,7 +197,7 @@ class RunFactory:
             batch_size=self.options.batch_size,
             optimizer_state=self.options.optimizer_state,
             non_finite=self.options.non_finite,
-            stripe_bytes=request.stripe_bytes,
+            strategy=describe(self.options.strategy, STRATEGIES),
             partitions=first.partitions,
             columns=tuple((c.dtype, tuple(c.shape)) for c in first.columns),
             rows=first.samples,
@@ -238,6 +233,7 @@ class RunFactory:
             request.number,
             self.sc,
             self.program,
+            self.options.strategy,
             training,
             task,
             source,
@@ -258,7 +254,9 @@ class RunFactory:
         layout, run_id = self.program.layout, request.run_id
         training = Coordinator(
             run_id,
-            self._strategy(request).trainer(layout, initial, request.settings),
+            self.options.strategy.trainer(
+                layout, initial, request.settings, self.options.non_finite
+            ),
             request.settings,
             publish=bus.publish,
             locate=lambda task: executor_of_started(self.sc, task),
@@ -298,16 +296,12 @@ class RunFactory:
                 self.options.optimizer_state,
                 count_labels=request.as_they_come,
             ),
-            self._strategy(request).exchange,
+            self.options.strategy.exchange,
         )
-
-    def _strategy(self, request: RunRequest) -> ParameterServer:
-        non_finite: NonFinite = "skip" if self.options.non_finite == "skip" else "raise"
-        return ParameterServer(non_finite, request.stripe_bytes)
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
         self.server.serve(None)
-        sweep(folder, run_id)
+        self.options.strategy.sweep(folder, run_id)
         on_end()
 
     def _publish_program(self, source: DataSource) -> str:

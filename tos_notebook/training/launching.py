@@ -14,17 +14,15 @@ from ..cluster.connect import warm_up
 from ..cluster.environment import is_probed
 from ..cluster.executors import slots
 from ..cluster.jobs import pool_of, spoken
-from ..combiners import Combiner
 from ..common.checks import at_least_one
 from ..coordination.job_span import DataLayout
-from ..coordination.settings import Settings
+from ..coordination.settings import Settings, StrategySettings
 from ..coordination.snapshots import RunPosition
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition
 from ..program.export.base import Program
-from ..strategies.ps.settings import ServerSettings
-from .checkpoint.contents import require_known, require_saveable
+from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
@@ -53,14 +51,13 @@ def refuse_if_active(run: Run) -> None:
         )
 
 
-def require_directory(directory: str | None, combiner: Combiner, options: RunOptions) -> None:
+def require_directory(directory: str | None, options: RunOptions) -> None:
     """Say what cannot be saved before anything is trained."""
     if directory is None:
         raise ConfigError(
             "checkpoint_every: expected a directory for the checkpoints. Give the session one "
             'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
         )
-    require_saveable(combiner)
     if options.partitioner is not None:
         require_known(options.partitioner)
 
@@ -77,7 +74,7 @@ def refuse_without_state(program: Program, options: SessionOptions) -> None:
 
 def first_request(
     factory: RunFactory,
-    combiner: Combiner,
+    own: StrategySettings,
     data: Any,
     options: RunOptions,
     observers: ObserverOptions,
@@ -87,8 +84,8 @@ def first_request(
     Parameters
     ----------
     factory : RunFactory
-    combiner : Combiner
-        The run's own.
+    own : StrategySettings
+        The strategy's settings.
     data : RDD, columns of a DataFrame, arrays, files or callable
         As `TrainingSession.start` takes them.
     options : RunOptions
@@ -111,7 +108,7 @@ def first_request(
         new_run_id(),
         RunPlan(options, count, pool_of(factory.sc)),
         Settings(
-            ServerSettings(combiner, factory.options.codec),
+            own,
             factory.options.sync_interval,
             factory.options.sync,
             beside.learning_rate,
@@ -148,7 +145,6 @@ def resumed_request(
         source,
         saved.progress.reached,
         beside.sinks,
-        origin.stripe_bytes,
         keeper,
         resumed,
         origin.came_in,

@@ -17,7 +17,7 @@ from ..common.checks import at_least_one, did_you_mean, not_negative, one_of, po
 from ..errors import ConfigError
 from ..steering.sync import as_sync
 from ..steering.trigger import PLACES, Trigger, as_trigger
-from ..strategies.ps.settings import default_combiner
+from ..strategies.registry import as_strategy
 from ..telemetry.bus import Sink
 from ..worker.optimizer_state import POLICIES
 
@@ -49,6 +49,7 @@ def option(default: Value, text: str, *, lasts: bool = False) -> Value:
 class SessionOptions:
     """How a session trains; see `TrainingSession`."""
 
+    strategy: Any = option("ps", "what workers exchange, and with whom; see tos.strategies")
     combiner: Any = option(None, "how the server merges; by default dynsgd, with bsp fedavg")
     sync_interval: int = option(10, "batches between two exchanges")
     sync: Any = option("asp", "who waits for whom: asp, ssp:3 or bsp")
@@ -63,19 +64,20 @@ class SessionOptions:
     )
 
     def checked(self) -> SessionOptions:
-        """Return them with combiner, sync mode and codec as objects.
+        """Return them with strategy, combiner, sync mode and codec as objects.
 
         Raises
         ------
         ConfigError, CombinerError, CodecError
             One is out of range.
         """
-        sync = as_sync(self.sync)
-        combiner = default_combiner(sync) if self.combiner is None else self.combiner
+        strategy, sync = as_strategy(self.strategy), as_sync(self.sync)
+        given = None if self.combiner is None else as_combiner(self.combiner)
         return replace(
             self,
+            strategy=strategy,
             sync=sync,
-            combiner=as_combiner(combiner),
+            combiner=strategy.default_combiner(sync) if given is None else given,
             sync_interval=at_least_one("sync_interval", self.sync_interval),
             codec=as_codecs(self.codec),
             batch_size=at_least_one("batch_size", self.batch_size),

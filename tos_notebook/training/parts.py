@@ -10,6 +10,7 @@ from ..blocks.source import DataSource
 from ..coordination.coordinator import Coordinator
 from ..coordination.snapshots import BEGINNING, RunPosition
 from ..events import Event
+from ..strategies.base import Strategy
 from ..telemetry.bus import EventBus
 from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint
@@ -53,6 +54,7 @@ class RunParts:
         Counts the runs of this process from 1.
     sc : SparkContext
     program : Program
+    strategy : Strategy
     training : Coordinator
     task : Task
     source : DataSource
@@ -76,6 +78,7 @@ class RunParts:
     number: int
     sc: Any
     program: Program
+    strategy: Strategy
     training: Coordinator
     task: Task
     source: DataSource

@@ -28,8 +28,6 @@ from ..program.archived import SavedProgram
 from ..program.capture import capture
 from ..program.export.base import Program
 from ..steering.trigger import as_trigger
-from ..strategies.ps.settings import settings_in
-from ..strategies.ps.strategy import ParameterServer
 from . import factory
 from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
@@ -216,7 +214,7 @@ def _restorable(
     number, saved = last(folder, tell=tell)
     while True:
         try:
-            settings = saved.settings_with(combiner if saved.own_combiner else None)
+            settings = saved.settings_with(combiner if saved.own_combiner is not None else None)
             _try_out(program, saved, settings)
             return _Restorable(number, saved, settings)
         except TosError as error:
@@ -226,10 +224,9 @@ def _restorable(
 def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
     """Restore all of a checkpoint's state into a run that is not trained."""
     origin = saved.origin
-    strategy = ParameterServer(stripe_bytes=origin.stripe_bytes)
     trial = Coordinator(
         origin.run_id,
-        strategy.trainer(program.layout, program.read(), settings),
+        saved.strategy.trainer(program.layout, program.read(), settings),
         settings,
         publish=lambda event: None,
         locate=lambda task: ("", ""),
@@ -243,13 +240,15 @@ def _session(
 ) -> TrainingSession:
     """Return the session of a run that continues."""
     chosen = found.chosen.settings
+    own = chosen.strategy.shown()
     return TrainingSession(
         spark,
         found.model,
-        combiner=settings_in(chosen).combiner,
+        strategy=found.chosen.saved.strategy,
+        combiner=own.get("combiner"),
         sync_interval=chosen.sync_interval,
         sync=chosen.sync,
-        codec=settings_in(chosen).codec,
+        codec=own["codec"],
         batch_size=origin.batch_size,
         server_host=server_host,
         server_port=server_port,
@@ -302,14 +301,15 @@ def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
 
 def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     if given is None:
-        if saved.own_combiner:
+        if saved.own_combiner is not None:
             # It says which one to give: no older checkpoint stands in for that.
             saved.settings_with()
         return None
     combiner = as_combiner(given)
-    if not saved.own_combiner or combiner.name != saved.combiner:
+    if combiner.name != saved.own_combiner:
         raise ConfigError(
-            f"combiner: the run continues with the one that it has, {saved.combiner}; got "
+            f"combiner: the run continues with the one that it has, "
+            f"{saved.shown.get('combiner')}; got "
             f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
         )
     return combiner

@@ -68,8 +68,7 @@ class SavedRun:
         _, saved = last(self._folder)
         origin = saved.origin
         return {
-            **saved.settings,
-            "combiner": saved.combiner,
+            **saved.shown,
             "epochs": origin.epochs,
             "batch_size": origin.batch_size,
             "shuffle": origin.shuffle,

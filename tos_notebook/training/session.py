@@ -1,10 +1,11 @@
-"""`TrainingSession`: a Spark context, a program and a parameter server."""
+"""`TrainingSession`: a Spark context, a program and a server for its workers."""
 
 from __future__ import annotations
 
 import atexit
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..errors import InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..steering.sync import SyncMode
 from ..steering.trigger import Trigger
+from ..strategies.base import Strategy
 from ..telemetry.bus import Sink
 from ..telemetry.mlflow import MLflow
 from ..transport.auth import new_secret
@@ -57,6 +59,8 @@ class TrainingSession:
         As `tos_notebook.connect` returns it.
     program : Program or keras.Model
         As `tos_notebook.capture` returns it.
+    strategy : str or Strategy
+        What workers exchange, and with whom: ``"ps"``, or one of `tos_notebook.strategies`.
     combiner : str, Combiner, class or function, optional
         The rule by which the server merges a push; ``"dynsgd"`` by default, with
         ``sync="bsp"`` ``"fedavg"``.
@@ -122,6 +126,7 @@ class TrainingSession:
         spark: Any,
         program: Any,
         *,
+        strategy: str | Strategy = SessionOptions.strategy,
         combiner: Any = SessionOptions.combiner,
         sync_interval: int = SessionOptions.sync_interval,
         sync: str | SyncMode = SessionOptions.sync,
@@ -135,7 +140,6 @@ class TrainingSession:
     ) -> None:
         # By name: a test compares the parameters with the fields.
         self._options = pick(SessionOptions, locals()).checked()
-        self._combiner: Combiner = self._options.combiner
         self.program = capture(program)
         sc = connect(spark, warm_up=False).sparkContext
         self._ask = asking(sc)
@@ -157,13 +161,17 @@ class TrainingSession:
         atexit.register(self.close)
 
     @property
-    def combiner(self) -> Combiner:
-        """The rule of the next run; may be set to whatever the constructor takes."""
-        return self._combiner
+    def combiner(self) -> Combiner | None:
+        """The rule of the next run; may be set to whatever the constructor takes.
+
+        None where the strategy has none.
+        """
+        combiner: Combiner | None = self._options.combiner
+        return combiner
 
     @combiner.setter
     def combiner(self, value: Any) -> None:
-        self._combiner = as_combiner(value)
+        self._options = replace(self._options, combiner=as_combiner(value))
 
     @property
     def closed(self) -> bool:
@@ -299,13 +307,15 @@ class TrainingSession:
         given = locals()
         options = pick(RunOptions, given).checked()
         observers = pick(ObserverOptions, given).checked()
+        own = self._options.strategy.settings(self._options.combiner, self._options.codec)
         if options.every is not None:
-            require_directory(self._directory, self._combiner, options)
+            require_directory(self._directory, options)
+            own.require_saveable()
         storage = self._factory.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
             self._refuse_if_busy()
             refuse_without_state(self.program, self._options)
-            request, beside = first_request(self._factory, self._combiner, data, options, observers)
+            request, beside = first_request(self._factory, own, data, options, observers)
             return self._launch(request, beside)
 
     def _resume(
@@ -390,7 +400,7 @@ class TrainingSession:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"serving at {self.address}"
-        return f"<TrainingSession {state}: {self.program!r}, {self._combiner!r}>"
+        return f"<TrainingSession {state}: {self.program!r}, {self.combiner!r}>"
 
 
 CLOSE_TIMEOUT = 30.0

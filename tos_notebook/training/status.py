@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from ..steering.status import RunStatus
-from ..strategies.ps.settings import settings_in
 from .lifecycle import Lifecycle
 from .parts import RunParts
 
@@ -45,13 +44,12 @@ def run_status(run: Lifecycle) -> RunStatus:
 def settings_now(parts: RunParts) -> dict[str, Any]:
     """Return what is in force; see `Run.settings`."""
     settings = parts.training.settings
-    server = settings_in(settings)
     return {
+        "strategy": parts.strategy.name,
         "sync": str(settings.sync),
         "sync_interval": settings.sync_interval,
-        "codec": str(server.codec),
         "learning_rate": settings.learning_rate,
-        "combiner": server.combiner,
+        **settings.strategy.shown(),
         "batch_size": parts.task.plan.batch_size,
         "chaos": parts.training.chaos,
     }

@@ -122,6 +122,7 @@ class FakeRun:
     @property
     def settings(self) -> dict[str, Any]:
         return {
+            "strategy": "ps",
             "codec": "fp32",
             "sync": "asp",
             "sync_interval": 10,

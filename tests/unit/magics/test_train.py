@@ -30,7 +30,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert session.program is cells.space["program"]
     assert session.options == {
         "combiner": "easgd", "batch_size": 20, "codec": "int8", "sync": "ssp:2", "sync_interval": 4,
-        "non_finite": "skip", "optimizer_state": "reset",
+        "non_finite": "skip", "optimizer_state": "reset", "strategy": "ps",
     }  # fmt: skip
     assert session.data is cells.space["train"]
     validation = session.started.pop("validation")

@@ -226,6 +226,7 @@ class Setting:
             1,
             self.cluster,
             self.program,  # type: ignore[arg-type]
+            ParameterServer(),
             training,
             Task(),  # type: ignore[arg-type]
             ArraySource((numbers(ROWS),), partitions),

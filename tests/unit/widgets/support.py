@@ -51,6 +51,7 @@ class FakeRun:
         self.active = True
         self.state = "running"
         self.settings = {
+            "strategy": "ps",
             "sync_interval": 10,
             "learning_rate": None,
             "combiner": get("dynsgd"),

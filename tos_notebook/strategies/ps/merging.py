@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
@@ -11,11 +10,9 @@ from ...coordination.reports import Admitted, Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...errors import CombinerError, NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
+from ..base import NonFinite
 from . import push as ps
 from .center import Center
-
-NonFinite = Literal["raise", "skip"]
-"""A non-finite update ends the run, or is left out."""
 
 
 class Merging:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
 
 from ...codecs.pair import PLAIN, CodecPair
 from ...combiners.base import Combiner
 from ...coordination.settings import Settings
 from ...errors import ConfigError
+from ...persist.values import encode
 from ...steering.sync import SyncMode
-
-
-def default_combiner(sync: SyncMode) -> str:
-    """Return the name of the combiner that goes with a sync mode.
-
-    Workers that wait for each other are averaged, as in local SGD. For others it is DynSGD, which
-    stays accurate however many they are: it gives a push the less weight the staler it is.
-    """
-    return "fedavg" if sync.barrier else "dynsgd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +30,7 @@ class ServerSettings:
     combiner: Combiner
     codec: CodecPair = PLAIN
 
-    def check(self, sync_interval: int) -> None:
+    def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""
         if self.combiner.one_step and sync_interval != 1:
             raise ConfigError(
@@ -50,9 +44,28 @@ class ServerSettings:
                 "or another combiner."
             )
 
+    def changed(self, **changes: Any) -> ServerSettings:
+        """See `StrategySettings.changed`."""
+        return replace(self, **changes)
+
+    def require_saveable(self) -> None:
+        """See `StrategySettings.require_saveable`.
+
+        Raises
+        ------
+        CheckpointError
+            The combiner keeps something else than numbers, text and arrays, and does not say how
+            to save it.
+        """
+        encode(self.combiner.begin(np.zeros(1)), [], f"Combiner {self.combiner.name}")
+
     def for_worker(self) -> dict[str, str]:
         """See `StrategySettings.for_worker`."""
         return {"pushes": self.combiner.pushes, "codec": str(self.codec)}
+
+    def shown(self) -> dict[str, Any]:
+        """See `StrategySettings.shown`."""
+        return {"codec": str(self.codec), "combiner": self.combiner}
 
 
 def settings_in(settings: Settings) -> ServerSettings:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...codecs.pair import as_codecs
+from ...codecs.pair import CodecPair, as_codecs
+from ...combiners.averaging import FedAvg
+from ...combiners.base import Combiner
 from ...combiners.registry import MADE
-from ...combiners.stateless import Downpour
+from ...combiners.stateless import Downpour, DynSGD
 from ...common.arrays import Array, Buffer
 from ...coordination.settings import Settings
 from ...errors import CheckpointError
 from ...layout import Layout
 from ...persist.described import describe, rebuild
+from ...steering.sync import SyncMode
 from ...worker.exchange import ExchangeMaker
+from ..base import NonFinite
+from . import residual
 from .center import Center
 from .exchange import exchange
-from .merging import NonFinite
 from .push import Copied
 from .settings import ServerSettings, settings_in
 from .stripes import STRIPE_BYTES
@@ -31,25 +37,43 @@ class ParameterServer:
 
     Parameters
     ----------
-    non_finite : {"raise", "skip"}
-        What an update with NaN or infinity does: end the run, or be left out.
     stripe_bytes : int
         See `Center`; a resumed run keeps its own, by which its state is cut.
     """
 
-    non_finite: NonFinite = "raise"
     stripe_bytes: int = STRIPE_BYTES
     name = "ps"
+    summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
+    when = "Workers of different speed, or long sync intervals: no worker waits for another."
 
     @property
     def exchange(self) -> ExchangeMaker:
         """See `Strategy.exchange`."""
         return exchange
 
-    def trainer(self, layout: Layout, initial: Buffer, settings: Settings) -> ServerTrainer:
+    def trainer(
+        self, layout: Layout, initial: Buffer, settings: Settings, non_finite: NonFinite = "raise"
+    ) -> ServerTrainer:
         """See `Strategy.trainer`."""
         center = Center(layout, initial, settings_in(settings).combiner, self.stripe_bytes)
-        return ServerTrainer(center, self.non_finite)
+        return ServerTrainer(center, non_finite)
+
+    def sweep(self, folder: Path, run_id: str) -> None:
+        """See `Strategy.sweep`."""
+        residual.sweep(folder, run_id)
+
+    def default_combiner(self, sync: SyncMode) -> Combiner:
+        """See `Strategy.default_combiner`.
+
+        Workers that wait for each other are averaged, as in local SGD. For others it is DynSGD,
+        which stays accurate however many they are: it gives a push the less weight the staler it
+        is.
+        """
+        return FedAvg() if sync.barrier else DynSGD()
+
+    def settings(self, combiner: Combiner | None, codec: CodecPair) -> ServerSettings:
+        """See `Strategy.settings`."""
+        return ServerSettings(DynSGD() if combiner is None else combiner, codec)
 
     def exact_settings(self) -> ServerSettings:
         """See `Strategy.exact_settings`."""
@@ -64,10 +88,12 @@ class ParameterServer:
             "codec": str(settings.codec),
         }
 
-    def settings_from_json(self, value: dict[str, Any], combiner: Any = None) -> ServerSettings:
+    def settings_from_json(
+        self, value: Mapping[str, Any], combiner: Combiner | None = None
+    ) -> ServerSettings:
         """See `Strategy.settings_from_json`."""
-        if combiner is None and value["combiner"] is None:
-            name = value["combiner_name"]
+        name = self.own_combiner(value)
+        if combiner is None and name is not None:
             raise CheckpointError(
                 f"The run merges by a combiner of your own, {name}: give it, such as "
                 f"combiner={name}(...)."
@@ -75,6 +101,10 @@ class ParameterServer:
         if combiner is None:
             combiner = rebuild(value["combiner"], MADE)
         return ServerSettings(combiner, as_codecs(value["codec"]))
+
+    def own_combiner(self, value: Mapping[str, Any]) -> str | None:
+        """See `Strategy.own_combiner`."""
+        return value["combiner_name"] if value["combiner"] is None else None
 
     def to_parts(self, copied: Copied) -> tuple[dict[str, Any], list[Array]]:
         """See `Strategy.to_parts`."""

@@ -10,8 +10,9 @@ from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import NonFiniteUpdate
 from ...transport.shared import attach
+from ..base import NonFinite
 from .center import Center
-from .merging import Merging, NonFinite
+from .merging import Merging
 from .peer import PeerExchange
 from .push import Copied
 from .settings import settings_in

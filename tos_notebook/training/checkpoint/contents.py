@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
 from ...combiners.base import Combiner
 from ...common.arrays import Array
@@ -19,12 +17,11 @@ from ...coordination.snapshots import Asked, Progress, RunPosition, Snapshot
 from ...errors import CheckpointError, ConfigError, TosError
 from ...persist.described import describe, rebuild
 from ...persist.sealed import Sealed
-from ...persist.values import encode, require_plain
+from ...persist.values import require_plain
 from ...steering.sync import as_sync
-from ...strategies.ps.strategy import ParameterServer
+from ...strategies.base import Strategy
+from ...strategies.registry import STRATEGIES
 from ..options import RunOptions
-
-STRATEGY = ParameterServer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ class Origin:
     batch_size : int
     optimizer_state, non_finite : str
         As `TrainingSession` has them.
-    stripe_bytes : int
-        See `Center`.
+    strategy : mapping
+        Its name and parameters, as `persist.described` has them.
     partitions : int
         Of the data's first layout.
     columns : sequence of (str, sequence of int)
@@ -77,7 +74,7 @@ class Origin:
     batch_size: int
     optimizer_state: str
     non_finite: str
-    stripe_bytes: int
+    strategy: Any
     partitions: int
     columns: tuple[tuple[str, tuple[int, ...]], ...]
     rows: int | None
@@ -116,9 +113,7 @@ class Checkpoint:
     origin : Origin
     progress : Progress
     settings : mapping of str
-        Those in force, as plain values; the combiner's is None for a user's own.
-    combiner : str
-        The combiner's name.
+        Those in force, as plain values.
     asked : tuple of int and Partitioner, or None
         A repartition that is still to be done.
     history : tuple of str
@@ -128,7 +123,6 @@ class Checkpoint:
     origin: Origin
     progress: Progress
     settings: Mapping[str, Any]
-    combiner: str
     asked: Asked | None = None
     history: tuple[str, ...] = field(default=())
 
@@ -148,7 +142,7 @@ class Checkpoint:
         saved = self.settings
         try:
             return Settings(
-                STRATEGY.settings_from_json({**saved, "combiner_name": self.combiner}, combiner),
+                self.strategy.settings_from_json(saved["strategy"], combiner),
                 at_least_one("sync_interval", saved["sync_interval"]),
                 as_sync(saved["sync"]),
                 saved["learning_rate"],
@@ -157,15 +151,29 @@ class Checkpoint:
             raise CheckpointError(f"The saved settings do not go together: {error}") from None
 
     @property
-    def own_combiner(self) -> bool:
-        """Whether the combiner is the user's own, which a checkpoint cannot name."""
-        return self.settings.get("combiner") is None
+    def strategy(self) -> Strategy:
+        """How the run trains."""
+        strategy: Strategy = rebuild(self.origin.strategy, STRATEGIES)
+        return strategy
+
+    @property
+    def own_combiner(self) -> str | None:
+        """The name of the user's own combiner, which a checkpoint cannot name; None if none is."""
+        return self.strategy.own_combiner(self.settings["strategy"])
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What a user reads of its settings, by name."""
+        told = ("sync_interval", "sync", "learning_rate")
+        common = {name: self.settings[name] for name in told}
+        return {"strategy": self.strategy.name, **self.settings["shown"], **common}
 
 
-def settings_to_json(settings: Settings) -> dict[str, Any]:
-    """Return settings as plain values; chaos is not for a run that goes on."""
+def settings_to_json(strategy: Strategy, settings: Settings) -> dict[str, Any]:
+    """Return settings as plain values; chaos is not for a run that continues."""
     return {
-        **STRATEGY.settings_to_json(settings.strategy),
+        "strategy": strategy.settings_to_json(settings.strategy),
+        "shown": {n: getattr(v, "name", str(v)) for n, v in settings.strategy.shown().items()},
         "sync_interval": settings.sync_interval,
         "sync": str(settings.sync),
         "learning_rate": settings.learning_rate,
@@ -188,29 +196,18 @@ def require_known(partitioner: AnyPartitioner) -> None:
         )
 
 
-def require_saveable(combiner: Combiner) -> None:
-    """Refuse a combiner whose state cannot be saved.
-
-    Raises
-    ------
-    CheckpointError
-        It keeps something else than numbers, text and arrays, and does not say how to save it.
-    """
-    encode(combiner.begin(np.zeros(1)), [], f"Combiner {combiner.name}")
-
-
 def to_parts(
     origin: Origin, snapshot: Snapshot, asked: Asked | None, history: tuple[str, ...]
 ) -> tuple[dict[str, Any], list[Array]]:
     """Return a checkpoint's JSON value and its arrays; `from_sealed` undoes it."""
     progress = snapshot.progress
     reached = progress.reached
-    trained, arrays = STRATEGY.to_parts(progress.copied)
-    settings = settings_to_json(snapshot.settings)
+    strategy: Strategy = rebuild(origin.strategy, STRATEGIES)
+    trained, arrays = strategy.to_parts(progress.copied)
     value = {
         "origin": asdict(origin),
         "ledger": progress.ledger,
-        **trained,
+        "trained": trained,
         "samples": list(progress.samples.items()),
         "rows": list(progress.rows.items()),
         "reached": [
@@ -219,8 +216,7 @@ def to_parts(
             _layout(reached.layout),
             _layout(reached.earlier),
         ],
-        "settings": settings,
-        "combiner": settings.pop("combiner_name"),
+        "settings": settings_to_json(strategy, snapshot.settings),
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
     }
@@ -257,9 +253,12 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     told = dict(value["origin"])
     require_plain(Origin, told)
     told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
-    copied = STRATEGY.from_parts(value, arrays)
-    if not isinstance(value["settings"], dict):
-        raise TypeError(f"expected settings by name, got {value['settings']!r}")
+    strategy: Strategy = rebuild(told["strategy"], STRATEGIES)
+    copied = strategy.from_parts(value["trained"], arrays)
+    settings = value["settings"]
+    if not all(isinstance(part, dict) for part in (settings, settings["shown"])):
+        raise TypeError(f"expected settings by name, got {settings!r}")
+    strategy.own_combiner(settings["strategy"])
     # Looked at here, where a wrong one is told as what it is.
     Ledger.from_json(value["ledger"])
     epoch, between, *layouts = value["reached"]
@@ -276,8 +275,7 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     return Checkpoint(
         Origin(**told),
         progress,
-        value["settings"],
-        value["combiner"],
+        settings,
         None if asked is None else (asked[0], rebuild(asked[1], PARTITIONERS)),
         tuple(value["history"]),
     )

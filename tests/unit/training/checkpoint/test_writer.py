@@ -51,13 +51,14 @@ from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger, as_trigger
+from tos_notebook.strategies import STRATEGIES, ParameterServer
 from tos_notebook.strategies.ps.push import Copied
+from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.training.checkpoint.contents import (
     Origin,
     from_sealed,
     require_known,
-    require_saveable,
     to_parts,
 )
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
@@ -121,8 +122,8 @@ def origin(**changes: Any) -> Origin:
     fields: dict[str, Any] = {
         "run_id": "run-1", "epochs": 3, "repartition_every": None, "seed": 0, "shuffle": True,
         "batch_size": 1, "optimizer_state": "keep", "non_finite": "raise",
-        "stripe_bytes": 1 << 20, "partitions": 2, "columns": (("float64", ()),), "rows": 100,
-        "stored": True,
+        "strategy": describe(ParameterServer(), STRATEGIES), "partitions": 2,
+        "columns": (("float64", ()),), "rows": 100, "stored": True,
         "program": "0" * 32, "every": "2 milestones", "keep": 3, "created": 0.0,
     }  # fmt: skip
     return Origin(**(fields | changes))
@@ -587,7 +588,7 @@ def of_another_rule(folder: Folder, number: int) -> None:
     name = f"checkpoint-{number:08d}.tos"
     sealed = folder.read(name)
     rule = describe(combiners.get("fedadam"), MADE)
-    sealed.value["settings"]["combiner"] = rule
+    sealed.value["settings"]["strategy"]["combiner"] = rule
     folder.write(name, sealed.summary, sealed.value, sealed.arrays)
 
 
@@ -601,7 +602,7 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
     of_another_rule(folder, 3)
     number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
     assert (number, saved.progress.copied.version) == (2, 2)
-    assert settings.strategy.combiner.name == saved.combiner
+    assert settings.strategy.combiner.name == saved.shown["combiner"]
     assert (
         "checkpoint-00000003.tos cannot be restored, so checkpoint-00000002.tos is: " in caplog.text
     )
@@ -809,7 +810,7 @@ class Opaque(StatefulCombiner):
 
 def test_what_cannot_be_saved_is_refused_at_once() -> None:
     with pytest.raises(CheckpointError, match=r"Combiner Opaque\.lock cannot be saved.*dump"):
-        require_saveable(Opaque())
+        ServerSettings(Opaque()).require_saveable()
 
     class Own(RandomPartitioner): ...
 

@@ -1,0 +1,40 @@
+"""Strategies are chosen by name, class or object, and a wrong one is answered with the known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tos_notebook as tos
+from tos_notebook.errors import ConfigError
+from tos_notebook.strategies import STRATEGIES, ParameterServer, as_strategy, describe
+
+
+@pytest.mark.parametrize(
+    "given", ["ps", "PS", ParameterServer, ParameterServer(), ParameterServer(1 << 10)]
+)
+def test_a_name_a_class_and_an_object_give_a_strategy(given: Any) -> None:
+    found = as_strategy(given)
+    assert isinstance(found, ParameterServer)
+    assert found is given or found == ParameterServer()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("pss", "no strategy is named 'pss'. Did you mean ps[?] Known: ps"),
+        (7, r"expected a name \(ps\) or an object such as .*ParameterServer.*got 7 of type int"),
+        (int, "got <class 'int'> of type type"),
+    ],
+)
+def test_anything_else_is_refused_with_what_there_is(given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        as_strategy(given)
+
+
+def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
+    rows = describe()
+    assert [row["name"] for row in rows] == list(STRATEGIES)
+    assert all(row["summary"].endswith(".") and row["when"].endswith(".") for row in rows)
+    assert tos.strategies.describe() == rows
