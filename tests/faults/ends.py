@@ -25,7 +25,7 @@ import tos_notebook as tos
 from tests.clusters.standalone import command_line, descendants, parent
 from tests.support.watching import Watch
 from tests.unit.worker.support import until
-from tos_notebook.cluster.storage import executor_folder
+from tos_notebook.cluster.files import executor_folder
 from tos_notebook.common.console import quiet_stderr
 from tos_notebook.errors import TosError
 from tos_notebook.events import EpochFinished, MilestoneCommitted, StateChanged, WorkerFailed

@@ -11,7 +11,7 @@ import pytest
 import tos_notebook as tos
 from tests.integration.conftest import classifier
 from tests.support.watching import Watch
-from tos_notebook.cluster.storage import executor_folder
+from tos_notebook.cluster.files import executor_folder
 from tos_notebook.events import CommandApplied, WorkerJoined, WorkerLost
 
 Train = Callable[..., tos.TrainingSession]

@@ -80,9 +80,16 @@ class Asking:
             Other runs hold the slots that it needs; or Spark does not answer, or runs no task for
             it.
         """
-        limit = within(ANSWER, partial(start_timeout, self._sc), what)
+        limit = within(ANSWER, partial(_start_timeout, self._sc), what)
         group = f"tos-start-{os.urandom(4).hex()}"
-        grouped = partial(_in_group, self._sc, group, what, call)
+
+        def grouped() -> Result:
+            self._sc.setJobGroup(group, f"Before a run: {what}", interruptOnCancel=True)
+            return call()
+
+        def tasks() -> int | None:
+            return within(ANSWER, partial(_tasks, self._sc, group), what)
+
         answer = aside(partial(in_pool, self._sc, pool_of(self._sc), grouped), group)
         silent = held = looked = time.monotonic()
         try:
@@ -90,33 +97,31 @@ class Asking:
                 holders, now = self._holders(), time.monotonic()
                 if not holders:
                     held = now
-                elif now - held >= self._held_limit and self._tasks(group, what) == 0:
-                    raise _is_held(self._held_limit, what, holders)
+                elif now - held >= self._held_limit and tasks() == 0:
+                    raise WaitTimeout(
+                        f"Waited {self._held_limit:g} s for {what}, which needs a slot of Spark, "
+                        f"but {holders}. Nothing was started. Stop that run or wait for its end, "
+                        "then start this one."
+                    )
                 if now - looked >= min(EACH, limit / 2):
-                    looked, tasks = now, self._tasks(group, what)
-                    if tasks or (tasks == 0 and holders):
+                    looked, running = now, tasks()
+                    if running or (running == 0 and holders):
                         silent = now
                 if now - silent >= limit:
-                    raise _is_late(limit, what)
+                    raise WaitTimeout(
+                        f"Waited {limit:g} s for {what}, but Spark has not answered, and runs no "
+                        "task for it. Nothing was started. See whether Spark has free slots and "
+                        "the files answer. If it takes that long, give it more: "
+                        f'tos.connect(config={{"{START_TIMEOUT}": "3600"}}).'
+                    )
         except BaseException:
             # Not waited for: whoever interrupts wants to have the prompt back.
             aside(partial(cancel, self._sc, group), group)
             raise
         return answer.result()
 
-    def _tasks(self, group: str, what: str) -> int | None:
-        """Return how many tasks run for a call; None if it has no job."""
-        return within(ANSWER, partial(_tasks, self._sc, group), what)
 
-
-def start_timeout(sc: SparkContext) -> float:
-    """Return the setting ``spark.tos.start.timeout`` in seconds; 600.
-
-    Raises
-    ------
-    ConfigError
-        It is no positive number.
-    """
+def _start_timeout(sc: SparkContext) -> float:
     value = setting(sc, START_TIMEOUT, "600").strip()
     try:
         seconds = float(value.removesuffix("s"))
@@ -127,29 +132,10 @@ def start_timeout(sc: SparkContext) -> float:
     return seconds
 
 
-def _in_group(sc: SparkContext, group: str, what: str, call: Callable[[], Result]) -> Result:
-    sc.setJobGroup(group, f"Before a run: {what}", interruptOnCancel=True)
-    return call()
-
-
 def _tasks(sc: Any, group: str) -> int | None:
+    """Return how many tasks run for a call; None if it has no job."""
     tracker = sc.statusTracker()
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
     running = [job for job in jobs if job.status == "RUNNING"]
     stages = [tracker.getStageInfo(stage) for job in running for stage in job.stageIds]
     return sum(stage.numActiveTasks for stage in stages if stage) if running else None
-
-
-def _is_held(seconds: float, what: str, holders: str) -> WaitTimeout:
-    return WaitTimeout(
-        f"Waited {seconds:g} s for {what}, which needs a slot of Spark, but {holders}. Nothing was "
-        "started. Stop that run or wait for its end, then start this one."
-    )
-
-
-def _is_late(seconds: float, what: str) -> WaitTimeout:
-    return WaitTimeout(
-        f"Waited {seconds:g} s for {what}, but Spark has not answered, and runs no task for it. "
-        "Nothing was started. See whether Spark has free slots and the files answer. If it takes "
-        f'that long, give it more: tos.connect(config={{"{START_TIMEOUT}": "3600"}}).'
-    )

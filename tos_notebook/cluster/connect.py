@@ -23,17 +23,13 @@ from ..common.checks import positive
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm
 from .calls import announced, within
-from .environment import ship_package, warm_up
 from .executors import active_context, in_clear
 from .failures import java_errors, reason
 from .java import check_java
-from .remote import refuse_remote, refuse_remote_process
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-__all__ = ["connect", "ship_package", "warm_up"]
 
 MASTER_TIMEOUT = 10.0
 """Seconds for a master's port to answer. Spark itself would try for 60."""
@@ -75,6 +71,11 @@ IMPORT = 30.0
 _MASTER = re.compile(
     r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|spark://.+|k8s://.+|yarn"
+)
+_WHY = (
+    "a Spark Connect session (sc://...), which sends queries to a server and has no SparkContext: "
+    "it has no RDDs, and cannot run the tasks that train. Connect to the cluster itself instead, "
+    'tos.connect("spark://host:7077"), yarn, k8s://... or local[*], and read the data there'
 )
 _ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
 
@@ -166,17 +167,26 @@ def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     sc = active_context() if named else _context_of(master)
     if sc is None:
         refuse_remote_process()
-    else:
-        within(ANSWER, partial(_check_running, sc), "the running Spark to say that it runs")
-        _check_master(sc, master if named else None)
-        _check_settings(sc, settings)
+        return None
+    within(ANSWER, partial(_check_running, sc), "the running Spark to say that it runs")
+    if named and master not in (None, sc.master):
+        raise ConnectError(
+            f"Expected {master}, but Spark is already connected to {sc.master}. Adopt that one "
+            "with connect(), or stop it first: spark.stop()."
+        )
+    conf = sc.getConf()
+    other = {k: conf.get(k) for k, v in settings.items() if conf.get(k) != str(v)}
+    if other:
+        raise ConnectError(
+            f"The running Spark has other settings: {other}. They are fixed when it starts; "
+            "stop it first (spark.stop()), or leave them out of config."
+        )
     return sc
 
 
 def _context_of(given: Any) -> SparkContext:
-    module = type(given).__module__
     refuse_remote(given)
-    if not module.startswith("pyspark"):
+    if not type(given).__module__.startswith("pyspark"):
         raise ConnectError(
             "Expected a master such as local[2] or spark://host:7077, a SparkContext or a "
             f"SparkSession; got {type(given).__name__}."
@@ -193,24 +203,6 @@ def _check_running(sc: SparkContext) -> None:
         running = False
     if not running:
         raise ConnectError("The Spark context is stopped. Call its stop(), then connect() again.")
-
-
-def _check_master(sc: SparkContext, master: str | None) -> None:
-    if master is not None and master != sc.master:
-        raise ConnectError(
-            f"Expected {master}, but Spark is already connected to {sc.master}. Adopt that one "
-            "with connect(), or stop it first: spark.stop()."
-        )
-
-
-def _check_settings(sc: SparkContext, settings: Mapping[str, str]) -> None:
-    conf = sc.getConf()
-    other = {k: conf.get(k) for k, v in settings.items() if conf.get(k) != str(v)}
-    if other:
-        raise ConnectError(
-            f"The running Spark has other settings: {other}. They are fixed when it starts; "
-            "stop it first (spark.stop()), or leave them out of config."
-        )
 
 
 def _session(given: Any, sc: SparkContext) -> SparkSession:
@@ -236,19 +228,13 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
 
 def _local() -> dict[str, str]:
     """Return the settings of a Spark whose workers run on this machine."""
-    shared = _imports(os.environ["PYSPARK_PYTHON"], DAEMON)
-    return LOOPBACK | ({"spark.python.daemon.module": DAEMON} if shared else {})
-
-
-def _imports(python: str, module: str) -> bool:
-    """Return whether a Python finds a module; workers that do not are sent the package later."""
+    command = [os.environ["PYSPARK_PYTHON"], "-c", f"import {DAEMON}"]
     try:
-        subprocess.run(
-            [python, "-c", f"import {module}"], check=True, capture_output=True, timeout=IMPORT
-        )
+        subprocess.run(command, check=True, capture_output=True, timeout=IMPORT)
     except (OSError, subprocess.SubprocessError):
-        return False
-    return True
+        # Workers that lack the package are sent it later.
+        return LOOPBACK
+    return LOOPBACK | {"spark.python.daemon.module": DAEMON}
 
 
 def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkContext:
@@ -317,7 +303,7 @@ def _find_spark() -> None:
 def _spark_defaults() -> dict[str, str]:
     """Return the settings of spark-defaults.conf, if there is one."""
     home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     path = Path(folder or "", "spark-defaults.conf")
     if not folder or not path.is_file():
         return {}
@@ -358,7 +344,9 @@ def _check_address(master: str) -> None:
     for address in found["hosts"].split(","):
         host, _, port = address.rpartition(":")
         try:
-            _knock(host or address, int(port) if host else 443)
+            place = host or address, int(port) if host else 443
+            with suppress(ConnectionResetError), socket.create_connection(place, MASTER_TIMEOUT):
+                pass
         except (OSError, ValueError, OverflowError) as error:
             failures.append(f"{address}: {error}")
         else:
@@ -369,6 +357,28 @@ def _check_address(master: str) -> None:
     )
 
 
-def _knock(host: str, port: int) -> None:
-    with suppress(ConnectionResetError), socket.create_connection((host, port), MASTER_TIMEOUT):
-        return
+def refuse_remote(value: Any) -> None:
+    """Refuse what belongs to a Spark Connect session.
+
+    Raises
+    ------
+    ConnectError
+        It does.
+    """
+    if type(value).__module__.startswith("pyspark.sql.connect"):
+        raise ConnectError(f"This {type(value).__name__} belongs to {_WHY}.")
+
+
+def refuse_remote_process() -> None:
+    """Refuse to start a Spark in a process that has, or is set up for, Spark Connect.
+
+    Raises
+    ------
+    ConnectError
+        It does.
+    """
+    for name in ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE"):
+        if name in os.environ:
+            raise ConnectError(
+                f"{name} is set: this process uses {_WHY}, in a process without {name}."
+            )

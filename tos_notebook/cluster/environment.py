@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,17 @@ from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..errors import ClusterUnreachable, ConnectError, WorkerEnvironment
-from .executors import contact_host, contact_port, is_local, memory_limit, slots, task_cores
+from .executors import contact_host, contact_port, is_local, setting, slots, task_cores
 from .failures import java_errors, java_text, reason
 from .patience import check_cores, patiently
-from .probe import make_probe
-from .reach import ReachabilityProbe
+from .reach import ReachabilityProbe, make_probe
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 PACKAGE = "tos_notebook"
 
-_ARCHIVE = "tos_notebook.zip"
+_ARCHIVE = f"{PACKAGE}.zip"
 
 REQUIRED = ("numpy", "tensorflow")
 """What a worker must be able to import, in the driver's versions."""
@@ -33,6 +32,8 @@ ADVICE = (
     "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship=True (--ship), "
     "other pure Python with sc.addPyFile(...) or the setting spark.submit.pyFiles."
 )
+
+OTHER_HOST = "set server_host (spark.tos.server.host) to an address of the driver that it reaches"
 
 OUT_OF_MEMORY = ("failed to map segment", "MemoryError", "Cannot allocate memory", "bad_alloc")
 """What an import raises that has too little memory."""
@@ -100,7 +101,8 @@ def warm_up(
         if any(PACKAGE in report["missing"] for report in found):
             ship_package(sc)
             found = _probe_all(sc, timeout, reach)
-    check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory_limit(sc))
+    memory = setting(sc, "spark.executor.pyspark.memory", "") or None
+    check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory)
     _probed.setdefault(sc, set()).add(address)
     return found
 
@@ -109,13 +111,11 @@ def _reachability(
     sc: SparkContext, address: tuple[str, int]
 ) -> AbstractContextManager[ReachabilityProbe | None]:
     """Listen where the server will, unless executors are in this process's JVM."""
-    if is_local(sc):
-        return nullcontext()
-    try:
-        return ReachabilityProbe(*address)
-    except (OSError, OverflowError):
+    if not is_local(sc):
         # Taken, by a session that trains already; else the server will say what is wrong.
-        return nullcontext()
+        with suppress(OSError, OverflowError):
+            return ReachabilityProbe(*address)
+    return nullcontext()
 
 
 def ship_package(sc: SparkContext) -> None:
@@ -140,10 +140,8 @@ def installed_version(name: str) -> str:
     """Return a package's version; empty if it is not installed."""
     # tensorflow is also installed as tensorflow-cpu and others; the metadata of any will do.
     for distribution in (name, f"{name}-cpu", f"{name}_intel"):
-        try:
+        with suppress(PackageNotFoundError):
             return version(distribution)
-        except PackageNotFoundError:
-            continue
     return ""
 
 
@@ -170,25 +168,22 @@ def check_reports(
     lacking: dict[str, dict[str, None]] = {}
     lost: dict[str, dict[str, None]] = {}
     for report in reports:
-        host = report["host"]
+        host, address = report["host"], report["unreached"]
         lacking.setdefault(host, {}).update(dict.fromkeys(_differences(report, wanted)))
-        lost.setdefault(host, {}).update(dict.fromkeys(_unreached(report)))
+        unreached = f"it does not reach the driver at {address}; {OTHER_HOST}"
+        lost.setdefault(host, {}).update({unreached: None} if address else {})
     lines = [
         f"Host {host}: {'; '.join([*lacking[host], *lost[host]])}."
         for host in lacking
         if lacking[host] or lost[host]
     ]
-    if memory is not None and any(map(_ran_out, reports)):
+    errors = [error for report in reports for error in report["missing"].values()]
+    if memory is not None and any(sign in error for error in errors for sign in OUT_OF_MEMORY):
         raise WorkerEnvironment("\n".join([*lines, TOO_SMALL.format(memory)]))
     if any(lacking.values()):
         raise WorkerEnvironment("\n".join([*lines, ADVICE]))
     if lines:
         raise ClusterUnreachable("\n".join(lines))
-
-
-def _ran_out(report: dict[str, Any]) -> bool:
-    """Return whether an import of a worker ran out of memory."""
-    return any(sign in error for error in report["missing"].values() for sign in OUT_OF_MEMORY)
 
 
 def _differences(report: dict[str, Any], wanted: dict[str, str]) -> Iterator[str]:
@@ -198,14 +193,6 @@ def _differences(report: dict[str, Any], wanted: dict[str, str]) -> Iterator[str
         expected = wanted.get(name)
         if expected and _release(found) != _release(expected):
             yield f"{name} is {found}, but the driver has {expected}"
-
-
-def _unreached(report: dict[str, Any]) -> Iterator[str]:
-    if report["unreached"]:
-        yield (
-            f"it does not reach the driver at {report['unreached']}; set server_host "
-            "(spark.tos.server.host) to an address of the driver that it reaches"
-        )
 
 
 def _release(text: str) -> str:

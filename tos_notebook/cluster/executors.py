@@ -62,16 +62,11 @@ def task_cores(sc: SparkContext) -> int:
     return int(setting(sc, "spark.task.cpus", "1"))
 
 
-def memory_limit(sc: SparkContext) -> str | None:
-    """Return the limit on the memory of an executor's Python, ``spark.executor.pyspark.memory``."""
-    return setting(sc, "spark.executor.pyspark.memory", "") or None
-
-
 def executor_cores(sc: SparkContext) -> list[int]:
     """Return the cores of each executor that has registered; in ``local[...]`` of the only one."""
     local = _LOCAL.fullmatch(sc.master)
     if local is None:
-        return [executor.totalCores() for executor in _executors(sc) if executor.id() != DRIVER]
+        return [executor.totalCores() for executor in _executors(sc)]
     return [_local_cores(sc, local["slots"])]
 
 
@@ -97,14 +92,14 @@ def slots(sc: SparkContext) -> int:
     """
     local = _LOCAL.fullmatch(sc.master)
     if local is None:
-        registered = sum(e.maxTasks() for e in _executors(sc) if e.id() != DRIVER)
-        return max(1, registered or sc.defaultParallelism)
+        known = sum(executor.maxTasks() for executor in _executors(sc))
+        return max(1, known or sc.defaultParallelism)
     return max(1, _local_cores(sc, local["slots"]) // task_cores(sc))
 
 
 def registered(sc: SparkContext) -> int:
     """Return how many executors a cluster has given; Spark counts the driver among them."""
-    return sum(1 for executor in _executors(sc) if executor.id() != DRIVER)
+    return sum(1 for _ in _executors(sc))
 
 
 def executor_of_started(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
@@ -286,7 +281,9 @@ def setting(sc: SparkContext, key: str, default: str) -> str:
 
 
 def _executors(sc: SparkContext) -> Iterator[Any]:
-    return _items(sc._jsc.sc().statusStore().executorList(True))
+    """Iterate over those of a cluster; Spark lists the driver among them."""
+    known = _items(sc._jsc.sc().statusStore().executorList(True))
+    return (executor for executor in known if executor.id() != DRIVER)
 
 
 def _running_tasks(sc: SparkContext) -> Iterator[Any]:

@@ -42,7 +42,13 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
         There is none, it does not run, or it is older than `MINIMUM`.
     """
     java = _find(environ)
-    text = _ask(java)
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaMissing(f"{java} does not run ({error}). {ADVICE}") from error
+    text = done.stderr + done.stdout
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if found is None:
         raise JavaMissing(f"{java} does not tell its version; it says {text[:200]!r}. {ADVICE}")
@@ -65,13 +71,3 @@ def _find(environ: Mapping[str, str]) -> str:
             f"No Java found: JAVA_HOME is not set, and no java is on the PATH ({path}). {ADVICE}"
         )
     return found
-
-
-def _ask(java: str) -> str:
-    try:
-        done = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaMissing(f"{java} does not run ({error}). {ADVICE}") from error
-    return done.stderr + done.stdout

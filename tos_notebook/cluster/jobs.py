@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pickle import PicklingError
@@ -249,7 +251,7 @@ def _first_line(text: str) -> str:
 
 
 def _task(error: BaseException, text: str) -> re.Match[str] | None:
-    """Return which task was lost; PySpark's own exceptions have it in Java's stack only."""
+    # PySpark's own exceptions have it in Java's stack only.
     return _TASK.search(text) or _TASK.search(str(getattr(error, "_stackTrace", "")))
 
 
@@ -270,11 +272,19 @@ def _worker_error(message: str, traceback: str, task: re.Match[str] | None) -> W
     frames = [with_cells(frame) for frame in users_first(raised)]
     if task is None:
         return WorkerError(message, frames=frames)
-    return WorkerError(
-        message,
-        task["executor"],
-        task["host"],
-        int(task["partition"]),
-        int(task["attempt"]),
-        frames,
-    )
+    place = task["executor"], task["host"], int(task["partition"]), int(task["attempt"])
+    return WorkerError(message, *place, frames)
+
+
+def spare_jobs() -> None:
+    """Let an interrupt end what waits in this process, and no Spark job.
+
+    PySpark's own handler, which a plain Python script has, cancels all jobs: a run that trains in
+    the background would end with the wait for it. A kernel, or whoever has a handler of their own,
+    keeps it. Only Python's main thread can change that; on others this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if str(getattr(handler, "__module__", "")).startswith("pyspark."):
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .storage import Storage, is_local, local_path
+from .files import is_local, local_path
+from .storage import Storage
 
 
 class Growing:

@@ -10,8 +10,8 @@ from ..blocks.block import Columns
 from ..blocks.feeds import Feed
 from ..blocks.skips import ON_BAD, SkipCounter
 from ..cluster.executors import task_cores
+from ..cluster.files import list_files
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import list_files
 from ..common.checks import at_least_one, one_of
 from .described import Described
 from .rdd import RddSource, counted

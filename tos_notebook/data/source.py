@@ -8,7 +8,7 @@ from typing import Any
 from ..blocks.feeds import Feed, check_values
 from ..blocks.naming import Field, flattened
 from ..blocks.source import DataSource
-from ..cluster.remote import refuse_remote
+from ..cluster.connect import refuse_remote
 from ..errors import DataError, ShapeMismatch
 from .arrays import ArraySource
 from .described import Described, is_frame

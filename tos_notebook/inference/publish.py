@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..cluster.storage import Storage, archive_name, temporary_directory
+from ..cluster.files import archive_name, temporary_directory
+from ..cluster.storage import Storage
 
 
 def publish(sc: Any, archive: Path) -> str:
@@ -14,7 +15,7 @@ def publish(sc: Any, archive: Path) -> str:
     Returns
     -------
     str
-        The name, for `tos_notebook.cluster.storage.fetch_archive`.
+        The name, for `tos_notebook.cluster.files.fetch_archive`.
     """
     name = archive_name("tos", archive)
     Storage(sc, temporary_directory(sc)).publish(name, archive)

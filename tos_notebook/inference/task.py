@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..blocks.block import Columns
+from ..cluster.files import fetch_archive
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import fetch_archive
 from ..common.arrays import Array
 from ..runtime.loaded import Loaded
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..cluster.storage import is_local, local_path
+from ..cluster.files import is_local, local_path
 from ..errors import ConfigError, TosError
 from ..telemetry.tensorboard import require_tensorboard
 from ..training.observers.tensorboard import mirror

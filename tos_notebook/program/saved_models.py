@@ -12,7 +12,8 @@ from ..archive.signature import Port, Signature
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed
 from ..cluster.executors import active_context
-from ..cluster.storage import Storage, is_local, local_path
+from ..cluster.files import is_local, local_path
+from ..cluster.storage import Storage
 from ..common import temporary
 from ..errors import CaptureError, ConnectError
 from ..inference.predictor import Predictor

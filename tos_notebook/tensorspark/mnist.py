@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..blocks.idx import parse_idx
-from ..cluster.storage import find_files
+from ..cluster.files import find_files
 from ..common.arrays import Array, Buffer
 from ..errors import DataError
 

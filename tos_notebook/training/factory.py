@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.executors import executor_of_started, task_cores
+from ..cluster.files import archive_name, digest_of, executor_folder
 from ..cluster.jobs import cancel
-from ..cluster.storage import Storage, archive_name, digest_of, executor_folder
+from ..cluster.storage import Storage
 from ..common.arrays import Buffer
 from ..common.content import content_of
 from ..coordination.coordinator import Coordinator

@@ -10,8 +10,7 @@ from typing import Any
 from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
 from ..blocks.source import DataSource
-from ..cluster.connect import warm_up
-from ..cluster.environment import is_probed
+from ..cluster.environment import is_probed, warm_up
 from ..cluster.executors import slots
 from ..cluster.jobs import pool_of, spoken
 from ..common.checks import at_least_one

@@ -15,8 +15,9 @@ from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.calls import announced
 from ..cluster.connect import connect
+from ..cluster.files import digest_of
 from ..cluster.jobs import spoken
-from ..cluster.storage import Storage, digest_of
+from ..cluster.storage import Storage
 from ..combiners import Combiner, as_combiner
 from ..common import temporary
 from ..coordination.coordinator import Coordinator

@@ -14,10 +14,10 @@ from ..blocks.source import DataSource
 from ..cluster.calls import announced
 from ..cluster.connect import connect
 from ..cluster.executors import contact_host, contact_port, encrypts_loopback
-from ..cluster.interrupts import spare_jobs
-from ..cluster.jobs import spoken
+from ..cluster.files import temporary_directory
+from ..cluster.jobs import spare_jobs, spoken
 from ..cluster.reach import listening_host
-from ..cluster.storage import Storage, temporary_directory
+from ..cluster.storage import Storage
 from ..codecs import Codec
 from ..codecs.pair import CodecPair
 from ..combiners import Combiner, as_combiner

@@ -12,8 +12,8 @@ from pathlib import Path
 from ..archive.spec import ProgramSpec, Runner, Trained, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
+from ..cluster.files import executor_folder, fetch_archive
 from ..cluster.gpus import claim_gpus
-from ..cluster.storage import executor_folder, fetch_archive
 from ..common.arrays import Array
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..runtime.loaded import Loaded

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.cluster.interrupts import spare_jobs
+from tos_notebook.cluster.jobs import spare_jobs
 
 
 @pytest.fixture(autouse=True)

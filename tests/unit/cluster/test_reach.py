@@ -15,8 +15,7 @@ from tos_notebook.cluster import connect as connecting
 from tos_notebook.cluster import reach
 from tos_notebook.cluster.environment import _reachability
 from tos_notebook.cluster.executors import contact_host, contact_port, encrypts_loopback
-from tos_notebook.cluster.probe import make_probe
-from tos_notebook.cluster.reach import ReachabilityProbe, listening_host
+from tos_notebook.cluster.reach import ReachabilityProbe, listening_host, make_probe
 from tos_notebook.errors import ConfigError
 
 

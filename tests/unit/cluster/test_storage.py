@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.cluster.storage import (
-    Storage,
-    archive_name,
-    fetch,
-    fetch_archive,
-    find_files,
-    list_files,
-)
+from tos_notebook.cluster.files import archive_name, fetch, fetch_archive, find_files, list_files
+from tos_notebook.cluster.storage import Storage
 from tos_notebook.errors import CheckpointError, ConfigError, DataError
 
 

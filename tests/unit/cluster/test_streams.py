@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tos_notebook.cluster import streams
-from tos_notebook.cluster.storage import Storage, is_local
+from tos_notebook.cluster.files import is_local
+from tos_notebook.cluster.storage import Storage
 from tos_notebook.cluster.streams import Growing
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.cluster.storage import list_files
+from tos_notebook.cluster.files import list_files
 from tos_notebook.data.records import tfrecords
 from tos_notebook.data.source import as_source
 from tos_notebook.errors import ConfigError, DataError

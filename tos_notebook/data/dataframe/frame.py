@@ -14,7 +14,7 @@ from ...blocks.feeds import Feed, narrowed
 from ...blocks.naming import Field, Names, in_order
 from ...blocks.skips import ADVICE, ON_BAD, Advice, SkipCounter
 from ...blocks.sparse import WIDTH
-from ...cluster.remote import refuse_remote
+from ...cluster.connect import refuse_remote
 from ...common.checks import at_least_one, one_of
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowColumn, ArrowDecoder

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...cluster.connect import connect
-from ...cluster.storage import is_local
+from ...cluster.files import is_local
 from ...telemetry.tensorboard import read_scalars, require_tensorboard
 from .tensorboard import event_files
 

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...cluster.storage import Storage, is_local, local_path
+from ...cluster.files import is_local, local_path
+from ...cluster.storage import Storage
 from ...cluster.streams import Growing
 from ...common.threads import Call
 from ...errors import ConfigError

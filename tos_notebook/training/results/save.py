@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.storage import Storage, is_local, local_path
+from ...cluster.files import is_local, local_path
+from ...cluster.storage import Storage
 from ...common import temporary
 from ...common.arrays import Array
 from ...common.checks import one_of

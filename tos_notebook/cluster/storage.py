@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...common import temporary
-from ...errors import CheckpointError, ConfigError
-from ..failures import java_errors, reason
-from .disk import create, sync
-from .paths import hadoop_path, is_name
-from .published import digest_of
+from ..common import temporary
+from ..errors import CheckpointError, ConfigError
+from .failures import java_errors, reason
+from .files import digest_of, hadoop_path, is_name
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -45,10 +44,10 @@ class Storage:
 
     def __init__(self, sc: SparkContext, uri: str) -> None:
         self._sc = sc
-        self._jvm = sc._jvm
+        self._hadoop = sc._jvm.org.apache.hadoop
         self._conf = sc._jsc.hadoopConfiguration()
         self._published: dict[str, str] = {}
-        self._transfer = self._jvm.org.apache.hadoop.io.IOUtils.copyBytes
+        self._transfer = self._hadoop.io.IOUtils.copyBytes
         try:
             self._root = hadoop_path(sc, uri)
             self._fs = self._root.getFileSystem(self._conf)
@@ -128,7 +127,8 @@ class Storage:
         source = self._file(name)
         with self.failing("read", name):
             # Raw: without a checksum file beside the copy.
-            self._fs.copyToLocalFile(False, source, self._local(target), True)
+            local = self._hadoop.fs.Path(target.as_uri())
+            self._fs.copyToLocalFile(False, source, local, True)
 
     def create(self, name: str) -> Any:
         """Return Java's stream of a new, empty file, which is the caller's to close.
@@ -163,7 +163,7 @@ class Storage:
         with self.failing("create", name):
             self._fs.mkdirs(self._root)
             if self._on_this_machine:
-                return create(self._path_of(target), data)
+                return _create(self._path_of(target), data)
             try:
                 file = self._fs.create(target, False)
             except java_errors():
@@ -171,12 +171,8 @@ class Storage:
                 if self._fs.exists(target):
                     return False
                 raise
-            try:
+            with _synced(file):
                 file.write(data)
-                if file.hasCapability("hsync"):
-                    file.hsync()
-            finally:
-                file.close()
             return True
 
     def head(self, name: str, nbytes: int) -> bytes:
@@ -188,12 +184,8 @@ class Storage:
             There is no such file, or the file system refused.
         """
         source = self._file(name)
-        with self.failing("read", name):
-            file = self._fs.open(source)
-            try:
-                return bytes(file.readNBytes(nbytes))
-            finally:
-                file.close()
+        with self.failing("read", name), closing(self._fs.open(source)) as file:
+            return bytes(file.readNBytes(nbytes))
 
     def inside(self, name: str) -> Storage:
         """Return the directory of this name in this one."""
@@ -203,10 +195,7 @@ class Storage:
     def folders(self) -> list[str]:
         """Return the names of the directories in this one, sorted, which `inside` takes."""
         with self.failing("list", "directories"):
-            if not self._fs.exists(self._root):
-                return []
-            statuses = self._fs.listStatus(self._root)
-            names = [s.getPath().getName() for s in statuses if s.isDirectory()]
+            names = [s.getPath().getName() for s in self._statuses() if s.isDirectory()]
         return sorted(filter(is_name, names))
 
     def size(self) -> int:
@@ -227,10 +216,7 @@ class Storage:
     def list(self) -> list[str]:
         """Return the names of the files, sorted."""
         with self.failing("list", "files"):
-            if not self._fs.exists(self._root):
-                return []
-            statuses = self._fs.listStatus(self._root)
-            names = [s.getPath().getName() for s in statuses if s.isFile()]
+            names = [s.getPath().getName() for s in self._statuses() if s.isFile()]
         return sorted(name for name in names if not name.startswith(_TEMPORARY))
 
     def sweep(self, age: float = DAY) -> None:
@@ -247,10 +233,8 @@ class Storage:
             The file system refused.
         """
         with self.failing("delete", "unfinished files"):
-            if not self._fs.exists(self._root):
-                return
             before = (time.time() - age) * 1000
-            for status in self._fs.listStatus(self._root):
+            for status in self._statuses():
                 path = status.getPath()
                 ours = status.isFile() and _UNFINISHED.fullmatch(path.getName())
                 if ours and status.getModificationTime() < before:
@@ -293,30 +277,22 @@ class Storage:
         return self._child(name)
 
     def _child(self, name: str) -> Any:
-        return self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(self._root, name))
+        return self._fs.makeQualified(self._hadoop.fs.Path(self._root, name))
+
+    def _statuses(self) -> Any:
+        return self._fs.listStatus(self._root) if self._fs.exists(self._root) else []
 
     def _copy(self, source: Path, target: Any) -> None:
         """Copy a local file or folder, and have it on the disk."""
         if source.is_dir():
             self._fs.mkdirs(target)
             for inside in source.iterdir():
-                self._copy(inside, self._jvm.org.apache.hadoop.fs.Path(target, inside.name))
+                self._copy(inside, self._hadoop.fs.Path(target, inside.name))
         else:
-            self._copy_file(source, target)
-        self._sync(target)
-
-    def _copy_file(self, source: Path, target: Any) -> None:
-        given = self._jvm.java.io.FileInputStream(str(source))
-        try:
-            file = self._fs.create(target, True)
-            try:
+            given = self._sc._jvm.java.io.FileInputStream(str(source))
+            with closing(given), _synced(self._fs.create(target, True)) as file:
                 self._transfer(given, file, self._conf, False)
-                if file.hasCapability("hsync"):
-                    file.hsync()
-            finally:
-                file.close()
-        finally:
-            given.close()
+        self._sync(target)
 
     def _sync(self, target: Any) -> None:
         """Have a file or folder of this machine on the disk; others are synced as they are written.
@@ -327,7 +303,7 @@ class Storage:
             path = self._path_of(target)
             sums = path.with_name(f".{path.name}.crc")
             for one in filter(Path.exists, (path, sums)):
-                sync(one)
+                _sync(one)
 
     @property
     def _on_this_machine(self) -> bool:
@@ -337,20 +313,15 @@ class Storage:
     def _path_of(target: Any) -> Path:
         return Path(target.toUri().getPath())
 
-    def _local(self, path: Path) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
-
     def _replace(self, source: Any, target: Any) -> None:
         if self._fs.rename(source, target):
             return
         # It may refuse to overwrite. FileContext's rename does, in one step where the file
         # system can, but takes many calls.
-        options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        options = getattr(self._hadoop.fs, "Options$Rename")
         overwrite = self._sc._gateway.new_array(options, 1)
         overwrite[0] = options.OVERWRITE
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(
-            target.toUri(), self._conf
-        )
+        context = self._hadoop.fs.FileContext.getFileContext(target.toUri(), self._conf)
         context.rename(source, target, overwrite)
 
     @contextmanager
@@ -362,3 +333,36 @@ class Storage:
             raise CheckpointError(
                 f"Cannot {action} {name!r} in {self.uri}: {reason(error)}"
             ) from None
+
+
+@contextmanager
+def _synced(file: Any) -> Iterator[Any]:
+    """Close Java's stream, and have what was written to it on the disk."""
+    try:
+        yield file
+        if file.hasCapability("hsync"):
+            file.hsync()
+    finally:
+        file.close()
+
+
+def _create(path: Path, data: bytes) -> bool:
+    """Write a file unless there is one; return whether it was written."""
+    # Java looks and then writes; this is one step.
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    _sync(path)
+    _sync(path.parent)
+    return True
+
+
+def _sync(path: Path) -> None:
+    """Have a file or folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
