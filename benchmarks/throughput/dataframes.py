@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 import tos_notebook as tos
+from tos_notebook.blocks.block import describe
+from tos_notebook.blocks.skips import SkipCounter
 from tos_notebook.data.rdd import RddSource
 
 from ..lib.data import Labelled, mnist
@@ -68,7 +70,7 @@ def compared(session: Any, data: Labelled, pixels: bool, epochs: int, rounds: in
         training.run(columns, 1)
         for _ in range(rounds):
             found["DataFrame"].append(measure(training, columns, epochs))
-            source = RddSource.from_blocks(rdd)
+            source = RddSource.from_decoded(rdd, describe(rdd.first()), SkipCounter())
             found["RDD of blocks"].append(measure(training, source, epochs))
     rdd.unpersist()
     df.unpersist()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tos_notebook as tos
-from tos_notebook.data.context import DatasetContext
+from tos_notebook.data.described import DatasetContext
 
 from ..lib.harness import Row, program, rate
 from ..lib.models import TWO_NN, network

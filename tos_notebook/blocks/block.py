@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -82,7 +83,9 @@ def stack_records(
     numbered = enumerate(records)
     while batch := list(itertools.islice(numbered, rows)):
         if expected is None:
-            expected = _record_spec(*batch[0], source)
+            _check_record(*batch[0], None, source)
+            arrays = [_as_array(v, batch[0][0], f, source) for f, v in enumerate(batch[0][1])]
+            expected = tuple(ColumnSpec(array.dtype.name, array.shape) for array in arrays)
         block = tuple(np.empty((len(batch), *spec.shape), spec.dtype) for spec in expected)
         for row, (index, record) in enumerate(batch):
             _check_record(index, record, len(expected), source)
@@ -93,12 +96,6 @@ def stack_records(
                     _check_value(value, expected[field], index, field, source)
                 column[row] = value
         yield block
-
-
-def _record_spec(index: int, record: Any, source: str) -> tuple[ColumnSpec, ...]:
-    _check_record(index, record, None, source)
-    arrays = [_as_array(value, index, field, source) for field, value in enumerate(record)]
-    return tuple(ColumnSpec(array.dtype.name, array.shape) for array in arrays)
 
 
 def _check_record(index: int, record: Any, arity: int | None, source: str) -> None:
@@ -147,51 +144,6 @@ def _name(value: Any) -> str:
     kind = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
     size = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
     return f"{type(value).__name__}{kind}{size}"
-
-
-def check_blocks(
-    blocks: Iterable[Any], expected: tuple[ColumnSpec, ...] | None = None, where: str = ""
-) -> Iterator[Columns]:
-    """Pass blocks on, checked.
-
-    Parameters
-    ----------
-    blocks : iterable of tuple of ndarray
-    expected : tuple of ColumnSpec, optional
-        What every block must fit; the first one's own specs by default.
-    where : str
-        Where the blocks come from, for error messages.
-
-    Raises
-    ------
-    ShapeMismatch
-        A block that is no tuple of numeric arrays of one length, or does not fit `expected`.
-    """
-    source = f"{where}: " if where else ""
-    for index, block in enumerate(blocks):
-        if not _is_block(block) or describe(block) != (expected or describe(block)):
-            wanted = ", ".join(map(str, expected or ()))
-            raise ShapeMismatch(
-                f"{source}block {index}: expected a tuple of numeric arrays of one length, "
-                f"with rows {wanted or 'of any shape'}; got {_block_text(block)}."
-            )
-        expected = expected or describe(block)
-        yield block
-
-
-def _is_block(block: Any) -> bool:
-    if not isinstance(block, tuple) or not block:
-        return False
-    arrays = all(isinstance(c, np.ndarray) and c.ndim and c.dtype.kind in NUMERIC for c in block)
-    return arrays and len({len(column) for column in block}) == 1
-
-
-def _block_text(block: Any) -> str:
-    if not isinstance(block, tuple):
-        return _name(block)
-    return ", ".join(
-        f"{c.dtype} of shape {c.shape}" if isinstance(c, np.ndarray) else _name(c) for c in block
-    )
 
 
 def concatenate(blocks: list[Columns]) -> Columns:
@@ -253,3 +205,37 @@ def epoch_order(
         return np.arange(rows, dtype=np.int64)
     bits = np.random.PCG64(np.random.SeedSequence((seed, epoch, partition)))
     return np.random.Generator(bits).permutation(rows)
+
+
+def in_content_order(blocks: Iterable[Columns]) -> Iterator[Columns]:
+    """Yield all rows of blocks as one, in `content_order`; nothing for no blocks."""
+    columns = concatenate(list(blocks))
+    if columns:
+        order = content_order(columns)
+        yield tuple(column[order] for column in columns)
+
+
+def content_order(columns: Sequence[Array]) -> npt.NDArray[np.int64]:
+    """Return an order that depends on what the rows are, not on the order in which they came.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray, shape (rows, ...)
+
+    Returns
+    -------
+    ndarray, shape (rows,), int64
+    """
+    order = np.arange(len(columns[0]))
+    for column in reversed(columns):
+        size = math.prod(column.shape[1:])
+        if not size:
+            continue
+        if isinstance(column, SparseRows):
+            order = order[np.argsort(column[order].keys(), kind="stable")]
+            continue
+        rows = np.ascontiguousarray(column[order]).reshape(len(order), size)
+        # As bytes: any order will do as long as it is always the same.
+        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * size))).reshape(-1)
+        order = order[np.argsort(keys, kind="stable")]
+    return order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,14 @@ import numpy.typing as npt
 from ..common.arrays import Array, is_finite
 from ..errors import DataError, ShapeMismatch
 from .block import Columns, ColumnSpec, is_castable
+from .naming import Field
 
 
-class Feed(Protocol):
+class Feed(Field, Protocol):
     """What `check_columns` needs to know of a program's input.
 
     `shape` leaves out the row dimension; None in it fits any length, None for it any shape.
     """
-
-    @property
-    def name(self) -> str:
-        """Name of the feed, for messages."""
 
     @property
     def dtype(self) -> str | None:
@@ -34,10 +31,6 @@ class Feed(Protocol):
     @property
     def classes(self) -> int | None:
         """How many classes its labels are of, from 0; None for what is no label, or unknown."""
-
-    @property
-    def part(self) -> str:
-        """One of ``"inputs"``, ``"labels"`` and ``"weight"``; empty where it is not known."""
 
 
 WEIGHTS = (
@@ -64,16 +57,15 @@ def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None
         )
     for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
         fits = _shape_fits(column.shape, feed.shape)
-        if not fits or not _dtype_fits(column.dtype, feed.dtype):
+        casts = feed.dtype is None or is_castable(column.dtype, feed.dtype, "same_kind")
+        if not fits or not casts:
+            shape = "any" if feed.shape is None else str(feed.shape).replace("None", "?")
+            place = f"column {column.name!r}" if column.name else f"field {field} of the records"
             raise ShapeMismatch(
                 f"Feed {feed.name!r}: expected rows of {feed.dtype or 'any dtype'} with shape "
-                f"{_shape_text(feed.shape)}, got {column} in {_place(column, field)}. "
-                f"{'Cast' if fits else 'Reshape'} it, or feed another one."
+                f"{shape}, got {column} in {place}. {'Cast' if fits else 'Reshape'} it, or feed "
+                "another one."
             )
-
-
-def _dtype_fits(found: str, expected: str | None) -> bool:
-    return expected is None or is_castable(found, expected, "same_kind")
 
 
 def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None) -> bool:
@@ -82,14 +74,6 @@ def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None)
     return len(found) == len(expected) and all(
         want in (None, have) for have, want in zip(found, expected, strict=True)
     )
-
-
-def _shape_text(shape: tuple[int | None, ...] | None) -> str:
-    return "any" if shape is None else str(shape).replace("None", "?")
-
-
-def _place(column: ColumnSpec, field: int) -> str:
-    return f"column {column.name!r}" if column.name else f"field {field} of the records"
 
 
 def check_values(
@@ -199,13 +183,11 @@ def non_finite(columns: Columns, feeds: Sequence[Feed]) -> tuple[str, dict[int, 
         if not is_finite(fed):
             places = np.argwhere(~np.isfinite(fed))
             _, first = np.unique(places[:, 0], return_index=True)
-            places = places[first]
-            return feed.name, {int(at[0]): _value_text(column[tuple(at)], fed) for at in places}
+            values = {int(at[0]): column[tuple(at)] for at in places[first]}
+            large = f", too large for {fed.dtype}"
+            texts = {row: f"{v}{large if np.isfinite(v) else ''}" for row, v in values.items()}
+            return feed.name, texts
     return None
-
-
-def _value_text(value: Any, fed: Array) -> str:
-    return f"{value}, too large for {fed.dtype}" if np.isfinite(value) else str(value)
 
 
 def outside(labels: Array, classes: int) -> npt.NDArray[np.bool_]:

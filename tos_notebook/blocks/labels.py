@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..common.arrays import Array
 from ..errors import ConfigError, DataError
 from .block import Columns, ColumnSpec
 from .partitioners import AnyPartitioner, LabelPartitioner
@@ -49,11 +48,8 @@ def check_partitioner(
             f"{partitioner!r}: expected it to be for the layout's {partitions} partitions, "
             f"got {own}. Give both the same number."
         )
-    if isinstance(partitioner, LabelPartitioner):
-        _check_column(columns)
-
-
-def _check_column(columns: Sequence[ColumnSpec]) -> None:
+    if not isinstance(partitioner, LabelPartitioner):
+        return
     if len(columns) < 2:
         raise DataError(f"Expected {_WANTED}. Got records of {len(columns)} field, no label.")
     if len(columns[-1].shape) > 1 or np.dtype(columns[-1].dtype).kind == "c":
@@ -80,21 +76,18 @@ def labels_of(columns: Columns) -> Integers:
     """
     column = columns[-1]
     if column.ndim == 2 and column.shape[1] != 1:
-        return _classes(column)
+        wrong = ~((column >= 0).all(axis=1) & (np.abs(column.sum(axis=1) - 1.0) < 1e-2))
+        if wrong.any():
+            row = column[wrong][0]
+            raise DataError(f"Expected {_WANTED}. Got the row {row}, whose sum is not 1.")
+        found: Integers = column.argmax(axis=1)
+        return found
     flat = column.reshape(len(column))
     if flat.dtype.kind == "f":
         wrong = ~(np.isfinite(flat) & (flat == np.rint(flat)))
         if wrong.any():
             raise DataError(f"Expected {_WANTED}. Got {flat[wrong][0]} of {flat.dtype}.")
     return flat.astype(np.int64)
-
-
-def _classes(column: Array) -> Integers:
-    wrong = ~((column >= 0).all(axis=1) & (np.abs(column.sum(axis=1) - 1.0) < 1e-2))
-    if wrong.any():
-        raise DataError(f"Expected {_WANTED}. Got the row {column[wrong][0]}, whose sum is not 1.")
-    found: Integers = column.argmax(axis=1)
-    return found
 
 
 def count_labels(blocks: Iterable[Columns]) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 ON_BAD = ("raise", "skip")
@@ -51,6 +51,12 @@ class Skipped:
     rows: int
     first: int
     reason: str
+
+
+def count(skipped: dict[str, Skipped], partition: int, column: str, row: int, reason: str) -> None:
+    """Count one more row that is left out, by column."""
+    known = skipped.get(column, Skipped(partition, column, 0, row, reason))
+    skipped[column] = replace(known, rows=known.rows + 1)
 
 
 Found = Mapping[tuple[int, str], Skipped]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ DENSE_BYTES = 1 << 26
 """Of the rows that are dense at once for a prediction, whatever its batch size."""
 
 
+@dataclass(eq=False, slots=True)
 class SparseRows:
     """A column of a block, of vectors.
 
@@ -36,13 +38,10 @@ class SparseRows:
         Shape of one row, once it is dense.
     """
 
-    __slots__ = ("ends", "indices", "row", "values")
-
-    def __init__(self, ends: Array, indices: Array, values: Array, row: tuple[int, ...]) -> None:
-        self.ends = ends
-        self.indices = indices
-        self.values = values
-        self.row = row
+    ends: Array
+    indices: Array
+    values: Array
+    row: tuple[int, ...]
 
     def __len__(self) -> int:
         return len(self.ends) - 1

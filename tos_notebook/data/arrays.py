@@ -18,7 +18,6 @@ from ..blocks.partitioners import (
     checked_assignment,
 )
 from ..blocks.skips import Skipped
-from ..common.arrays import Array
 from ..errors import ConfigError, DataError, ShapeMismatch
 
 
@@ -50,11 +49,12 @@ class ArraySource:
         if partitions < 1:
             raise ConfigError(f"partitions: expected at least 1, got {partitions}.")
         self._arrays = _checked(arrays)
-        self._bounds = _even_bounds(len(self._arrays[0]), partitions)
+        rows = len(self._arrays[0])
+        self._bounds = [rows * index // partitions for index in range(partitions + 1)]
         self._indices: list[npt.NDArray[np.int64]] | None = None
         self.columns = describe(self._arrays)
         self.partitions = partitions
-        self.samples: int | None = len(self._arrays[0])
+        self.samples: int | None = rows
 
     @property
     def arrays(self) -> Columns:
@@ -97,7 +97,7 @@ class ArraySource:
 
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` empty partitions: the driver serves the rows."""
-        return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(_nothing)
+        return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(lambda _: ())
 
     def rows(self, partition: int) -> Columns:
         """Return one partition's rows, in their own order: views if contiguous, else copies."""
@@ -127,12 +127,9 @@ class ArraySource:
         return f"ArraySource({self.samples} rows of [{columns}], {self.partitions} partitions)"
 
 
-def _nothing(_: Any) -> tuple[()]:
-    return ()
-
-
 def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
-    arrays = tuple(_native(np.asarray(value)) for value in values)
+    given = map(np.asarray, values)
+    arrays = tuple(a.astype(a.dtype.newbyteorder("="), copy=False) for a in given)
     for field, array in enumerate(arrays):
         if array.ndim == 0 or array.dtype.kind not in NUMERIC:
             raise DataError(
@@ -147,12 +144,3 @@ def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
     if not any(lengths):
         raise DataError("Expected at least one array with at least one row, got none.")
     return arrays
-
-
-def _native(array: Array) -> Array:
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _even_bounds(rows: int, partitions: int) -> list[int]:
-    """Return where each partition starts, and the end of the last."""
-    return [rows * index // partitions for index in range(partitions + 1)]

@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..blocks.block import Columns, ColumnSpec
+from ..blocks.block import Columns, ColumnSpec, in_content_order
 from ..blocks.feeds import beyond, integers, outside
-from ..blocks.order import in_content_order
-from ..blocks.skips import ADVICE, Advice, SkipCounter, Skipped
+from ..blocks.skips import ADVICE, Advice, SkipCounter, Skipped, count
 from ..blocks.sparse import SparseRows
 from ..common.arrays import Array, is_finite
 from ..errors import DataError
@@ -91,7 +90,8 @@ class ArrowDecoder:
     def _blocks(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
         skipped: dict[str, Skipped] = {}
         first = 0
-        for batch in read_batches(self.schema, batches):
+        for message in batches:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(message), self.schema)
             block, _ = self.decode(batch, partition, first, skipped)
             if len(block[0]):
                 yield block
@@ -136,14 +136,12 @@ class ArrowDecoder:
 
     def _block(self, batch: Any) -> Columns | None:
         """Return a batch as a block; None if any of its rows is bad."""
-        arrays = (
-            _rows(array, column) for array, column in zip(batch.columns, self.columns, strict=True)
-        )
         block = []
-        for array in arrays:
-            if array is None:
+        for array, column in zip(batch.columns, self.columns, strict=True):
+            rows = _rows(array, column)
+            if rows is None:
                 return None
-            block.append(array)
+            block.append(rows)
         return tuple(block)
 
     def _bad(self, batch: Any) -> Bad:
@@ -162,9 +160,7 @@ class ArrowDecoder:
                     f"Column {column!r}, partition {partition}, row {first + row}: expected "
                     f"{expected}, got {reason}. {self._remedy(expected, reason)}"
                 )
-            known = skipped.get(column) or Skipped(partition, column, 0, first + row, reason)
-            rows = known.rows + 1
-            skipped[column] = Skipped(partition, column, rows, known.first, known.reason)
+            count(skipped, partition, column, first + row, reason)
 
     def _remedy(self, column: ArrowColumn, reason: str) -> str:
         if column.varies and reason.endswith(_instead(column.lengths[-1])):
@@ -174,12 +170,6 @@ class ArrowDecoder:
                 f"to the length n of the longest: {fill}."
             )
         return f"Clean the data, or leave such rows out: {self.advice.skip}."
-
-
-def read_batches(schema: Any, batches: Iterable[bytes]) -> Iterator[Any]:
-    """Yield the record batches of a partition, of which Spark has made Arrow's messages."""
-    for message in batches:
-        yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
 
 def _rows(array: Any, column: ArrowColumn) -> Array | None:

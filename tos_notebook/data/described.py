@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..blocks.feeds import Feed
@@ -30,6 +31,32 @@ class Described(ABC):
         Such a look is a Spark job. Other runs may hold the slot that it needs.
         """
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetContext:
+    """Which part of the data a dataset is to have.
+
+    Parameters
+    ----------
+    partition : int
+        From 0.
+    partitions : int
+        How many there are.
+    epoch : int
+        From 0.
+    seed : int
+        The run's.
+    """
+
+    partition: int
+    partitions: int
+    epoch: int
+    seed: int
+
+
+Make = Callable[[DatasetContext], Any]
+"""Returns a `tf.data.Dataset` of records."""
 
 
 def is_frame(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -12,10 +13,16 @@ import numpy as np
 import numpy.typing as npt
 from pyspark import RDD, AccumulatorParam, StorageLevel
 
-from ..blocks.block import BLOCK_ROWS, Columns, ColumnSpec, check_blocks, describe, stack_records
+from ..blocks.block import (
+    BLOCK_ROWS,
+    Columns,
+    ColumnSpec,
+    describe,
+    in_content_order,
+    stack_records,
+)
 from ..blocks.feeds import Feed, checked
 from ..blocks.labels import Counts, Deal, check_partitioner, count_labels, labels_of
-from ..blocks.order import in_content_order
 from ..blocks.partitioners import (
     AnyPartitioner,
     LabelPartitioner,
@@ -29,9 +36,6 @@ from .room import gathered
 DETERMINATE = "DETERMINATE"
 """What Spark calls rows that come in the same order whenever a partition is made."""
 
-Decoder = Callable[..., Iterator[Columns]]
-"""`stack_records` or `check_blocks`: turns what a partition holds into blocks."""
-
 Assign = Callable[[Columns, int], npt.NDArray[np.integer[Any]]]
 """Returns the targets of a source partition's rows."""
 
@@ -43,8 +47,7 @@ def is_rdd(data: Any) -> bool:
 
 def is_ordered(rdd: RDD[Any]) -> bool:
     """Tell whether Spark makes a partition with its rows in the same order each time."""
-    level = rdd._jrdd.rdd().outputDeterministicLevel().toString()
-    return bool(level == DETERMINATE)
+    return bool(rdd._jrdd.rdd().outputDeterministicLevel().toString() == DETERMINATE)
 
 
 class RddSource:
@@ -77,25 +80,19 @@ class RddSource:
     )
 
     def __init__(self, rdd: RDD[Any], feeds: Sequence[Feed] = ()) -> None:
-        self._start(_base_of(rdd, stack_records, feeds))
+        first = rdd.take(1) if rdd.getNumPartitions() else []
+        if not first:
+            raise DataError("The RDD is empty: expected at least one record to train on.")
+        columns = describe(next(stack_records(first)))
+        # Others are refused before any job.
+        feeds = feeds if len(feeds) == len(columns) else ()
+        blocks = rdd.mapPartitionsWithIndex(_decoder(columns, is_ordered(rdd), feeds))
+        self._start(_Base(blocks, columns, SkipCounter(), stored=rdd.is_cached))
 
     @property
     def nbytes(self) -> int | None:
         """What the rows take, as Spark estimates it; None where it does not know."""
         return self._base.nbytes
-
-    @classmethod
-    def from_blocks(cls, rdd: RDD[Columns]) -> RddSource:
-        """Return a source over an RDD of blocks, tuples of arrays with a row dimension.
-
-        Raises
-        ------
-        DataError
-            The RDD is empty.
-        ShapeMismatch
-            Its first block is no tuple of numeric arrays of one length.
-        """
-        return cls._over(_base_of(rdd, check_blocks))
 
     @classmethod
     def from_decoded(
@@ -122,9 +119,9 @@ class RddSource:
         return cls._over(_Base(blocks, columns, skips, nbytes, stored))
 
     @classmethod
-    def _over(cls, base: _Base) -> RddSource:
+    def _over(cls, *start: Any) -> RddSource:
         source = cls.__new__(cls)
-        source._start(base)
+        source._start(*start)
         return source
 
     def _start(
@@ -150,25 +147,15 @@ class RddSource:
         """
         check_partitioner(partitioner, partitions, self.columns)
         self._base.persist()
-        source = RddSource.__new__(RddSource)
-        shuffle = partial(self._base.shuffled, partitions, partitioner, epoch)
-        source._start(self._base, partitions, shuffle)
-        return source
+        shuffle = partial(self._base.shuffle, partitions, partitioner, epoch)
+        return RddSource._over(self._base, partitions, shuffle)
 
     def dealt(self, partitions: int, seed: int) -> RddSource:
         """Return a random layout of the same records; see `DataSource.dealt`. Lazy."""
         base = self._base
-        shuffled = base.shuffled(partitions, RandomPartitioner(partitions, seed), 0)
-        return RddSource._over(
-            _Base(
-                shuffled.blocks,
-                base.columns,
-                base.skips,
-                base.nbytes,
-                stored=True,
-                shuffled=shuffled,
-            )
-        )
+        shuffled = base.shuffle(partitions, RandomPartitioner(partitions, seed), 0)
+        known = base.columns, base.skips, base.nbytes
+        return RddSource._over(_Base(shuffled.blocks, *known, stored=True, shuffled=shuffled))
 
     def persist(self) -> None:
         """See `DataSource.persist`: blocks are kept in memory, then on disk."""
@@ -205,47 +192,28 @@ class RddSource:
         return f"RddSource([{', '.join(map(str, self.columns))}], {self.partitions} partitions)"
 
 
+@dataclass(eq=False)
 class _Base:
-    """The records as blocks, in the first layout; shared by all layouts.
+    """The records as blocks, in the first layout; shared by all layouts."""
 
-    Parameters
-    ----------
-    blocks : RDD of tuple of ndarray
-    columns : tuple of ColumnSpec
-    skips : SkipCounter
-    nbytes : int or None
-        What the rows take, as far as that is known.
-    stored : bool
-        Whether Spark has the rows in store, so that none is computed again.
-    shuffled : _Shuffled, optional
-        What stores them, where that is a shuffle for these layouts alone.
-    """
-
-    def __init__(
-        self,
-        blocks: RDD[Columns],
-        columns: tuple[ColumnSpec, ...],
-        skips: SkipCounter,
-        nbytes: int | None = None,
-        stored: bool = False,
-        shuffled: _Shuffled | None = None,
-    ) -> None:
-        self.columns = columns
-        self.blocks = blocks
-        self.skips = skips
-        self.nbytes = nbytes
-        self.users = 0
-        self._stored = stored
-        self._shuffled = shuffled
-        self._persisted = False
-        self._counts: list[Counts] | None = None
+    blocks: RDD[Columns]
+    columns: tuple[ColumnSpec, ...]
+    skips: SkipCounter
+    nbytes: int | None = None
+    stored: bool = False
+    """Whether Spark has the rows in store, so that none is computed again."""
+    shuffled: _Shuffled | None = None
+    """What stores them, where that is a shuffle for these layouts alone."""
+    users: int = 0
+    _persisted: bool = False
+    _counts: list[Counts] | None = None
 
     def persist(self) -> None:
-        if not self._persisted and not self._stored:
+        if not self._persisted and not self.stored:
             self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
 
-    def shuffled(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> _Shuffled:
+    def shuffle(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> _Shuffled:
         assign = self._assigner(partitions, partitioner, epoch)
         names = [column.name or f"field {at}" for at, column in enumerate(self.columns)]
         split = self.blocks.mapPartitionsWithIndex(_splitter(partitions, assign, names))
@@ -253,16 +221,13 @@ class _Base:
 
     def _assigner(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> Assign:
         if isinstance(partitioner, LabelPartitioner):
-            deal = Deal.by(partitioner, self._count(), partitions)
+            if self._counts is None:
+                self._counts = self.blocks.mapPartitions(lambda b: [count_labels(b)]).collect()
+            deal = Deal.by(partitioner, self._counts, partitions)
             return lambda columns, source: deal.assign(labels_of(columns), source)
         return lambda columns, source: checked_assignment(
             partitioner, len(columns[0]), epoch, source, partitions
         )
-
-    def _count(self) -> list[Counts]:
-        if self._counts is None:
-            self._counts = self.blocks.mapPartitions(_counted).collect()
-        return self._counts
 
     def release(self) -> None:
         self.users -= 1
@@ -271,18 +236,12 @@ class _Base:
         if self._persisted:
             self.blocks.unpersist()
             self._persisted = False
-        if self._shuffled is not None:
-            self._shuffled.remove()
+        if self.shuffled is not None:
+            self.shuffled.remove()
 
 
 class _Shuffled:
-    """Blocks that a shuffle of Spark has laid out, and its files.
-
-    Parameters
-    ----------
-    pieces : RDD of Piece
-        What `RDD.partitionBy` returned.
-    """
+    """Blocks that a shuffle of Spark has laid out, and its files."""
 
     def __init__(self, pieces: RDD[Any]) -> None:
         self._pieces = pieces
@@ -302,22 +261,11 @@ class _Shuffled:
             cleaner.get().doCleanupShuffle(shuffle.shuffleId(), False)
 
 
-def _base_of(rdd: RDD[Any], decode: Decoder, feeds: Sequence[Feed] = ()) -> _Base:
-    first = rdd.take(1) if rdd.getNumPartitions() else []
-    if not first:
-        raise DataError("The RDD is empty: expected at least one record to train on.")
-    columns = describe(next(decode(first)))
-    # Others are refused before any job.
-    feeds = feeds if len(feeds) == len(columns) else ()
-    decoder = _decoder(decode, columns, is_ordered(rdd), feeds)
-    return _Base(rdd.mapPartitionsWithIndex(decoder), columns, SkipCounter(), stored=rdd.is_cached)
-
-
 def _decoder(
-    decode: Decoder, columns: tuple[ColumnSpec, ...], ordered: bool, feeds: Sequence[Feed]
+    columns: tuple[ColumnSpec, ...], ordered: bool, feeds: Sequence[Feed]
 ) -> Callable[..., Any]:
-    def run(partition: int, items: Iterable[Any]) -> Iterator[Columns]:
-        blocks = decode(items, expected=columns, where=f"partition {partition}")
+    def run(partition: int, records: Iterable[Any]) -> Iterator[Columns]:
+        blocks = stack_records(records, expected=columns, where=f"partition {partition}")
         blocks = checked(blocks, feeds, f"Partition {partition}, row")
         return blocks if ordered else in_content_order(blocks)
 
@@ -331,10 +279,6 @@ Piece = tuple[int, tuple[int, int, Columns]]
 """Target partition; source partition, number within it, rows."""
 
 
-def _counted(blocks: Iterable[Columns]) -> Iterator[Counts]:
-    yield count_labels(blocks)
-
-
 def _splitter(partitions: int, assign: Assign, names: Sequence[str]) -> Callable[..., Any]:
     def run(source: int, blocks: Iterable[Columns]) -> Iterator[Piece]:
         columns = gathered(blocks, names, f"Partition {source}")
@@ -344,17 +288,14 @@ def _splitter(partitions: int, assign: Assign, names: Sequence[str]) -> Callable
         order = np.argsort(targets, kind="stable")
         ends = np.cumsum(np.bincount(targets, minlength=partitions))
         number = itertools.count()
-        rows = max(1, min(BLOCK_ROWS, PIECE_BYTES * len(columns[0]) // _bytes_of(columns)))
+        nbytes = max(1, sum(column.nbytes for column in columns))
+        rows = max(1, min(BLOCK_ROWS, PIECE_BYTES * len(columns[0]) // nbytes))
         for target, (start, end) in enumerate(itertools.pairwise((0, *ends))):
             for begin in range(start, end, rows):
                 index = order[begin : min(begin + rows, end)]
                 yield target, (source, next(number), tuple(column[index] for column in columns))
 
     return run
-
-
-def _bytes_of(columns: Columns) -> int:
-    return max(1, sum(column.nbytes for column in columns))
 
 
 def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:

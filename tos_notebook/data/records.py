@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..blocks.block import Columns
-from ..blocks.feeds import Feed
-from ..blocks.skips import ON_BAD, SkipCounter
+import numpy as np
+import numpy.typing as npt
+
+from ..blocks.block import Columns, ColumnSpec
+from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
+from ..blocks.skips import ON_BAD, SkipCounter, Skipped, count
 from ..cluster.executors import task_cores
 from ..cluster.files import list_files
 from ..cluster.gpus import claim_gpus
+from ..common.arrays import Array
 from ..common.checks import at_least_one, one_of
+from ..errors import DataError
 from .described import Described
 from .rdd import RddSource, counted
-from .record_filter import RECORD, Label, RecordFilter, labels_of
+
+RECORD = "record"
+"""In place of a column's name, where the whole record is bad."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,84 @@ class TFRecords(Described):
 
         columns, parse = columns_of_records(self.parse, feeds)
         files = list_files(sc, self.uri)
-        count = min(self.partitions or sc.defaultParallelism, len(files))
+        n = min(self.partitions or sc.defaultParallelism, len(files))
         # A union, so that which files are whose depends on their names alone.
-        parts = [sc.binaryFiles(",".join(files[p::count])).coalesce(1) for p in range(count)]
+        parts = [sc.binaryFiles(",".join(files[p::n])).coalesce(1) for p in range(n)]
         skips = counted(sc) if self.on_bad == "skip" else None
-        reader = _Reader(parse, labels_of(feeds, columns), skips, task_cores(sc))
+        reader = _Reader(parse, _labels_of(feeds, columns), skips, task_cores(sc))
         blocks = sc.union(parts).mapPartitionsWithIndex(reader)
         return RddSource.from_decoded(blocks, columns, skips or SkipCounter())
+
+
+class _Label(NamedTuple):
+    """What is known of a field."""
+
+    name: str
+    classes: int | None = None
+    """Of how many its labels are; None for what is no label, or unknown."""
+    narrow: str | None = None
+    """The dtype of integers that the program makes of them, where not all of them fit."""
+
+
+def _labels_of(feeds: Sequence[Feed], columns: Sequence[ColumnSpec]) -> tuple[_Label, ...]:
+    known = [
+        _Label(feed.name, feed.classes, narrowed(column.dtype, feed.dtype))
+        for feed, column in zip(feeds, columns, strict=False)
+    ]
+    return (*known, *(_Label(f"field {n}") for n in range(len(known), len(columns))))
+
+
+class _RecordFilter:
+    """Takes bad records out of a partition: counted, or named where none may be left out."""
+
+    def __init__(self, labels: Sequence[_Label], skips: SkipCounter | None, partition: int) -> None:
+        self._labels = labels
+        self._skips = skips
+        self._partition = partition
+        self._found: dict[str, Skipped] = {}
+
+    def __call__(self, uri: str, numbers: npt.NDArray[np.int64], block: Columns) -> Columns:
+        """Return the good records of a block; `numbers` tells which of the file's they are."""
+        good = np.ones(len(numbers), bool)
+        for label, column in zip(self._labels, block, strict=True):
+            for row in np.flatnonzero(good & _wrong(column, label)):
+                self.refuse(uri, int(numbers[row]), label.name, _reason(column[row], label))
+                good[row] = False
+        return block if good.all() else tuple(column[good] for column in block)
+
+    def refuse(self, uri: str, number: int, column: str, reason: str) -> None:
+        if self._skips is None:
+            feed = "" if column == RECORD else f", feed {column!r}"
+            raise DataError(
+                f"{uri}, record {number}{feed}: {reason}. Write it again, or leave such records "
+                'out: on_bad="skip".'
+            )
+        count(self._found, self._partition, column, number, f"{reason} in {uri}")
+
+    def close(self) -> None:
+        """Tell the driver what was left out."""
+        if self._skips is not None and self._found:
+            self._skips.add(self._found)
+
+
+def _wrong(column: Array, label: _Label) -> npt.NDArray[np.bool_]:
+    wrong = np.zeros(len(column), bool)
+    if column.dtype.kind == "f":
+        wrong |= ~np.isfinite(column).reshape(len(column), -1).all(axis=1)
+    if label.narrow is not None:
+        wrong |= beyond(column, label.narrow).reshape(len(column), -1).any(axis=1)
+    if label.classes is not None:
+        wrong |= outside(column, label.classes)
+    return wrong
+
+
+def _reason(value: Array, label: _Label) -> str:
+    flat = np.ravel(value)
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
+        return f"expected finite numbers, got {flat[~np.isfinite(flat)][0]}"
+    if label.narrow is not None and (wrong := beyond(flat, label.narrow)).any():
+        return f"expected {integers(label.narrow)}, got {flat[wrong][0]}"
+    return f"expected whole labels from 0 to {(label.classes or 0) - 1}, got {value}"
 
 
 @dataclass(frozen=True)
@@ -61,19 +139,19 @@ class _Reader:
     """Reads the files of a partition, in the order of their names."""
 
     parse: Callable[[Any], Any]
-    labels: tuple[Label, ...]
+    labels: tuple[_Label, ...]
     skips: SkipCounter | None
     cores: int
 
     def __call__(self, partition: int, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
         # This process may train later.
         claim_gpus()
-        record_filter = RecordFilter(self.labels, self.skips, partition)
+        record_filter = _RecordFilter(self.labels, self.skips, partition)
         for uri, content in sorted(files):
             yield from self._read(uri, content, record_filter)
         record_filter.close()
 
-    def _read(self, uri: str, content: bytes, record_filter: RecordFilter) -> Iterator[Columns]:
+    def _read(self, uri: str, content: bytes, record_filter: _RecordFilter) -> Iterator[Columns]:
         from .tf_records import read_records
 
         def unparsed(number: int, reason: str) -> None:

@@ -62,7 +62,7 @@ def as_source(
             raise DataError("The RDD belongs to another Spark context than the session's.")
         return RddSource(data, feeds)
     data = named_arrays(data, feeds)
-    if isinstance(data, (tuple, list)) and data and all(map(_is_array, data)):
+    if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
         source = ArraySource(data, partitions)
         if len(source.columns) == len(feeds):
             check_values(source.arrays, feeds, "Row")
@@ -130,10 +130,6 @@ def as_rows(
             "only. Give arrays, an RDD or columns of a DataFrame."
         )
     return source
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__")
 
 
 def _text(data: Any) -> str:

@@ -15,7 +15,7 @@ from ..cluster.executors import task_cores
 from ..cluster.gpus import claim_gpus
 from ..common.content import Beginning, Hash
 from ..errors import ConfigError
-from .context import DatasetContext, Make
+from .described import DatasetContext, Make
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ..blocks.block import NUMERIC, Columns, ColumnSpec
 from ..blocks.naming import Field, flattened
 from ..errors import DataError
 from ..runtime.eager import eagerly
-from .context import DatasetContext, Make
+from .described import DatasetContext, Make
 
 Order = tuple[int, ...]
 """The place of each column among a record's tensors, as TensorFlow flattens them."""
@@ -93,7 +93,8 @@ def batches(
     """
     with eagerly():
         # What draws without a seed of its own draws the same when the task is tried again.
-        tf.random.set_seed(_seed(context))
+        seed = np.random.SeedSequence((context.seed, context.epoch, context.partition))
+        tf.random.set_seed(int(seed.generate_state(1)[0]))
         dataset = _make(make, context)
         found = tuple(map(column_of, tf.nest.flatten(dataset.element_spec)))
         if len(found) == len(order):
@@ -116,11 +117,6 @@ def batches(
 
 def _text(columns: tuple[ColumnSpec, ...]) -> str:
     return ", ".join(map(str, columns))
-
-
-def _seed(context: DatasetContext) -> int:
-    sequence = np.random.SeedSequence((context.seed, context.epoch, context.partition))
-    return int(sequence.generate_state(1)[0])
 
 
 def _make(make: Make, context: DatasetContext) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..common import temporary
 from ..errors import DataError
 from ..runtime.eager import eagerly
 from ..runtime.runner import configure_threads
-from .tf_datasets import Order, columns_in, ordered
+from .tf_datasets import columns_in, ordered
 
 Parse = Callable[[Any], Any]
 
@@ -29,27 +28,9 @@ Numbered = tuple[npt.NDArray[np.int64], Columns]
 """Records, and which of the file's they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """Parses records, and returns their tensors in the order of the feeds.
-
-    Parameters
-    ----------
-    parse : callable
-    order : tuple of int
-    """
-
-    parse: Parse
-    order: Order
-
-    def __call__(self, record: Any) -> tuple[Any, ...]:
-        """Return what a record is made of."""
-        return ordered(self.parse(record), self.order)
-
-
 def columns_of_records(
     parse: Parse, feeds: Sequence[Field]
-) -> tuple[tuple[ColumnSpec, ...], Ordered]:
+) -> tuple[tuple[ColumnSpec, ...], Parse]:
     """Return what a parsed record is made of, and what parses it in that order.
 
     Raises
@@ -62,7 +43,7 @@ def columns_of_records(
     with eagerly():
         spec = tf.data.Dataset.from_tensors(tf.constant(b"")).map(parse).element_spec
         columns, order = columns_in(spec, feeds)
-    return columns, Ordered(parse, order)
+    return columns, lambda record: ordered(parse(record), order)
 
 
 def read_records(

@@ -219,7 +219,8 @@ class TrainingSession:
         data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
             Records (feature, label), or longer for several inputs; or one array for each feed; or
             what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
-            `tos_notebook.data.context.DatasetContext` that returns a `tf.data.Dataset` of records.
+            `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
+            records.
         epochs : int
             Passes over the data.
         shuffle : bool or "partitions"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tos_notebook.blocks.block import (
     ColumnSpec,
-    check_blocks,
     concatenate,
     describe,
     epoch_order,
@@ -127,29 +126,6 @@ def test_concatenate_releases_blocks_while_it_copies() -> None:
 def test_concatenate_does_not_copy_an_only_block() -> None:
     block = (np.zeros(3), np.ones(3))
     assert concatenate([block]) is block
-
-
-def test_check_blocks_lets_equal_blocks_pass() -> None:
-    blocks = [(np.zeros((n, 2)), np.zeros(n, np.int8)) for n in (3, 0, 1)]
-    assert list(check_blocks(blocks)) == blocks
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ((np.zeros((3, 2)), np.zeros(2, np.int8)), "got float64 of shape (3, 2), int8 of shape (2"),
-        ((np.zeros((3, 2)),), "got float64 of shape (3, 2)."),
-        ((np.zeros((3, 5)), np.zeros(3, np.int8)), "with rows float64 of shape (2,), int8 of"),
-        ((np.zeros((3, 2)), [1, 2, 3]), "got float64 of shape (3, 2), list of length 3"),
-        (np.zeros(3), "got ndarray of float64"),
-        ((np.array(3.0), np.array(1)), "got float64 of shape (), int64 of shape ()"),
-    ],
-)
-def test_check_blocks_refuses_what_does_not_fit(block: Any, message: str) -> None:
-    first = (np.zeros((1, 2)), np.zeros(1, np.int8))
-    with pytest.raises(ShapeMismatch, match=re.escape(message)) as caught:
-        list(check_blocks([first, block], where="partition 0"))
-    assert str(caught.value).startswith("partition 0: block 1:")
 
 
 @given(st.integers(0, 200), st.integers(0, 2**40), st.integers(0, 99), st.integers(0, 99))

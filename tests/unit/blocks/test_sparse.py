@@ -7,8 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tos_notebook.blocks.block import concatenate
-from tos_notebook.blocks.order import content_order
+from tos_notebook.blocks.block import concatenate, content_order
 from tos_notebook.blocks.sparse import SparseRows, at_once, dense
 from tos_notebook.common.content import content_of
 

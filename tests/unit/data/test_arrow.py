@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tos_notebook.blocks.block import ColumnSpec
-from tos_notebook.blocks.order import content_order
+from tos_notebook.blocks.block import ColumnSpec, content_order
 from tos_notebook.blocks.skips import SkipCounter, Skipped
 from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder
 from tos_notebook.errors import DataError

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.worker.support import until
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.blocks.partitioners import Dirichlet, LabelPartitioner, RandomPartitioner, Shards
+from tos_notebook.blocks.skips import SkipCounter
 from tos_notebook.blocks.source import DataSource
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.rdd import RddSource
@@ -165,8 +166,9 @@ def test_more_partitions_than_records_leave_some_empty(spark_context: Any) -> No
 
 def test_blocks_are_fed_as_they_are(spark_context: Any) -> None:
     blocks = [(np.full((n, 3), n, np.uint8), np.full(n, n)) for n in (4, 1, 5)]
-    source = RddSource.from_blocks(spark_context.parallelize(blocks, 2))
-    assert source.columns == (ColumnSpec("uint8", (3,)), ColumnSpec("int64", ()))
+    columns = ColumnSpec("uint8", (3,)), ColumnSpec("int64", ())
+    source = RddSource.from_decoded(spark_context.parallelize(blocks, 2), columns, SkipCounter())
+    assert source.columns == columns
     assert layout_of(source, spark_context) == [[4] * 4, [1] + [5] * 5]
     again = layout_of(source.repartition(2, RandomPartitioner(2), 0), spark_context)
     assert sorted(flat(again)) == [1] + [4] * 4 + [5] * 5

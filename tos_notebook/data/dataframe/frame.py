@@ -21,8 +21,17 @@ from ..arrow import ArrowColumn, ArrowDecoder
 from ..described import Described
 from ..rdd import RddSource, counted, is_ordered
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
-from .expressions import Shape, expression, first_lengths
-from .kinds import check_flat, check_known, check_type, depth_of, dtype_of, is_vector
+from .kinds import (
+    Shape,
+    check_flat,
+    check_known,
+    check_type,
+    depth_of,
+    dtype_of,
+    expression,
+    first_lengths,
+    is_vector,
+)
 
 _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 """What the columns are called here, and what the feeds are called that take them."""

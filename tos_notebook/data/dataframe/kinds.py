@@ -1,13 +1,19 @@
-"""The types of columns: which can be fed, and as what."""
+"""The types of columns: which can be fed, as what, and as Spark is to send them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
+from operator import and_
 from typing import Any
 
-from pyspark.sql import types
+from pyspark.sql import functions, types
 
+from ...blocks.feeds import Feed
 from ...common.checks import did_you_mean
 from ...errors import DataError
+
+Shape = tuple[int, ...]
 
 DTYPES = {
     types.BooleanType: "bool",
@@ -79,3 +85,54 @@ def is_vector(kind: Any) -> bool:
     """Tell whether a column holds vectors of Spark ML."""
     # Of pyspark.ml or of pyspark.mllib, which are not imported for nothing.
     return type(kind).__name__ == "VectorUDT"
+
+
+def expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
+    """Return a column as Spark is to send it: a vector in parts, an array filled up."""
+    column, kind = _quoted(frame, name), frame.schema[name].dataType
+    if is_vector(kind):
+        parts = _parts(column, feed is not None and feed.dtype == "float32")
+        # Without the condition a null would have parts, too.
+        return functions.when(column.isNotNull(), parts).alias(name)
+    if pad is None:
+        return column
+    zero, size = functions.lit(0).cast(kind.elementType), functions.size(column)
+    filled = functions.concat(column, functions.array_repeat(zero, functions.lit(pad) - size))
+    return functions.when(size < pad, filled).otherwise(column).alias(name)
+
+
+def _parts(vector: Any, single: bool) -> Any:
+    """Return what a vector is made of; a dense one has values alone.
+
+    An array of all its numbers takes a thousand times the memory if nearly all are zero.
+    """
+    parts = functions.unwrap_udt(vector)
+    values = parts["values"].cast("array<float>") if single else parts["values"]
+    return functions.struct(
+        parts["size"].alias("size"), parts["indices"].alias("indices"), values.alias("values")
+    )
+
+
+def first_lengths(frame: Any) -> list[Shape] | None:
+    """Return, for the first row without a null, the lengths of each column's arrays.
+
+    The query never leaves Java. Spark takes the first row of few partitions, but all of their
+    Arrow batches.
+    """
+    columns = [(_quoted(frame, name), frame.schema[name].dataType) for name in frame.columns]
+    whole = reduce(and_, (column.isNotNull() for column, _ in columns))
+    sizes = (functions.array(*_sizes(column, kind)).cast("array<int>") for column, kind in columns)
+    row = frame.where(whole).select(*sizes).first()
+    return None if row is None else [tuple(max(0, n or 0) for n in lengths) for lengths in row]
+
+
+def _sizes(column: Any, kind: Any) -> Iterator[Any]:
+    if isinstance(kind, types.StructType):
+        yield functions.coalesce(column["size"], functions.size(column["values"]))
+    while isinstance(kind, types.ArrayType):
+        yield functions.size(column)
+        column, kind = functions.get(column, functions.lit(0)), kind.elementType
+
+
+def _quoted(frame: Any, name: str) -> Any:
+    return frame["`" + name.replace("`", "``") + "`"]
