@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from typing import cast
 
 _WRITTEN = 1 << 18
@@ -23,6 +24,8 @@ _GREETING = 1 << 12
 class SecuredSocket:
     """As much of a socket as channels and gates use; what it raises are a socket's errors.
 
+    After the handshake one thread may send while another one receives.
+
     Parameters
     ----------
     sock : socket
@@ -36,6 +39,8 @@ class SecuredSocket:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side)
         self._buffer = memoryview(bytearray(_GREETING))
+        # OpenSSL has one state for both directions. It is held for no longer than a call of its.
+        self._state = threading.Lock()
         self.fileno = sock.fileno
         self.settimeout = sock.settimeout
         self.setsockopt = sock.setsockopt
@@ -76,23 +81,28 @@ class SecuredSocket:
         """Send all of it; the timeout is for each piece of some hundred kB."""
         view = memoryview(data)
         for start in range(0, view.nbytes, _WRITTEN):
-            self._tls.write(view[start : start + _WRITTEN])
-            self._flush()
+            with self._state:
+                self._tls.write(view[start : start + _WRITTEN])
+                encrypted = self._outgoing.read()
+            self.raw.sendall(encrypted)
 
     def recv_into(self, target: memoryview) -> int:
-        """Receive what has come, at least one byte; return how many, 0 at the end of the stream."""
+        """Receive what has come, at least one byte; return how many, 0 at the end of the stream.
+
+        Whatever TLS itself has to say to it goes with what is sent next, as the standard has it.
+        """
         got, read = 0, self._tls.read
         while got < target.nbytes:
             try:
                 # A record, or what is left of one; nothing once the peer has taken leave.
-                part = cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
+                with self._state:
+                    part = cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
                 if not part:
                     break
                 got += part
             except ssl.SSLWantReadError:
                 if got:
                     break
-                self._flush()
                 self._feed()
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 # Frames say how long they are: none is cut off unnoticed.

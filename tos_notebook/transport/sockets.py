@@ -60,7 +60,7 @@ class SocketChannel(ABC, Generic[Wire]):
     timeout : float
         Seconds without a byte after which a transfer has failed.
     patience : float
-        Seconds to wait for the begin of a frame, if more than `timeout`, as long as the peer's
+        Seconds to wait for the begin of a transfer, if more than `timeout`, as long as the peer's
         host lives.
     """
 
@@ -154,7 +154,7 @@ class SocketChannel(ABC, Generic[Wire]):
 
         One call to the kernel brings a whole small frame, the begin of its payload included.
         """
-        chunk, got = self._chunk, self._first()
+        chunk, got = self._chunk, self._first(self._chunk)
         if got < HEADER_SIZE:
             got = self._fill(chunk, got, HEADER_SIZE)
         header, self._header = self._header or decode_header(chunk), None
@@ -179,6 +179,15 @@ class SocketChannel(ABC, Generic[Wire]):
         if got < target.nbytes:
             self._fill(target, got, target.nbytes)
 
+    def receive(self, target: memoryview) -> None:
+        """Fill `target` with what comes next, on a channel without frames.
+
+        One thread may receive while another one sends.
+        """
+        got = self._first(target)
+        if got < target.nbytes:
+            self._fill(target, got, target.nbytes)
+
     def discard(self, nbytes: int) -> None:
         """Throw away the last head's payload, for a few seconds at most."""
         left = nbytes - len(self._rest)
@@ -197,14 +206,14 @@ class SocketChannel(ABC, Generic[Wire]):
         """Close the socket."""
         self._sock.close()
 
-    def _first(self) -> int:
+    def _first(self, target: memoryview) -> int:
         if self._had:
             got, self._had = self._had, 0
             return got
         waited = 0.0
         while True:
             try:
-                return self._receive(self._chunk)
+                return self._receive(target)
             except ConnectTimeout:
                 waited += self._timeout
                 if waited >= self._patience:
