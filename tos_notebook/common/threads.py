@@ -1,11 +1,12 @@
-"""A thread that makes calls one after the other, so that the caller need not wait."""
+"""Threads: one that makes calls, so that the caller need not wait; how to wait for several."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from time import monotonic
 
 from ..errors import WaitTimeout
 
@@ -99,3 +100,23 @@ class SerialExecutor:
                 return None
             self._busy = True
             return self._calls.popleft()
+
+
+def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
+    """Wait for threads, other than the calling one, for `timeout` seconds in all.
+
+    Raises
+    ------
+    WaitTimeout
+        Some are still alive; they are named.
+    """
+    others = [thread for thread in threads if thread is not threading.current_thread()]
+    deadline = monotonic() + timeout
+    for thread in others:
+        thread.join(max(0.0, deadline - monotonic()))
+    alive = sorted(thread.name for thread in others if thread.is_alive())
+    if alive:
+        raise WaitTimeout(
+            f"Expected every thread to end within {timeout} s, but {', '.join(alive)} did not. "
+            "Wake what a handler waits for before closing, then close again."
+        )

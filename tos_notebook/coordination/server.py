@@ -9,6 +9,7 @@ import numpy as np
 
 from ..blocks.block import Columns
 from ..errors import RemoteProtocolError, SessionClosed, TransportError
+from ..transport.acceptor import Endpoint
 from ..transport.auth import Secret
 from ..transport.base import Address, BytesLike
 from ..transport.listener import TcpListener
@@ -57,7 +58,9 @@ class RunServer:
         self._run: Coordinator | None = None
         self._deaf: TransportError | None = None
         self._lock = threading.Lock()
-        self._listener = TcpListener(self.handler, secret, host, port, tls=tls, failed=self._fail)
+        self._listener = TcpListener(
+            self.handler, secret, Endpoint(host, port, tls=tls), failed=self._fail
+        )
         self._listener.start()
 
     @property

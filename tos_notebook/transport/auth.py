@@ -4,12 +4,14 @@
 
     client -> server   magic "TOSA", version u8, client nonce (32)
     server -> client   magic "TOSA", version u8, server nonce (32), HMAC(secret, "server" + all)
-    client -> server   HMAC(secret, "client" + all)
+    client -> server   HMAC(secret, "client" + all + hello), hello
     server -> client   1 if let in, 0 if not
 
-    all = both nonces, and within TLS the fingerprint of the server's certificate
+    all   = both nonces, and within TLS the fingerprint of the server's certificate
+    hello = what the client says of itself; a worker says nothing to the server
 
-Every message has a fixed size, so a peer that is not let in makes nobody allocate. The
+Every message has a size that both sides know, so a peer that is not let in makes nobody
+allocate. The
 role in each HMAC makes it worthless when sent back to where it came from, and the fingerprint
 when passed on by somebody in between, whose certificate is another. A handshake is a generator
 without sockets: it yields what to send and how many bytes it expects then.
@@ -36,8 +38,11 @@ _NO_PROOF = bytes(PROOF_SIZE)
 _WELCOME = b"\x01"
 _REJECTED = b"\x00"
 
-Handshake = Generator[tuple[bytes, int], bytes, None]
-"""Yields (bytes to send, number of bytes expected in return) and is sent those bytes."""
+Handshake = Generator[tuple[bytes, int], bytes, bytes]
+"""Yields (bytes to send, number of bytes expected in return) and is sent those bytes.
+
+The server's side returns the client's hello, the client's side nothing.
+"""
 
 
 class Secret(bytes):
@@ -71,7 +76,7 @@ def check_secret(secret: bytes) -> None:
 
 
 def prove(
-    secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes, fingerprint: bytes = b""
+    secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes, besides: bytes = b""
 ) -> bytes:
     """Return the HMAC by which `role` (``b"client"`` or ``b"server"``) shows the secret.
 
@@ -83,13 +88,13 @@ def prove(
         Who proves.
     client_nonce, server_nonce : bytes
         32 bytes each.
-    fingerprint : bytes
-        Of the server's certificate, 32 bytes; empty without TLS.
+    besides : bytes
+        The fingerprint of the server's certificate, then the hello, as far as there are any.
     """
-    return hmac.digest(secret, role + client_nonce + server_nonce + fingerprint, "sha256")
+    return hmac.digest(secret, role + client_nonce + server_nonce + besides, "sha256")
 
 
-def client_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
+def client_handshake(secret: bytes, fingerprint: bytes = b"", hello: bytes = b"") -> Handshake:
     """Prove the secret to a server that proves it too.
 
     Parameters
@@ -98,6 +103,8 @@ def client_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
         The session's secret.
     fingerprint : bytes
         Of the certificate that the server has shown; empty without TLS.
+    hello : bytes
+        What to say of ourselves, of the length that the server expects.
 
     Raises
     ------
@@ -115,14 +122,16 @@ def client_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
     expected = prove(secret, b"server", nonce, server_nonce, fingerprint)
     if not hmac.compare_digest(proof, expected):
         # The server is told, so that both sides report what is wrong and neither waits.
-        yield _NO_PROOF, len(_REJECTED)
+        yield _NO_PROOF + bytes(len(hello)), len(_REJECTED)
         raise _stranger("server")
-    verdict = yield prove(secret, b"client", nonce, server_nonce, fingerprint), len(_WELCOME)
+    proof = prove(secret, b"client", nonce, server_nonce, fingerprint + hello)
+    verdict = yield proof + hello, len(_WELCOME)
     if verdict != _WELCOME:
         raise _stranger("client")
+    return b""
 
 
-def server_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
+def server_handshake(secret: bytes, fingerprint: bytes = b"", hello_size: int = 0) -> Handshake:
     """Prove the secret to a client and let it in if it proves it too.
 
     Parameters
@@ -131,6 +140,8 @@ def server_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
         The session's secret.
     fingerprint : bytes
         Of our certificate; empty without TLS.
+    hello_size : int
+        Length of the client's hello.
 
     Raises
     ------
@@ -148,12 +159,14 @@ def server_handshake(secret: bytes, fingerprint: bytes = b"") -> Handshake:
         yield _CHALLENGE.pack(MAGIC, VERSION, nonce, _NO_PROOF), 0
     _check_greeting(magic, version)
     proof = prove(secret, b"server", client_nonce, nonce, fingerprint)
-    answer = yield _CHALLENGE.pack(MAGIC, VERSION, nonce, proof), PROOF_SIZE
-    expected = prove(secret, b"client", client_nonce, nonce, fingerprint)
-    if not hmac.compare_digest(answer, expected):
+    answer = yield _CHALLENGE.pack(MAGIC, VERSION, nonce, proof), PROOF_SIZE + hello_size
+    proof, hello = answer[:PROOF_SIZE], answer[PROOF_SIZE:]
+    expected = prove(secret, b"client", client_nonce, nonce, fingerprint + hello)
+    if not hmac.compare_digest(proof, expected):
         yield _REJECTED, 0
         raise _stranger("client")
     yield _WELCOME, 0
+    return hello
 
 
 def _check_greeting(magic: bytes, version: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import AuthenticationError, ConnectionClosed, ConnectTimeout, TransportError
 from .auth import client_handshake
 from .client import MAX_PAYLOAD, ChannelConnection
-from .sockets import SocketChannel, gone, is_loopback
+from .sockets import SocketChannel, Timeouts, gone, is_loopback
 from .tcp import TcpChannel
 from .tls import TlsChannel, wrap_client
 
@@ -33,17 +33,12 @@ def connect_tcp(
     max_payload: int = MAX_PAYLOAD,
     answer_timeout: float = 0.0,
 ) -> ChannelConnection:
-    """Connect to a listener and prove the secret to it.
+    """Connect to a listener and prove the secret to it; raises what `open_channel` does.
 
     Parameters
     ----------
-    host, port : str, int
-        The server's contact address.
-    secret : bytes
-        The session's secret.
-    fingerprint : bytes, optional
-        Of the server's certificate. Without it the connection is plain TCP, which is for the
-        loopback interface only; with it there is nothing but TLS 1.3 with that server.
+    host, port, secret, fingerprint
+        See `open_channel`.
     timeout : float
         Seconds to connect, and again to shake hands.
     request_timeout : float
@@ -53,6 +48,34 @@ def connect_tcp(
     answer_timeout : float
         Seconds to wait until an answer begins, if more than `request_timeout`. A server whose host
         is gone is noticed much sooner.
+    """
+    timeouts = Timeouts(request_timeout, answer_timeout, timeout)
+    return ChannelConnection(open_channel(host, port, secret, fingerprint, timeouts), max_payload)
+
+
+def open_channel(
+    host: str,
+    port: int,
+    secret: bytes,
+    fingerprint: bytes | None,
+    timeouts: Timeouts,
+    hello: bytes = b"",
+) -> SocketChannel[Any]:
+    """Connect to an acceptor and prove the secret to it.
+
+    Parameters
+    ----------
+    host, port : str, int
+        The other side's contact address.
+    secret : bytes
+        The session's secret.
+    fingerprint : bytes, optional
+        Of its certificate. Without it the connection is plain TCP, which is for the loopback
+        interface only; with it there is nothing but TLS 1.3 with that side.
+    timeouts : Timeouts
+        How long the other side may take.
+    hello : bytes
+        What to say of ourselves, of the length that the acceptor expects.
 
     Raises
     ------
@@ -65,21 +88,17 @@ def connect_tcp(
     ProtocolError
         Whoever listens there is none of ours, or of another version.
     """
-    times = timeout, request_timeout, answer_timeout
     late = False
     for pause in _PAUSES:
         try:
-            channel = _open(host, port, secret, fingerprint, *times)
-            break
+            return _open(host, port, secret, fingerprint, timeouts, hello)
         except ConnectTimeout:
             if late:
                 raise
             late = True
         except ConnectionClosed:
             sleep(pause)
-    else:
-        channel = _open(host, port, secret, fingerprint, *times)
-    return ChannelConnection(channel, max_payload)
+    return _open(host, port, secret, fingerprint, timeouts, hello)
 
 
 def _open(
@@ -87,22 +106,20 @@ def _open(
     port: int,
     secret: bytes,
     fingerprint: bytes | None,
-    timeout: float,
-    request_timeout: float,
-    answer_timeout: float,
+    timeouts: Timeouts,
+    hello: bytes,
 ) -> SocketChannel[Any]:
-    """Return a channel to a server that has proved the secret, too."""
-    sock, peer = _dial(host, port, timeout), f"{host}:{port}"
-    deadline = monotonic() + timeout
+    sock, peer = _dial(host, port, timeouts.handshake), f"{host}:{port}"
+    deadline = monotonic() + timeouts.handshake
+    times = timeouts.transfer, timeouts.patience
     try:
         channel: SocketChannel[Any]
         if fingerprint is None:
             _refuse_to_be_heard(sock, peer)
-            channel = TcpChannel(sock, peer, request_timeout, answer_timeout)
+            channel = TcpChannel(sock, peer, *times)
         else:
-            secured = wrap_client(sock, peer, fingerprint, deadline)
-            channel = TlsChannel(secured, peer, request_timeout, answer_timeout)
-        channel.shake_hands(client_handshake(secret, fingerprint or b""), deadline)
+            channel = TlsChannel(wrap_client(sock, peer, fingerprint, deadline), peer, *times)
+        channel.shake_hands(client_handshake(secret, fingerprint or b"", hello), deadline)
         channel.configure()
     except BaseException as error:
         sock.close()

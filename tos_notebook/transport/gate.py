@@ -21,11 +21,9 @@ from ..errors import TosError
 from .auth import Handshake
 from .budget import Budget
 from .secured import SecuredSocket
-from .sockets import gone, unfinished
+from .sockets import Connected, gone, unfinished
 
 log = logging.getLogger(__name__)
-
-Connected = socket.socket | SecuredSocket
 
 _POLL = 1.0
 _RETRY = 0.1
@@ -59,6 +57,8 @@ class PendingClient:
         self.deadline = deadline
         self.spent = 0.0
         """Seconds of processor time so far."""
+        self.hello = b""
+        """What it has said of itself, once it is let in."""
         self._handshake = handshake
         self._expected = next(handshake)[1]
         self._received = b""
@@ -84,7 +84,8 @@ class PendingClient:
                 self.sock.sendall(outgoing)
         except BlockingIOError:
             return False
-        except StopIteration:
+        except StopIteration as end:
+            self.hello = end.value
             return True
 
     def _receive(self) -> bytes:
@@ -109,7 +110,7 @@ class Gate:
     handshake : callable
         Returns the server's side of a new handshake.
     admit : callable
-        Takes a connection that was let in and its peer's name.
+        Takes a connection that was let in, its peer's name and hello.
     seconds : float
         For a client to prove the secret.
     max_pending : int
@@ -123,7 +124,7 @@ class Gate:
         sock: socket.socket,
         prepare: Callable[[socket.socket], Connected],
         handshake: Callable[[], Handshake],
-        admit: Callable[[Connected, str], None],
+        admit: Callable[[Connected, str, bytes], None],
         seconds: float,
         max_pending: int,
         failed: Callable[[Exception], object],
@@ -234,7 +235,7 @@ class Gate:
                 # Those that belong here take nothing of what strangers have.
                 self._budget.spend(client.host, -client.spent)
                 self._forget(client)
-                self._admit(client.sock, client.peer)
+                self._admit(client.sock, client.peer, client.hello)
         except Exception as error:
             _report(client.peer, error)
             self._dismiss(client)

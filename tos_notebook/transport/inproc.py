@@ -13,7 +13,7 @@ from ..errors import ConnectionClosed, ConnectTimeout, TransportError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
 from .base import Address, HandlerFactory
 from .client import MAX_PAYLOAD, ChannelConnection
-from .server import ConnectionThreads
+from .server import RequestServer
 
 _Frame = tuple[bytes, memoryview | None]
 
@@ -109,7 +109,7 @@ class InprocListener:
 
     def __init__(self, factory: HandlerFactory) -> None:
         self.address = Address("inproc", 0)
-        self._threads = ConnectionThreads(factory)
+        self._server = RequestServer(factory)
         self._numbers = count(1)
         self._listening = False
 
@@ -126,7 +126,7 @@ class InprocListener:
             A thread did not end within `timeout` seconds.
         """
         self._listening = False
-        self._threads.close(timeout)
+        self._server.close(timeout)
 
     def accept(self, timeout: float) -> InprocChannel:
         """Serve a new connection and return the client's end of it.
@@ -142,7 +142,7 @@ class InprocListener:
         down: SimpleQueue[_Frame | None] = SimpleQueue()
         ended = Event()
         name = f"inproc-{next(self._numbers)}"
-        self._threads.spawn(InprocChannel(name, up, down, ended, None))
+        self._server.spawn(InprocChannel(name, up, down, ended, None))
         return InprocChannel("the server", down, up, ended, timeout)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import resource
 import threading
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from time import monotonic
 from typing import NamedTuple
 
-from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError, WaitTimeout
+from ..common.threads import join_all
+from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
 from ..wire.messages import KINDS, Finish, Goodbye, Message, Push, Request
@@ -139,22 +138,21 @@ class _Served(NamedTuple):
     handler: Handler
 
 
-class ConnectionThreads:
-    """The threads that serve a listener's connections.
+class RequestServer:
+    """Answers the requests that come over channels, each by its own handler.
 
-    There are only so many: when one more comes, the oldest of those goes that no worker needs.
+    Of channels there are only so many, see `most_connections`: when one more comes, the oldest of
+    those goes that no worker needs.
 
     Parameters
     ----------
     factory : HandlerFactory
-        Makes the handler of each connection.
-    most : int, optional
-        Connections at a time; `most_connections` by default.
+        Makes the handler of each channel.
     """
 
-    def __init__(self, factory: HandlerFactory, most: int | None = None) -> None:
+    def __init__(self, factory: HandlerFactory) -> None:
         self._factory = factory
-        self._most = most_connections() if most is None else most
+        self._most = most_connections()
         self._reactor = Reactor()
         self._lock = threading.Lock()
         # Those that were told to go are not counted; their threads are waited for.
@@ -240,23 +238,3 @@ class ConnectionThreads:
         for served in running.values():
             served.channel.shutdown()
         join_all([*running, *self._reactor.close()], timeout)
-
-
-def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
-    """Wait for threads, other than the calling one, for `timeout` seconds in all.
-
-    Raises
-    ------
-    WaitTimeout
-        Some are still alive; they are named.
-    """
-    others = [thread for thread in threads if thread is not threading.current_thread()]
-    deadline = monotonic() + timeout
-    for thread in others:
-        thread.join(max(0.0, deadline - monotonic()))
-    alive = sorted(thread.name for thread in others if thread.is_alive())
-    if alive:
-        raise WaitTimeout(
-            f"Expected every thread to end within {timeout} s, but {', '.join(alive)} did not. "
-            "Wake what a handler waits for before closing, then close again."
-        )

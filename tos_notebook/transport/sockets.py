@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from ipaddress import ip_address
 from time import monotonic
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ..errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
 from .auth import Handshake
+from .secured import SecuredSocket
 
 log = logging.getLogger(__name__)
 
@@ -23,29 +26,27 @@ _DISCARD_TIMEOUT = 5.0
 _KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 
 
-class Stream(Protocol):
-    """What a channel needs of a socket; see `socket.socket`."""
-
-    def sendall(self, data: bytes | memoryview, /) -> None:
-        """Send all of it."""
-
-    def recv(self, nbytes: int, /) -> bytes:
-        """Receive some bytes; return none at the end of the stream."""
-
-    def settimeout(self, seconds: float | None, /) -> None:
-        """Let a call that takes longer raise `TimeoutError`."""
-
-    def setsockopt(self, level: int, name: int, value: Any, /) -> None:
-        """Set an option of the kernel's."""
-
-    def shutdown(self, how: int, /) -> None:
-        """End the stream and wake whoever waits on it."""
-
-    def close(self) -> None:
-        """Give the socket back."""
+Connected = socket.socket | SecuredSocket
+Wire = TypeVar("Wire", bound=Connected)
 
 
-Wire = TypeVar("Wire", bound=Stream)
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that a peer may take.
+
+    Attributes
+    ----------
+    transfer : float
+        Without a byte, after which a transfer under way has failed.
+    patience : float
+        Until a transfer begins, if more than `transfer`, as long as the peer's host lives.
+    handshake : float
+        To prove the secret; to connect may take as long again.
+    """
+
+    transfer: float = 60.0
+    patience: float = math.inf
+    handshake: float = 5.0
 
 
 class SocketChannel(ABC, Generic[Wire]):
@@ -53,8 +54,8 @@ class SocketChannel(ABC, Generic[Wire]):
 
     Parameters
     ----------
-    sock : Stream
-        A connected socket, owned from now on.
+    sock : socket or SecuredSocket
+        Connected, and owned from now on.
     peer : str
         The other end's name.
     timeout : float
@@ -244,7 +245,7 @@ def is_loopback(address: str) -> bool:
     return ip_address(address.partition("%")[0]).is_loopback
 
 
-def limit(sock: Stream, deadline: float) -> None:
+def limit(sock: Connected, deadline: float) -> None:
     """Let a socket's next call end at a deadline, by `time.monotonic`.
 
     Raises

@@ -353,7 +353,7 @@ def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_othe
     training, _ = counting_training()
     server.serve(training)
     # What the gate does after many errors of its own.
-    server._listener._gate._failed(ValueError("broken"))
+    server._listener._acceptor._gate._failed(ValueError("broken"))
     assert training.machine.state == "failed"
     assert isinstance(training.error, TransportError)
     assert "lets no more workers in: ValueError: broken. Start a new session." in str(

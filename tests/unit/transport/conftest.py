@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import RemoteProtocolError, ShapeMismatch
+from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.base import BytesLike
 from tos_notebook.transport.client import ChannelConnection
@@ -87,7 +88,7 @@ class Transport:
         if kind == "inproc":
             self.listener = InprocListener(self._make)
         else:
-            self.listener = TcpListener(self._make, self.secret, tls=kind == "tls")
+            self.listener = TcpListener(self._make, self.secret, Endpoint(tls=kind == "tls"))
         self.listener.start()
 
     def _make(self, peer: str) -> Handler:

@@ -13,9 +13,11 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
+from tos_notebook.transport.acceptor import MAX_PENDING, Endpoint
 from tos_notebook.transport.auth import client_handshake, new_secret
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.transport.server import STEADY
+from tos_notebook.transport.sockets import Timeouts
 from tos_notebook.transport.tls import wrap_client
 from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
@@ -30,19 +32,25 @@ PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
 class Server:
     """A listener whose handlers count, and whose connections' ends can be waited for.
 
-    With `steady`, those that have proved the secret have been left to the reactor.
+    With `steady`, those that have proved the secret have been left to the reactor. The other
+    options are those of its endpoint and its timeouts.
     """
 
     brief = needed = True
 
-    def __init__(self, steady: bool = False, **options: Any) -> None:
+    def __init__(
+        self, steady: bool = False, max_pending: int = MAX_PENDING, **options: Any
+    ) -> None:
         self.steady = steady
         self.made: list[str] = []
         self.received: list[int] = []
         self.handled: list[tuple[Any, bytes]] = []
         self.ends: list[Exception | None] = []
         self.ended = threading.Event()
-        self.listener = TcpListener(self._make, SECRET, **options)
+        where = {name: options.pop(name) for name in ("host", "port", "tls") if name in options}
+        self.listener = TcpListener(
+            self._make, SECRET, Endpoint(**where), Timeouts(**options), max_pending
+        )
         self.listener.start()
 
     def _make(self, peer: str) -> Server:

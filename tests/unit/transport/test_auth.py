@@ -52,6 +52,20 @@ def test_two_sides_with_one_secret_let_each_other_in() -> None:
     assert _meet(SECRET, SECRET) == (None, None)
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_hello_reaches_the_server_and_is_part_of_the_proof(changed: bool) -> None:
+    hello = b"rank 3"
+    ours, theirs = client_handshake(SECRET, hello=hello), server_handshake(SECRET, b"", len(hello))
+    next(theirs)
+    proof, _ = ours.send(theirs.send(next(ours)[0])[0])
+    assert proof.endswith(hello)
+    verdict, _ = theirs.send(proof[:-1] + b"4" if changed else proof)
+    assert verdict == bytes([not changed])
+    with pytest.raises(AuthenticationError if changed else StopIteration) as end:
+        theirs.send(b"")
+    assert changed or end.value.value == hello
+
+
 def test_another_secret_is_an_authentication_error_on_both_sides() -> None:
     for error in _meet(SECRET, new_secret()):
         assert isinstance(error, AuthenticationError)

@@ -66,7 +66,7 @@ class Served:
             raise self.refusal
         return sock
 
-    def _admit(self, sock: socket.socket, peer: str) -> None:
+    def _admit(self, sock: socket.socket, peer: str, hello: bytes) -> None:
         self.let_in.append(peer)
         self.some.set()
         if len(self.let_in) == 1:

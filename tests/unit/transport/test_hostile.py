@@ -71,7 +71,7 @@ def test_ten_thousand_connections_held_open_keep_nobody_out(serve: Open, kind: s
     before, memory = threading.active_count(), _resident()
     with _crowd(server, 10_000, STRANGER) as held:
         assert _exchange(server) == PARAMETERS
-        assert len(server.listener._gate._clients) <= 256
+        assert len(server.listener._acceptor._gate._clients) <= 256
         # Those of good workers that have just left may still be ending.
         assert threading.active_count() <= before + 2
         assert _resident() - memory < 100e6
@@ -135,7 +135,7 @@ def test_a_crowd_of_one_address_loses_its_own_oldest(serve: Open, kind: str) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_byte_now_and_then_does_not_prolong_a_handshake(serve: Open, kind: str) -> None:
-    server = serve(kind, handshake_timeout=0.3)
+    server = serve(kind, handshake=0.3)
     with closing(server.dial()) as sock:
         sock.settimeout(0.02)
         with suppress(OSError):
@@ -179,7 +179,7 @@ def test_a_frame_that_drips_is_given_up_however_steadily(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whole", [True, False], ids=["at once", "in turn"])
 def test_a_recorded_session_sent_again_is_nobodys(serve: Open, kind: str, whole: bool) -> None:
-    server = serve(kind, handshake_timeout=0.3)
+    server = serve(kind, handshake=0.3)
     parts: list[bytes] = []
 
     def keep(upward: bool, at: int, data: bytes) -> bytes:
@@ -261,7 +261,7 @@ def test_within_tls_whatever_is_changed_on_its_way_is_noticed(
 ) -> None:
     """What arrives is what was sent, or nothing: at forty places of a whole session."""
     monkeypatch.setattr(dial, "_PAUSES", ())
-    server = serve("tls", handshake_timeout=0.5, timeout=0.5)
+    server = serve("tls", handshake=0.5, transfer=0.5)
     # The last words are a goodbye, without which the session was complete.
     length = _lengths(server)[upward] - 60
     chance = random.Random(length)

@@ -203,7 +203,7 @@ def test_connections_outlive_a_reactor_that_fails(
     """Those that it watches, and those that would be left to it later."""
     watched, later = tcp.connect(), tcp.connect()
     push(watched, STEADY + 1)
-    loop: Any = tcp.listener._threads._reactor._loop
+    loop: Any = tcp.listener._server._reactor._loop
 
     def fails(*_: Any) -> Any:
         raise MemoryError("full")

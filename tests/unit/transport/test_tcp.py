@@ -26,6 +26,7 @@ from tos_notebook.errors import (
     ConnectTimeout,
     TransportError,
 )
+from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener
@@ -36,7 +37,7 @@ from tos_notebook.wire.messages import Fetch, Goodbye, Refused
 @pytest.fixture(params=["tcp", "tls", "reactor"])
 def server(request: pytest.FixtureRequest, nothing_left: None) -> Iterator[Server]:
     kind = request.param
-    made = Server(kind == "reactor", handshake_timeout=0.2, max_pending=2, tls=kind == "tls")
+    made = Server(kind == "reactor", handshake=0.2, max_pending=2, tls=kind == "tls")
     yield made
     made.listener.close(LIMIT)
 
@@ -51,13 +52,13 @@ def test_a_port_is_known_before_the_listener_starts() -> None:
 def test_a_port_in_use_is_named_with_what_to_set(server: Server) -> None:
     port = server.listener.address.port
     with pytest.raises(TransportError, match=rf"127\.0\.0\.1:{port}.*`server_port`"):
-        TcpListener(server._make, SECRET, port=port)
+        TcpListener(server._make, SECRET, Endpoint(port=port))
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 0), ("127.0.0.1", 70_000)])
 def test_an_address_that_is_not_ours_is_named(address: tuple[str, int]) -> None:
     with pytest.raises(TransportError, match=rf"{address[0]}:{address[1]}.*`server_host`"):
-        TcpListener(lambda peer: pytest.fail("nobody came"), SECRET, *address)
+        TcpListener(lambda peer: pytest.fail("nobody came"), SECRET, Endpoint(*address))
 
 
 def test_a_closed_listener_gives_its_port_back() -> None:
@@ -205,7 +206,7 @@ def test_a_connection_cut_within_a_frame_is_a_lost_worker(server: Server, sent: 
 
 
 def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> None:
-    impatient = Server(timeout=0.05)
+    impatient = Server(transfer=0.05)
     with closing(impatient.authenticated()) as sock:
         sock.sendall(encode_head(Fetch(1), 1, 0)[:10])
         assert impatient.ended.wait(LIMIT)
@@ -216,7 +217,7 @@ def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> 
 
 def test_a_worker_that_computes_for_long_is_not(nothing_left: None) -> None:
     """Between two requests the timeout does not count: it passes several times here."""
-    impatient = Server(timeout=0.01)
+    impatient = Server(transfer=0.01)
     with closing(impatient.authenticated()) as sock:
         assert not impatient.ended.wait(0.1)
         sock.sendall(encode_head(Fetch(1), 1, 0))
@@ -225,7 +226,7 @@ def test_a_worker_that_computes_for_long_is_not(nothing_left: None) -> None:
 
 
 def test_closing_the_listener_ends_handshakes_under_way(nothing_left: None) -> None:
-    patient = Server(handshake_timeout=LIMIT)
+    patient = Server(handshake=LIMIT)
     with closing(patient.dial()) as sock:
         sock.sendall(b"T")
         with closing(patient.authenticated()):
@@ -237,7 +238,7 @@ def test_ipv6_is_an_address_like_others() -> None:
     if not socket.has_ipv6:
         pytest.skip("needs IPv6")
     try:
-        listener = TcpListener(lambda peer: pytest.fail("nobody came"), SECRET, host="::1")
+        listener = TcpListener(lambda peer: pytest.fail("nobody came"), SECRET, Endpoint("::1"))
     except TransportError:
         pytest.skip("needs an IPv6 loopback address")
     assert listener.address.host == "::1"

@@ -255,7 +255,7 @@ def test_a_channel_that_another_thread_shuts_down_never_falls_back_to_plain_text
 
 
 def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> None:
-    impatient = Server(timeout=0.05, tls=True)
+    impatient = Server(transfer=0.05, tls=True)
     with closing(impatient.authenticated()) as sock:
         sock.sendall(encode_head(Fetch(1), 1, 0)[:10])
         assert impatient.ended.wait(LIMIT)
@@ -264,7 +264,7 @@ def test_a_worker_that_stalls_within_a_frame_is_given_up(nothing_left: None) -> 
 
 
 def test_a_worker_that_computes_for_long_is_not(nothing_left: None) -> None:
-    impatient = Server(timeout=0.01, tls=True)
+    impatient = Server(transfer=0.01, tls=True)
     with closing(impatient.authenticated()) as sock:
         assert not impatient.ended.wait(0.1)
         sock.sendall(encode_head(Fetch(1), 1, 0))

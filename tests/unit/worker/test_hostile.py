@@ -41,7 +41,7 @@ from tos_notebook.errors import (
 from tos_notebook.events import WorkerFailed, WorkerJoined
 from tos_notebook.strategies.ps.peer_replica import PeerReplica
 from tos_notebook.telemetry.history import History
-from tos_notebook.transport.server import ConnectionThreads
+from tos_notebook.transport.server import RequestServer
 from tos_notebook.wire.frames import encode_head, encode_header
 from tos_notebook.wire.messages import (
     KINDS,
@@ -272,10 +272,10 @@ def test_a_worker_for_whom_there_is_no_room_is_told_why(
 
 
 def test_a_server_may_open_twice_as_many_files_as_it_takes_connections() -> None:
-    threads = ConnectionThreads(lambda peer: Any)  # type: ignore[arg-type, return-value]
+    server = RequestServer(lambda peer: Any)  # type: ignore[arg-type, return-value]
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    assert 0 < threads._most <= max(files // 2, 4096 if files < 0 else 0)
-    threads.close(LIMIT)
+    assert 0 < server._most <= max(files // 2, 4096 if files < 0 else 0)
+    server.close(LIMIT)
 
 
 # -- a peer that does not read -----------------------------------------------------------
