@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,35 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What an observer has of its run.
-
-    Parameters
-    ----------
-    run : RunView
-    model : HeldModel
-    store : Parameters
-    publish : callable
-        Takes an event.
-    fail : callable
-        Ends the run with an error.
-    epochs : range
-        Those that are to be trained.
-    samples, steps : int
-        How many, and batches of how many, were trained before a resume.
-    """
+    """What an observer has of its run."""
 
     run: RunView
     model: HeldModel
     store: Parameters
     publish: Callable[[Event], None]
     fail: Callable[[TosError], None]
+    """Ends the run with an error."""
     epochs: range
+    """Those that are to be trained."""
     samples: int
+    """How many were trained before a resume."""
     steps: int = 0
+    """Batches that were trained before."""
 
 
 class Observer(ABC):
     """A sink with a thread, for which the run waits at its end."""
+
+    _notes: tuple[str, ...] = ()
 
     @abstractmethod
     def __call__(self, event: Event) -> None:
@@ -78,7 +70,12 @@ class Observer(ABC):
     @property
     def notes(self) -> tuple[str, ...]:
         """What has gone wrong, for `Run.status`."""
-        return ()
+        return self._notes
+
+    def _note(self, text: str, error: Exception | None = None) -> None:
+        """Say what has gone wrong, here and in the log."""
+        self._notes += (text,)
+        logging.getLogger(type(self).__module__).warning("%s", text, exc_info=error)
 
 
 Maker = Callable[[RunContext], Observer]

@@ -14,31 +14,23 @@ from ...telemetry.bus import Sink
 from ..options import ObserverOptions
 from .base import Maker, Observer, RunContext
 from .callbacks import Callbacks
-from .histograms import watching
+from .histograms import WeightHistograms
 from .mlflow import tracking
 from .schedule import Scheduler, checked_rate
 from .stop_when import stopping
 from .tensorboard import writing
-from .validation import Evaluation, Kept, Rows, SlotWatch, validation_rows, validator
+from .validation import Evaluation, OnExecutors, Rows, validation_rows, validator
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Checked, and not begun.
-
-    Parameters
-    ----------
-    makers : tuple of callable
-        Each makes an observer of the run.
-    learning_rate : float or None
-        To begin with; None for the program's own.
-    sinks : tuple of Sink
-        The user's own.
-    """
+    """Checked, and not begun."""
 
     makers: tuple[Maker, ...]
     learning_rate: float | None
+    """To begin with; None for the program's own."""
     sinks: tuple[Sink, ...]
+    """The user's own."""
 
 
 def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> Beside:
@@ -52,23 +44,20 @@ def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -
         Spark has no slot for a look at the validation data, or does not answer.
     """
     makers: list[Maker] = []
-    rate = None
-    rows = None
-    every, on_executors = options.every, options.validation_on == "executors"
+    rate, rows, every = None, None, options.every
     if options.validation is not None:
         look = partial(validation_rows, sc, options.validation, program, options.validation_on)
         rows = ask("the first rows of the validation data", look)
-        if on_executors:
-            makers.append(partial(SlotWatch, slots=slots(sc)))
     if options.callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
         follow, rate = _following(options.callbacks, program, rows, options.on_callback_error)
         makers.append(follow)
-    if rows is not None and (every is not None or not options.callbacks):
-        makers.append(validator(rows, every))
-    if rows is not None and on_executors:
-        # After all that evaluate: at the end of a run they end first.
-        makers.append(partial(Kept, sc=sc, rows=rows))
+    if rows is not None:
+        if every is not None or not options.callbacks:
+            makers.append(validator(rows, every))
+        if options.validation_on == "executors":
+            # After all that evaluate: at the end of a run they end first.
+            makers.append(partial(OnExecutors, sc=sc, rows=rows, slots=slots(sc)))
     if options.learning_rate is not None:
         rate, schedule = checked_rate(options.learning_rate, program)
         if schedule is not None:
@@ -81,28 +70,14 @@ def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -
         makers.append(tracking(options.mlflow, program))
     if options.histograms or (options.histograms is None and options.tensorboard is not None):
         # First at the end of a run: the last look is to be in the event files.
-        makers.insert(0, watching)
+        makers.insert(0, WeightHistograms)
     return Beside(tuple(makers), rate, tuple(options.sinks))
 
 
 def _following(
     callbacks: Any, program: Program, rows: Rows | None, on_error: str
 ) -> tuple[Maker, float | None]:
-    """Check callbacks; return what makes the observer that calls them, and the learning rate.
-
-    Parameters
-    ----------
-    callbacks : sequence of keras.callbacks.Callback
-    program : Program
-    rows : callable or None
-        Returns the validation data.
-    on_error : {"disable", "raise"}
-
-    Raises
-    ------
-    ConfigError
-        They are no callbacks, cannot work here, or there is no Keras model for them.
-    """
+    """Check callbacks; return what makes the observer that calls them, and the learning rate."""
     if program.model is None:
         raise ConfigError(
             f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "
@@ -114,11 +89,8 @@ def _following(
     hooks = Hooks(given, program.model)
 
     def make(context: RunContext) -> Observer:
-        evaluation = None
-        if rows is not None:
-            evaluation = Evaluation(
-                rows, program.evaluate, context.publish, context.samples, program.feeds
-            )
+        samples, publish = context.samples, context.publish
+        evaluation = rows and Evaluation(rows, program.evaluate, publish, samples, program.feeds)
         return Callbacks(context, hooks, evaluation, on_error)
 
     return make, hooks.learning_rate

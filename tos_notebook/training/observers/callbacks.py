@@ -67,7 +67,6 @@ class Callbacks(Observer):
         self._left_out = 0
         # The thread's own, from here on.
         self._active = list(hooks.callbacks)
-        self._notes: tuple[str, ...] = ()
         self._rate: float | None = None
         self._logs: Mapping[str, float] = {}
         self._stopped = False
@@ -133,9 +132,8 @@ class Callbacks(Observer):
             waiting.append(call)
 
     def _epoch_finished(self, epoch: int) -> None:
-        self._executor.put(
-            partial(self._epoch_end, epoch, self._windows.pop(epoch, Window()).means())
-        )
+        logs = self._windows.pop(epoch, Window()).means()
+        self._executor.put(partial(self._epoch_end, epoch, logs))
         self._epoch = epoch + 1
         if self._epoch in self._context.epochs:
             self._executor.put(partial(self._epoch_begin, self._epoch))
@@ -170,26 +168,25 @@ class Callbacks(Observer):
             return
         # What is evaluated is what the callbacks find in the model.
         with self._context.model.present():
-            values = self._evaluate(epoch)
-            logs |= {f"val_{name}": value for name, value in (values or {}).items()}
+            logs |= {f"val_{name}": value for name, value in self._evaluate(epoch).items()}
             self._logs = logs
             self._call("on_epoch_end", epoch, logs)
 
-    def _evaluate(self, epoch: int) -> Mapping[str, float] | None:
+    def _evaluate(self, epoch: int) -> Mapping[str, float]:
         """Return loss and metrics of the validation data, if there are any."""
         if self._evaluation is None:
-            return None
+            return {}
         failed = self._evaluation.failed
         values = self._evaluation(epoch)
         if self._evaluation.failed and not failed:
             for callback in self._active:
                 monitor = str(getattr(callback, "monitor", ""))
                 if monitor.startswith(VALIDATION):
-                    self._notes += (
+                    self._note(
                         f"{type(callback).__name__} follows {monitor!r}, which does not come any "
-                        "more: it can neither stop nor change this run.",
+                        "more: it can neither stop nor change this run."
                     )
-        return values
+        return values or {}
 
     def _train_end(self) -> None:
         with self._context.model.adopting():
@@ -225,8 +222,7 @@ class Callbacks(Observer):
     def _failed(self, name: str, hook: str, error: Exception) -> None:
         message = summary(error)
         text = f"{name}.{hook} raised {message}"
-        self._notes += (f"{text}. The callback is not called any more.",)
-        logger.warning("%s", self._notes[-1], exc_info=error)
+        self._note(f"{text}. The callback is not called any more.", error)
         with suppress(SessionClosed):
             self._context.publish(CallbackFailed(time.time(), name, hook, message))
         if self._on_error == "raise":
@@ -247,14 +243,10 @@ class Callbacks(Observer):
         with suppress(InvalidTransition):
             if rate is not None and rate != self._rate:
                 self._rate = rate
-                self._set_rate(rate)
+                try:
+                    run.set(learning_rate=rate)
+                except ConfigError as error:
+                    self._note(f"A callback set a learning rate that cannot be: {error}")
             if self._hooks.stopping and not self._stopped:
                 self._stopped = True
                 run.stop(reason="a callback set model.stop_training")
-
-    def _set_rate(self, rate: float) -> None:
-        try:
-            self._context.run.set(learning_rate=rate)
-        except ConfigError as error:
-            self._notes += (f"A callback set a learning rate that cannot be: {error}",)
-            logger.warning("%s", self._notes[-1])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,6 @@ from ...common.threads import SerialExecutor
 from ...errors import SessionClosed
 from ...events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
 from .base import Observer, RunContext
-
-logger = logging.getLogger(__name__)
 
 BINS = 30
 
@@ -92,10 +90,9 @@ class WeightHistograms(Observer):
             self.measured = [*self.measured[:-1:2], event]
         ended = time.perf_counter()
         self._due = ended + max(PERIOD, (ended - began) / SHARE)
-        try:
+        # Too late to be told of once the run is closed.
+        with suppress(SessionClosed):
             self._context.publish(event)
-        except SessionClosed:
-            logger.info("A look at the weights came too late to be told of.")
 
 
 def histograms(tensors: Mapping[str, Array]) -> dict[str, Histogram]:
@@ -112,8 +109,3 @@ def _histogram(values: Array) -> Histogram:
     finite: Any = values[np.isfinite(values)].astype(np.float64)
     counts, edges = np.histogram(finite, BINS)
     return Histogram(counts.astype(np.float64), edges)
-
-
-def watching(context: RunContext) -> Observer:
-    """Make a run's `WeightHistograms`; a `Maker`."""
-    return WeightHistograms(context)

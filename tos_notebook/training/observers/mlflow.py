@@ -20,8 +20,8 @@ from ...telemetry.window import Window
 from ..results.card import versions
 from ..results.report import OWN_RATE
 from ..results.save import ENDINGS
-from .base import Maker, Observer, RunContext
-from .best_effort import BestEffortExecutor
+from .base import Maker, RunContext
+from .best_effort import BestEffort
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ LOGGING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for what is still to be logged."""
 
 
-class MLflowLogger(Observer):
+class MLflowLogger(BestEffort):
     """Logs on a thread of its own; samples trained are the steps.
 
     Parameters
@@ -49,21 +49,13 @@ class MLflowLogger(Observer):
     """
 
     def __init__(self, context: RunContext, wanted: MLflow, log: MLflowLog) -> None:
+        super().__init__("tos-mlflow", BOUND, "MLflow no longer hears of this run")
         self._context = context
         self._wanted = wanted
         self._samples = context.samples
         self._epochs_done = context.epochs.start
         self._window = Window(time.time())
-        # The thread's.
         self._log = log
-        self._executor = BestEffortExecutor(
-            "tos-mlflow", BOUND, "MLflow no longer hears of this run"
-        )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Observer.notes`."""
-        return self._executor.notes
 
     @property
     def run_id(self) -> str | None:
@@ -79,26 +71,24 @@ class MLflowLogger(Observer):
                 self._point(event.time)
         elif isinstance(event, RunStarted | RunResumed):
             self._window = Window(event.time)
-            self._executor.offer(partial(self._start, event))
+            self._offer(partial(self._start, event))
         elif isinstance(event, EpochFinished):
             self._epochs_done = event.epoch + 1
             self._point(event.time)
         elif isinstance(event, Validated):
             values = {f"val_{name}": value for name, value in event.values.items()}
-            self._executor.offer(partial(self._log.metrics, event.time, event.samples, values))
+            self._offer(partial(self._log.metrics, event.time, event.samples, values))
 
     def finish(self, last: bool) -> None:
         """Log what is left and end the MLflow run; see `Observer.finish`."""
         self._point(time.time())
-        if self._executor.left_out:
-            logger.warning("MLflow was too slow: %d points were left out.", self._executor.left_out)
+        if self._left_out:
+            logger.warning("MLflow was too slow: %d points were left out.", self._left_out)
         self._executor.put(self._close)
         try:
             self._executor.end(LOGGING_TIMEOUT)
         except WaitTimeout:
-            self._executor.note(
-                f"MLflow has not answered within {LOGGING_TIMEOUT:g} s of the run's end."
-            )
+            self._note(f"MLflow has not answered within {LOGGING_TIMEOUT:g} s of the run's end.")
             raise
 
     def _point(self, now: float) -> None:
@@ -110,7 +100,7 @@ class MLflowLogger(Observer):
         rate = self._context.run.settings["learning_rate"]
         if rate is not None:
             values["learning_rate"] = rate
-        self._executor.offer(partial(self._log.metrics, now, self._samples, values))
+        self._offer(partial(self._log.metrics, now, self._samples, values))
 
     # -- on the thread ----------------------------------------------------------------
 
@@ -122,17 +112,17 @@ class MLflowLogger(Observer):
             self._log.params(_params(run, event))
         except Exception as error:
             # Another training has logged its own into the same run: values cannot be changed.
-            self._executor.note(f"MLflow has not taken the run's parameters: {error}")
+            self._note(f"MLflow has not taken the run's parameters: {error}")
 
     def _close(self) -> None:
         failed = self._context.run.state == "failed"
-        self._executor.attempt(partial(self._leave, failed))
+        self._attempt(partial(self._leave, failed))
         try:
             # Even of a run of which it has heard no more: it is over.
             self._log.end("FAILED" if failed else "FINISHED")
         except Exception as error:
-            if not self._executor.failed:
-                self._executor.note(f"MLflow was not told of the run's end: {error}", error)
+            if not self._failed:
+                self._note(f"MLflow was not told of the run's end: {error}", error)
 
     def _leave(self, failed: bool) -> None:
         """Log what there is at the end."""

@@ -55,14 +55,8 @@ class Scheduler(Observer):
         self._steps = context.steps
         self._set: float | None = None
         self._ended = False
-        self._notes: tuple[str, ...] = ()
         self._due = -math.inf
         self._executor = SerialExecutor("tos-learning-rate", 1)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Observer.notes`."""
-        return self._notes
 
     def begin(self) -> None:
         """Set the rate for the first batch; a resumed run goes on with its schedule."""

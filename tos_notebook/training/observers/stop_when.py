@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -18,8 +17,6 @@ from .base import Maker, Observer, RunContext
 
 if TYPE_CHECKING:
     from ...steering.status import RunStatus
-
-logger = logging.getLogger(__name__)
 
 PERIOD = 0.2
 """Seconds between two looks at the run; every evaluation is looked at besides."""
@@ -46,7 +43,6 @@ class EarlyStop(Observer):
     ) -> None:
         self._context = context
         self._active = list(conditions)
-        self._notes: tuple[str, ...] = ()
         self._validated: deque[RunStatus] = deque()
         self._unvalidated: ValidationFailed | None = None
         self._ending = False
@@ -60,25 +56,20 @@ class EarlyStop(Observer):
         """See `Observer.is_current_thread`."""
         return threading.current_thread() is self._thread
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Observer.notes`."""
-        return self._notes
-
     def begin(self) -> None:
         """Begin to look."""
         self._thread.start()
 
     def __call__(self, event: Event) -> None:
         """Have every evaluation looked at: a condition may count them."""
-        if isinstance(event, Validated):
-            with self._changed:
+        if not isinstance(event, Validated | ValidationFailed):
+            return
+        with self._changed:
+            if isinstance(event, Validated):
                 self._validated.append(self._context.run.status)
-                self._changed.notify_all()
-        elif isinstance(event, ValidationFailed):
-            with self._changed:
+            else:
                 self._unvalidated = event
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def finish(self, last: bool) -> None:
         """See `Observer.finish`."""
@@ -121,8 +112,7 @@ class EarlyStop(Observer):
         names = " or ".join(describe(condition) for condition in hopeless)
         why = event.message.partition("\n")[0].rstrip(".")
         text = f"stop_when: {names} can never be met, since the validation failed: {why}"
-        self._notes += (text,)
-        logger.warning("%s", text)
+        self._note(text)
         # The last epoch ends the run anyway.
         if not self._active and event.epoch + 1 < self._context.run.status.epochs:
             self._context.fail(
@@ -149,20 +139,18 @@ class EarlyStop(Observer):
                 self._failed(describe(condition), error)
             else:
                 if met:
-                    self._stop(found if isinstance(found, str) else describe(condition))
+                    reason = found if isinstance(found, str) else describe(condition)
+                    # The run may have ended by itself.
+                    with suppress(InvalidTransition):
+                        self._context.run.stop(reason=reason)
                     return True
         return False
-
-    def _stop(self, reason: str) -> None:
-        # The run may have ended by itself.
-        with suppress(InvalidTransition):
-            self._context.run.stop(reason=reason)
 
     def _failed(self, name: str, error: Exception) -> None:
         known = isinstance(error, ConfigError)
         message = str(error) if known else f"{type(error).__name__}: {error}"
-        self._notes += (f"stop_when: {name} is not looked at any more: {message}",)
-        logger.warning("%s", self._notes[-1], exc_info=None if known else error)
+        text = f"stop_when: {name} is not looked at any more: {message}"
+        self._note(text, None if known else error)
         with suppress(SessionClosed):
             self._context.publish(CallbackFailed(time.time(), name, "stop_when", message))
 

@@ -15,7 +15,6 @@ from typing import Any
 from ...cluster.files import is_local, local_path
 from ...cluster.storage import Storage
 from ...cluster.streams import Growing
-from ...common.threads import Call
 from ...errors import ConfigError
 from ...events import (
     EpochFinished,
@@ -30,7 +29,7 @@ from ...readable import beside
 from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
 from ...telemetry.window import Window
 from .base import Maker, Observer, RunContext
-from .best_effort import BestEffortExecutor
+from .best_effort import BestEffort
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def _rates(event: MilestoneCommitted) -> list[str]:
     return [f"{each}/samples_per_second" for each in of]
 
 
-class TensorBoardWriter(Observer):
+class TensorBoardWriter(BestEffort):
     """Writes scalars, histograms, settings and the graph; samples trained are the steps.
 
     Parameters
@@ -81,6 +80,7 @@ class TensorBoardWriter(Observer):
     def __init__(
         self, context: RunContext, folder: str, open_stream: Callable[[], Growing]
     ) -> None:
+        super().__init__("tos-tensorboard", BOUND, "Event files are not written any more")
         self.folder = folder
         self._context = context
         self._open = open_stream
@@ -91,14 +91,6 @@ class TensorBoardWriter(Observer):
         self._writer: EventWriter | None = None
         self._flush_at = 0.0
         self._pace = PERIOD
-        self._executor = BestEffortExecutor(
-            "tos-tensorboard", BOUND, "Event files are not written any more"
-        )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Observer.notes`."""
-        return self._executor.notes
 
     def __call__(self, event: Event) -> None:
         """Have written what an event says."""
@@ -110,15 +102,18 @@ class TensorBoardWriter(Observer):
             self._point(event.time, {"training/epoch": event.epoch + 1.0})
         elif isinstance(event, Validated):
             values = {f"validation/{name}": value for name, value in event.values.items()}
-            self._offer(partial(self._scalars, event.time, event.samples, values))
+            self._scalars(event.time, event.samples, values)
         elif isinstance(event, WeightsMeasured):
-            self._offer(partial(self._histograms, event))
+            found = {f"weights/{name}": h for name, h in event.weights.items()}
+            found |= {f"updates/{name}": h for name, h in event.updates.items()}
+            when, step = event.time, event.samples
+            self._offer(partial(self._write, lambda to: to.histograms(when, step, found)))
 
     def finish(self, last: bool) -> None:
         """Write what is left and end the file; see `Observer.finish`."""
         self._point(time.time(), {})
-        if self._executor.left_out:
-            logger.warning("%d entries were left out of the event files.", self._executor.left_out)
+        if self._left_out:
+            logger.warning("%d entries were left out of the event files.", self._left_out)
         self._executor.put(self._close)
         self._executor.end(WRITING_TIMEOUT)
 
@@ -137,46 +132,38 @@ class TensorBoardWriter(Observer):
         rate = self._context.run.settings["learning_rate"]
         if rate is not None:
             values["training/learning_rate"] = rate
-        self._offer(partial(self._scalars, now, self._samples, values | dict(more)))
+        self._scalars(now, self._samples, values | dict(more))
 
-    def _offer(self, call: Call) -> None:
-        self._executor.offer(partial(self._write, call))
+    def _scalars(self, when: float, step: int, values: Mapping[str, float]) -> None:
+        if values:
+            self._offer(partial(self._write, lambda to: to.scalars(when, step, values)))
 
     # -- on the thread ----------------------------------------------------------------
 
-    def _write(self, call: Call) -> None:
-        call()
-        self._flush()
+    def _write(self, call: Callable[[EventWriter], object]) -> None:
+        if self._writer is not None:
+            call(self._writer)
+            self._flush(self._writer)
+
+    def _flush(self, writer: EventWriter) -> None:
+        now = time.perf_counter()
+        if now >= self._flush_at:
+            writer.flush()
+            self._flush_at = now + self._pace
 
     def _start(self, when: float) -> None:
         run = self._context.run
         stream = self._open()
         self._pace = ROLLING if stream.rolls else PERIOD
-        self._writer = EventWriter(stream)
-        self._writer.settings(when, {name: _plain(value) for name, value in run.settings.items()})
-        drawing = run.program.drawing
-        if drawing is not None:
-            self._writer.graph(when, *drawing)
-
-    def _scalars(self, when: float, step: int, values: Mapping[str, float]) -> None:
-        if self._writer is not None and values:
-            self._writer.scalars(when, step, values)
-
-    def _histograms(self, event: WeightsMeasured) -> None:
-        if self._writer is not None:
-            found = {f"weights/{name}": h for name, h in event.weights.items()}
-            found |= {f"updates/{name}": h for name, h in event.updates.items()}
-            self._writer.histograms(event.time, event.samples, found)
-
-    def _flush(self) -> None:
-        now = time.perf_counter()
-        if self._writer is not None and now >= self._flush_at:
-            self._writer.flush()
-            self._flush_at = now + self._pace
+        self._writer = writer = EventWriter(stream)
+        writer.settings(when, {name: _plain(value) for name, value in run.settings.items()})
+        if run.program.drawing is not None:
+            writer.graph(when, *run.program.drawing)
+        self._flush(writer)
 
     def _close(self) -> None:
         if self._writer is not None:
-            self._executor.attempt(self._writer.close)
+            self._attempt(self._writer.close)
 
 
 def _plain(value: Any) -> bool | float | str:

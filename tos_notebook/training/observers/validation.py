@@ -140,18 +140,22 @@ class Evaluation:
                 self._columns = self._rows()
             # Training goes on: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
-            values = _named(self._evaluate(self._columns))
+            # By the names that workers' metrics travel under.
+            values = {
+                readable(name, LONGEST_NAME): value
+                for name, value in self._evaluate(self._columns).items()
+            }
             told = Validated(time.time(), epoch, samples, values)
             self._check_finite(told)
         except Exception as error:
             self.failed = True
             logger.warning("The validation data could not be evaluated.", exc_info=True)
-            known = named(error)
+            why = summary(named(error))
             self.notes = (
                 "The validation data could not be evaluated, and are not evaluated again in this "
-                f"run: {summary(known)}",
+                f"run: {why}",
             )
-            self._publish(ValidationFailed(time.time(), epoch, summary(known)))
+            self._publish(ValidationFailed(time.time(), epoch, why))
             return None
         # Nobody listens any more to what ends after `finish` has given up.
         with suppress(SessionClosed):
@@ -159,41 +163,26 @@ class Evaluation:
         return values
 
     def _check_finite(self, told: Validated) -> None:
-        """Note what is not finite; raise if that is since the rows are not: they stay as they are.
-
-        Raises
-        ------
-        DataError
-            The driver has the rows, and one of them holds NaN or infinity.
-        """
+        """Note what is not finite; raise `DataError` if the driver has rows that are not."""
         if not told.warning:
             self.notes = ()
             return
-        if isinstance(self._columns, tuple):
-            self._refuse_non_finite(self._columns, told)
+        columns = self._columns if isinstance(self._columns, tuple) else ()
+        # Rows that are held as sparse ones are finite, or were refused.
+        held = [p for p in zip(columns, self._feeds, strict=False) if hasattr(p[0], "astype")]
+        rows = non_finite(tuple(c for c, _ in held), [feed for _, feed in held])
+        if rows is not None:
+            feed, values = rows
+            row, value = next(iter(values.items()))
+            raise DataError(
+                f"Row {row} of the validation data, feed {feed!r}: expected finite numbers, got "
+                f"{value}. All of them together gave {told.wrong}. Leave such rows out, or replace "
+                "their values."
+            )
         if not self.notes:
             # The first of several in a row says since when.
             self.notes = (told.warning,)
             logger.warning("%s", told.warning)
-
-    def _refuse_non_finite(self, columns: Columns, told: Validated) -> None:
-        # Rows that are held as sparse ones are finite, or were refused.
-        held = [p for p in zip(columns, self._feeds, strict=False) if hasattr(p[0], "astype")]
-        rows = non_finite(tuple(c for c, _ in held), [feed for _, feed in held])
-        if rows is None:
-            return
-        feed, values = rows
-        row, value = next(iter(values.items()))
-        raise DataError(
-            f"Row {row} of the validation data, feed {feed!r}: expected finite numbers, got "
-            f"{value}. All of them together gave {told.wrong}. Leave such rows out, or replace "
-            "their values."
-        )
-
-
-def _named(values: Mapping[str, float]) -> dict[str, float]:
-    """Return values by the names that workers' metrics travel under."""
-    return {readable(name, LONGEST_NAME): value for name, value in values.items()}
 
 
 class Validator(Observer):
@@ -288,8 +277,10 @@ def validator(rows: Rows, every: Trigger | None = None) -> Maker:
     return make
 
 
-class Kept(Observer):
-    """Has Spark keep the rows that executors measure, and drop them when nobody evaluates any more.
+class OnExecutors(Observer):
+    """Has Spark keep the rows that executors measure, and drop them when the run has ended.
+
+    It says so if training leaves the executors no slot for that.
 
     Parameters
     ----------
@@ -297,58 +288,35 @@ class Kept(Observer):
     sc : SparkContext
     rows : callable
         Returns the rows, as a source.
-    """
-
-    def __init__(self, context: RunContext, sc: Any, rows: Callable[[], Any]) -> None:
-        self._sc = sc
-        self._source: DataSource = rows()
-        self._notes: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Observer.notes`."""
-        return self._notes
-
-    def begin(self) -> None:
-        """Mark the rows; the first evaluation stores them."""
-        self._notes = keep(self._sc, self._source, "validation data", "in every evaluation")
-
-    def __call__(self, event: Event) -> None:
-        """Do nothing."""
-
-    def finish(self, last: bool) -> None:
-        """Let Spark drop the rows."""
-        self._notes += release(self._source, "validation data")
-
-
-class SlotWatch(Observer):
-    """Says so if training leaves the executors no slot for validation.
-
-    Parameters
-    ----------
-    context : RunContext
     slots : int
         Tasks that Spark runs at once.
     """
 
-    def __init__(self, context: RunContext, slots: int) -> None:
+    def __init__(self, context: RunContext, sc: Any, rows: Callable[[], Any], slots: int) -> None:
+        self._sc = sc
+        self._source: DataSource = rows()
         self._slots = slots
-        self._notes: tuple[str, ...] = ()
+        # The run's own thread writes it, and the one that tells events the other notes.
+        self._kept: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Observer.notes`."""
-        return self._notes
+        return *self._notes, *self._kept
+
+    def begin(self) -> None:
+        """Mark the rows; the first evaluation stores them."""
+        self._kept = keep(self._sc, self._source, "validation data", "in every evaluation")
 
     def __call__(self, event: Event) -> None:
         """Look at how many partitions are trained."""
         if isinstance(event, RunStarted | RunResumed) and event.partitions >= self._slots:
-            self._notes = (
+            self._note(
                 f"Training takes all {self._slots} slots of the executors, so the validation data "
                 "wait until one is free. Train with fewer partitions, connect to more slots, or "
-                'give validation_on="driver".',
+                'give validation_on="driver".'
             )
-            logger.warning("%s", self._notes[0])
 
     def finish(self, last: bool) -> None:
-        """See `Observer.finish`: it has no thread."""
+        """Let Spark drop the rows."""
+        self._kept += release(self._source, "validation data")

@@ -18,7 +18,6 @@ from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.readable import LONGEST_NAME, readable
 from tos_notebook.telemetry.mlflow import MLflow, MLflowLog
-from tos_notebook.training.observers import best_effort
 from tos_notebook.training.observers import mlflow as module
 from tos_notebook.training.observers.mlflow import MLflowLogger, tracking
 
@@ -135,7 +134,7 @@ def test_a_server_that_is_down_is_told_of_once(
     tracked.tracker.finish(last=True)
     (note,) = tracked.tracker.notes
     assert note.startswith("MLflow no longer hears of this run: API request to http://127.0.0.1:1/")
-    assert len([r for r in caplog.records if r.name == best_effort.__name__]) == 1
+    assert len([r for r in caplog.records if r.name == module.__name__]) == 1
 
 
 def test_no_name_of_a_metric_keeps_the_others_from_mlflow(client: Any) -> None:
