@@ -292,7 +292,7 @@ class JobRestarted(Event):
 
 @dataclass(slots=True)
 class CommandAccepted(Event):
-    """A command was found legal; `tos_notebook.steering.machine.WHEN` says when it takes effect.
+    """A command was found legal; `tos_notebook.steering.actions` says when it takes effect.
 
     ``detail`` says in words what was asked for; ``changes`` has the settings of ``set`` by name,
     as text.

@@ -1,6 +1,11 @@
 /** A pretended kernel: a run that exists only as numbers, in the protocol of the real one. */
 
 import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/view/model";
+import type { Action } from "../src/view/requests";
+import kernel from "../tests/kernel-commands.json";
+
+/** Those of a real kernel. */
+export const actions = kernel.actions as Action[];
 
 export interface Shape {
   workers: number;
@@ -154,10 +159,7 @@ export class FakeKernel {
       ...{ has_learning_rate: true, partitions: this.shape.workers, master: "local[2,4]" },
       program: "Keras model, 4 parameters (199,210 values)",
       model_bytes: 796_840,
-      ...{ sync: "asp", syncs: ["asp", "ssp:3", "bsp"] },
-      chaos: [],
-      ...{ codec: "fp32", codecs: ["fp32", "int8", "sign+ef"] },
-      combiners: ["downpour", "dynsgd", "easgd", "mean_weight"],
+      ...{ sync: "asp", codec: "fp32", chaos: [], actions },
       error: this.error,
     };
   }

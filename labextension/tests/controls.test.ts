@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import type { CommandEntry } from "../src/view/model";
-import { type Answer, note, SLOW, unavailable } from "../src/view/requests";
+import { type Answer, note, SLOW, TOGGLE, unavailable } from "../src/view/requests";
 import { eachOnItsOwnPage, type Fixture, seen } from "./controls-fixture";
 import { entered } from "./fakes";
+import { actions } from "../demo/kernel";
 import kernel from "./kernel-commands.json";
 
 let on: Fixture;
@@ -11,11 +12,13 @@ eachOnItsOwnPage((fixture) => {
   on = fixture;
 });
 
-/** What the kernel sends: tests/widgets/test_protocol.py holds the file to that. */
+/** What the kernel sends: tests/unit/widgets/test_protocol.py holds the file to that. */
 const { answers, entries } = kernel as unknown as {
   answers: Record<string, Answer>;
   entries: CommandEntry[];
 };
+
+const able = (state: string) => ({ actions, state, has_learning_rate: true });
 
 function sentByKernel(command: string, stage: string): CommandEntry {
   const found = entries.find((entry) => entry.command === command && entry.stage === stage);
@@ -59,7 +62,7 @@ describe("a command", () => {
     ["sync", "set", "asked (bsp); applies at each worker's next milestone"],
     ["sync-interval", "set", ""],
     ["codec", "set", ""],
-    ["repartition", "repartition", "asked (8 partitions); applies at the end of the epoch"],
+    ["partitions", "repartition", "asked (8 partitions); applies at the end of the epoch"],
     ["toggle", "resume", "asked (resume); applies at once"],
     ["stop", "stop", "asked; applies at each worker's next milestone"],
     [
@@ -75,14 +78,14 @@ describe("a command", () => {
   it("makes way for the one that undid it", () => {
     const pause = entered({ time: 1, command: "pause" });
     const resume = entered({ time: 2, command: "resume" });
-    expect(note("toggle", null, [pause, resume], 0)).toBe("in force (resume)");
+    expect(note(TOGGLE, null, [pause, resume], 0)).toBe("in force (resume)");
     const again = { sent: 0, before: 2, answer: answers.pause };
-    expect(note("toggle", again, [pause, resume], 0)).toContain("asked; applies at each");
+    expect(note(TOGGLE, again, [pause, resume], 0)).toContain("asked; applies at each");
   });
 
   it("does not take an older command for its own", () => {
     const request = { sent: 0, before: 1, answer: answers.resume };
-    expect(note("toggle", request, [entered({ command: "pause" })], 0)).toBe(
+    expect(note(TOGGLE, request, [entered({ command: "pause" })], 0)).toBe(
       "asked; applies at once",
     );
   });
@@ -90,7 +93,7 @@ describe("a command", () => {
 
 describe("fields", () => {
   it.each([
-    ["repartition", "8", "repartition", { partitions: 8 }],
+    ["partitions", "8", "repartition", { partitions: 8 }],
     ["codec", "int8", "set", { codec: "int8" }],
     ["sync", "bsp", "set", { sync: "bsp" }],
     ["combiner", "easgd", "swap combiner", { combiner: "easgd" }],
@@ -107,7 +110,7 @@ describe("fields", () => {
 
   it("show what is in force, but not over what is being typed", () => {
     on.show();
-    const input = on.find('[data-tos="repartition"] input') as HTMLInputElement;
+    const input = on.find('[data-tos="partitions"] input') as HTMLInputElement;
     expect(input.value).toBe("2");
     input.value = "64";
     input.dispatchEvent(new Event("input"));
@@ -119,8 +122,8 @@ describe("fields", () => {
 describe("what cannot be done", () => {
   it("is off and says why", () => {
     on.show();
-    expect(unavailable("toggle", "stopping", true)).toBe("the run is stopping");
-    expect(unavailable("toggle", "paused", true)).toBe("");
+    expect(unavailable(able("stopping"), TOGGLE)).toBe("the run is stopping");
+    expect(unavailable(able("paused"), TOGGLE)).toBe("");
     on.show({ has_learning_rate: false });
     expect(on.noteOf("learning-rate")).toContain("no variable");
   });
@@ -129,6 +132,31 @@ describe("what cannot be done", () => {
     on.show({ state });
     expect((on.find("fieldset") as HTMLFieldSetElement).disabled).toBe(true);
     expect(on.controls.element.textContent).toContain("nothing to steer");
+  });
+});
+
+describe("a run that does not obey every command", () => {
+  it("has no controls for the others", () => {
+    const kept = ["stop", "set"];
+    on.show({ actions: actions.filter(({ name }) => kept.includes(name)) });
+    const hidden = ['[data-tos="pause"]', '[data-tos="stop"]', '[data-tos="chaos"]'];
+    expect(hidden.map((selector) => on.find(selector).hidden)).toEqual([true, false, true]);
+    const forms = [...on.controls.element.querySelectorAll<HTMLElement>(".tos-forms > form")];
+    const settings = ["sync", "sync-interval", "codec", "learning-rate"];
+    expect(forms.map((form) => form.dataset.tos)).toEqual(settings);
+  });
+
+  it("has controls for commands that this view has never heard of", () => {
+    const text = { name: "aim", label: "Aim", kind: "str", choices: [], optional: false } as const;
+    const aim = { name: "aim at", verb: "Aim", arguments: [text] };
+    on.show({ actions: [aim, { name: "shake hands", verb: "Shake hands", arguments: [] }] });
+    (on.find('[data-tos="aim"] input') as HTMLInputElement).value = "high";
+    on.find('[data-tos="aim"] button').click();
+    on.find('[data-tos="shake-hands"] button').click();
+    expect(on.sent).toEqual([
+      ["aim at", { aim: "high" }],
+      ["shake hands", {}],
+    ]);
   });
 });
 

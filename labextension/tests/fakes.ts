@@ -2,7 +2,7 @@
 
 import { vi } from "vitest";
 
-import { pack } from "../demo/kernel";
+import { actions, pack } from "../demo/kernel";
 import type { Channel, Listener } from "../src/view/channel";
 import type { WidgetModel } from "../src/widget";
 import type { CommandEntry, Parts, Worker } from "../src/view/model";
@@ -97,11 +97,9 @@ export function parts(losses: number[] = [], run: Partial<Parts["run"]> = {}): P
       ...{ has_learning_rate: true, partitions: 2, master: "local[2]", program: "Keras model" },
       model_bytes: 400,
       ...{
-        combiners: ["dynsgd", "easgd"],
+        actions,
         sync: "asp",
-        syncs: ["asp", "bsp"],
         codec: "fp32",
-        codecs: ["fp32", "int8"],
         error: null,
       },
       ...run,

@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 
 import { RunView } from "../src/view/run-view";
 import { browser, buffers, entered, FakeChannel, parts, worker } from "./fakes";
-import { pack } from "../demo/kernel";
+import { actions, pack } from "../demo/kernel";
 
 const legends: unknown[] = [];
 vi.mock("uplot", () => ({
@@ -28,8 +28,24 @@ function shown(text: string): RunView {
   document.body.append(view.element);
   view.start();
   const error = { message: text, where: text, frames: [text], rest: text };
-  const named = { combiner: text, combiners: [text], sync: text, codec: text, master: text };
-  const run = { ...named, program: text, chaos: [text], waits: [text], reason: text, error };
+  const argument = {
+    name: "x",
+    label: text,
+    kind: "str",
+    choices: [text],
+    optional: true,
+  } as const;
+  const unknown = { name: text, verb: text, arguments: [argument] };
+  const named = { combiner: text, sync: text, codec: text, master: text };
+  const run = {
+    ...named,
+    actions: [...actions, unknown],
+    program: text,
+    chaos: [text],
+    waits: [text],
+    reason: text,
+    error,
+  };
   const made = parts([2], run);
   const state = {
     ...made,

@@ -74,6 +74,13 @@ describe("snapshots", () => {
 });
 
 describe("deltas", () => {
+  it("change the run, and leave what they do not name", () => {
+    const model = started();
+    const before = model.run;
+    model.apply({ type: "delta", seq: 6, state: { run: { state: "paused" } } }, []);
+    expect(model.run).toEqual({ ...before, state: "paused" });
+  });
+
   it("append points and replace the rest", () => {
     const model = started();
     const { series, totals } = parts([0.5]);

@@ -1,11 +1,11 @@
 import { nullTranslator } from "@jupyterlab/translation";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { pack } from "../demo/kernel";
+import { actions, pack } from "../demo/kernel";
 import { describe as explain } from "../src/view/lanes";
 import { layOut } from "../src/view/lanes-layout";
 import { type Parts, RunModel } from "../src/view/model";
-import { note, SLOW, unavailable } from "../src/view/requests";
+import { note, SLOW, TOGGLE, unavailable } from "../src/view/requests";
 import { RunView, SILENCE } from "../src/view/run-view";
 import { setTranslation, t, tn, type Translation } from "../src/view/text";
 import { browser, buffers, entered, FakeChannel, parts, worker } from "./fakes";
@@ -59,10 +59,12 @@ describe("texts", () => {
       ...{ sent: 0, before: 1, answer },
     }));
     const all = [
-      ...entries.map((one) => note("toggle", null, [one], 0)),
-      ...requests.map((request) => note("toggle", request, [], SLOW + 1)),
+      ...entries.map((one) => note(TOGGLE, null, [one], 0)),
+      ...requests.map((request) => note(TOGGLE, request, [], SLOW + 1)),
       ...["running", "paused", "stopping", "failed", "stopped"].flatMap((state) =>
-        (["toggle", "learning-rate"] as const).map((name) => unavailable(name, state, false)),
+        [TOGGLE, { commands: ["set"], setting: "learning_rate" }, { commands: ["7"] }].map((ask) =>
+          unavailable({ actions, state, has_learning_rate: false }, ask),
+        ),
       ),
     ];
     expect(all.join("")).toContain("ж");
@@ -99,6 +101,12 @@ function readable(root: Element): string[] {
   return texts;
 }
 
+/** Names of rules are no words. */
+const withoutChoices = actions.map((action) => ({
+  ...action,
+  arguments: action.arguments.map((one) => ({ ...one, choices: one.choices.length ? ["8"] : [] })),
+}));
+
 /** A state whose kernel says nothing in words of its own. */
 function full(state: string): Parts {
   const error = { message: "7", where: "7", frames: ["7"], rest: "7" };
@@ -107,11 +115,9 @@ function full(state: string): Parts {
       state,
       ...{ program: "7", model_bytes: 7 },
       combiner: "8",
-      combiners: ["8"],
+      actions: withoutChoices,
       sync: "8",
-      syncs: ["8"],
       codec: "8",
-      codecs: ["8"],
       master: "9",
       chaos: ["9"],
     },

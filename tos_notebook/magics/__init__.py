@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
+from textwrap import dedent, fill
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
@@ -11,6 +11,8 @@ from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode, Un
 
 from ..common.checks import did_you_mean
 from ..errors import ConfigError
+from ..steering.actions import ACTIONS, Action
+from ..steering.machine import Command
 from ..training.options import DEFAULTS, HELP, NON_FINITE
 from ..worker.optimizer_state import POLICIES
 from . import board, steer
@@ -31,6 +33,20 @@ def documented(method: Method) -> Method:
     parts = [summary, PARSERS[method.__name__].help(), dedent(rest).strip(), more]
     method.__doc__ = "\n\n".join(part for part in parts if part)
     return method
+
+
+def command(action: Action) -> Callable[..., None]:
+    """Return the magic of a command of `tos_notebook.steering.actions`."""
+
+    def method(self: TosMagics, line: str) -> None:
+        self._command(action, line)
+
+    examples = [f"    %{action.magic} {example}".rstrip() for example in action.examples]
+    more = [fill(action.more, 98), ""] if action.more else []
+    text = [action.help, "", *more, "Examples", "--------", "::", "", *examples]
+    method.__name__, method.__doc__ = action.magic, "\n".join(text)
+    made: Callable[..., None] = line_magic(documented(method))
+    return made
 
 
 def trait(kind: type[TraitType[Any, Any]], name: str, **settings: Any) -> Any:
@@ -142,7 +158,7 @@ class TosMagics(Magics):
             %tos_status --run 2
         """
         self._connection.raise_once()
-        self._steer("tos_status", line)
+        steer.status(self._find("tos_status", line))
 
     @line_magic
     @documented
@@ -158,117 +174,11 @@ class TosMagics(Magics):
             %tos_view
             %tos_view --run 2
         """
-        self._steer("tos_view", line)
+        from .. import widgets
 
-    @line_magic
-    @documented
-    def tos_pause(self, line: str) -> None:
-        """Let every worker of a run wait at its next milestone.
+        widgets.view(self._find("tos_view", line)).show()
 
-        Examples
-        --------
-        ::
-
-            %tos_pause
-        """
-        self._steer("tos_pause", line)
-
-    @line_magic
-    @documented
-    def tos_resume(self, line: str) -> None:
-        """Go on after %tos_pause; or, with a URI, with a saved run from its last checkpoint.
-
-        %tos_runs lists the saved runs of a directory.
-
-        Examples
-        --------
-        ::
-
-            %tos_resume
-            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c
-            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run
-        """
-        options = PARSERS["tos_resume"].parse(line)
-        if options.uri is not None:
-            self._trainer.resume(options)
-            return
-        steer.require_uri(options)
-        self._steer("tos_resume", line)
-
-    @line_magic
-    @documented
-    def tos_stop(self, line: str) -> None:
-        """Stop a run now and keep the weights.
-
-        Examples
-        --------
-        ::
-
-            %tos_stop
-            %tos_stop --run run
-        """
-        self._steer("tos_stop", line)
-
-    @line_magic
-    @documented
-    def tos_repartition(self, line: str) -> None:
-        """Lay the data of a run out anew, at random, when the present epoch is done.
-
-        Examples
-        --------
-        ::
-
-            %tos_repartition 4
-        """
-        self._steer("tos_repartition", line)
-
-    @line_magic
-    @documented
-    def tos_combiner(self, line: str) -> None:
-        """Merge by another rule, from each worker's next milestone on.
-
-        Examples
-        --------
-        ::
-
-            %tos_combiner easgd
-            %tos_combiner mine
-        """
-        self._steer("tos_combiner", line)
-
-    @line_magic
-    @documented
-    def tos_set(self, line: str) -> None:
-        """Change learning rate, sync interval, sync mode or codec, from the next milestone on.
-
-        Examples
-        --------
-        ::
-
-            %tos_set learning_rate=0.01 sync_interval=20
-            %tos_set sync=ssp:3 codec=int8
-        """
-        self._steer("tos_set", line)
-
-    @line_magic
-    @documented
-    def tos_chaos(self, line: str) -> None:
-        """Slow or kill a worker on purpose, to see what the training makes of it.
-
-        It ends with the run at the latest. Each time replaces what was in force before. A slowed
-        worker sleeps, 60 s in one milestone at most. A worker is killed once, and Spark tries its
-        task again where its master allows that: local[2,4], or a cluster.
-
-        Examples
-        --------
-        ::
-
-            %tos_chaos slow 5 --worker 1
-            %tos_chaos slow 3 --executor 0 --for-seconds 120
-            %tos_chaos kill --worker 1 --at 3
-            %tos_chaos off
-        """
-        self._steer("tos_chaos", line)
+    locals().update({action.magic: command(action) for action in ACTIONS.values()})
 
     @line_magic
     @documented
@@ -341,10 +251,17 @@ class TosMagics(Magics):
         except (TraitError, ValueError) as error:
             raise ConfigError(f"%tos_config: {error}") from None
 
-    def _steer(self, name: str, line: str) -> None:
-        options = PARSERS[name].parse(line)
-        space = self.shell.user_ns
-        steer.ACTIONS[name](steer.find_run(space, options.run), space, options)
+    def _command(self, action: Action, line: str) -> None:
+        options = PARSERS[action.magic].parse(line)
+        if action.command is Command.RESUME:
+            if options.uri is not None:
+                self._trainer.resume(options)
+                return
+            steer.require_uri(options)
+        steer.act(action, self.shell.user_ns, options)
+
+    def _find(self, name: str, line: str) -> Any:
+        return steer.find_run(self.shell.user_ns, PARSERS[name].parse(line).run)
 
 
 def load_ipython_extension(ip: Any) -> None:

@@ -9,19 +9,21 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from ..chaos.words import WORDS
 from ..data.described import Described, is_frame
+from ..steering.actions import ACTIONS
 from ..steering.conditions import Condition
-from ..steering.sync import EXAMPLES as MODES
 from ..steering.trigger import TIMES
 from . import find
 from .options import Parser
 from .parsers import PARSERS
-from .steer import SETTINGS, all_runs
+from .steer import all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
 
-EXAMPLES: Mapping[str, Iterable[str]] = {"sync": MODES, "chaos": WORDS, "every": TIMES}
+EXAMPLES: Mapping[str, Iterable[str]] = {
+    "every": TIMES,
+    **{a.magic: [f"{argument.name}=" for argument in a.arguments] for a in ACTIONS.values()},
+}
 """What may stand there whatever the notebook holds, by kind of option."""
 
 Matcher = Callable[[Any], dict[str, Any]]
@@ -79,26 +81,15 @@ def _of_kind(
     parser: Parser, flag: str, namespace: Mapping[str, Any], defaults: Iterable[str]
 ) -> list[str]:
     kind = parser.kinds.get(flag, "")
-    if kind == "combiner":
-        from ..combiners.registry import COMBINERS
-
-        return [*COMBINERS, *_variables(namespace, is_combiner)]
-    if kind == "strategy":
-        from ..strategies.registry import STRATEGIES
-
-        return [*STRATEGIES, *_variables(namespace, is_strategy)]
-    if kind in EXAMPLES:
-        return list(EXAMPLES[kind])
-    if kind == "codec":
-        from ..codecs.registry import names
-
-        return names()
-    if kind in ("setting", "default"):
-        return [f"{name}=" for name in (SETTINGS if kind == "setting" else defaults)]
+    if kind == "default":
+        return [f"{name}=" for name in defaults]
     if kind == "run":
         numbers = [str(run.number) for run in all_runs()]
         return [*_variables(namespace, is_run), *numbers]
-    return _variables(namespace, TESTS[kind]) if kind in TESTS else []
+    from ..widgets.facts import OFFERS
+
+    variables = _variables(namespace, TESTS[kind]) if kind in TESTS else []
+    return [*EXAMPLES.get(kind, ()), *OFFERS.get(kind, ()), *variables]
 
 
 def _variables(namespace: Mapping[str, Any], test: find.Test) -> list[str]:
@@ -179,6 +170,8 @@ TESTS: Mapping[str, find.Test] = {
     "feeds": is_feed,
     "params": is_variable,
     "rate": is_rate,
+    "combiner": is_combiner,
+    "strategy": is_strategy,
     "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -170,6 +170,10 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}.") from None
+
+
+TYPES: Mapping[type, Callable[[str], Any]] = {int: whole, float: number, str: str}
+"""What makes a value of text, by the kind of an `Argument`."""
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
+from ..steering.actions import ACTIONS, Action
+from ..steering.machine import Command
 from ..steering.trigger import PLACES
 from ..training.options import HELP, NON_FINITE
 from ..worker.optimizer_state import POLICIES
-from .options import Parser, identifier, number, pair, whole
+from .options import TYPES, Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
@@ -17,7 +19,6 @@ NAME: dict[str, Any] = {"metavar": "NAME"}
 NAMES: dict[str, Any] = {"metavar": "NAMES"}
 COUNT: dict[str, Any] = {"metavar": "N", "type": whole}
 PAIR: dict[str, Any] = {"metavar": "NAME=VALUE", "type": pair}
-NUMBER: dict[str, Any] = {"metavar": "X", "type": number}
 
 
 def _train() -> Parser:
@@ -172,7 +173,7 @@ def _connect() -> Parser:
 
 
 def _resume() -> Parser:
-    parser = _steering("tos_resume")
+    parser = _command(ACTIONS[Command.RESUME])
     text = "a saved run's folder: continue from its last checkpoint; without it, %%tos_pause ends"
     parser.add("uri", nargs="?", metavar="URI", help=text)
     when = "with a URI: "
@@ -192,18 +193,18 @@ def _resume() -> Parser:
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 
 
-def _chaos() -> Parser:
-    parser = _steering("tos_chaos")
-    text = "slow or kill; off ends what is in force"
-    parser.add("what", kind="chaos", metavar="WHAT", help=text)
-    parser.add("amount", nargs="?", metavar="FACTOR", type=number, help="how many times slower")
-    text = "whom: a partition's number; without a choice one worker is drawn"
-    parser.add("--worker", **COUNT, help=text)
-    parser.add("--executor", metavar="ID", help="whom: all workers of one of Spark's executors")
-    text = "when: this milestone only, counted from 1 for each worker, from its next one on"
-    parser.add("--at", **COUNT, help=text)
-    text = "how long at most; until the run's end by default"
-    return parser.add("--for-seconds", **NUMBER, help=text)
+def _command(action: Action) -> Parser:
+    parser = _steering(action.magic)
+    if action.is_settings:
+        *names, last = (f"{argument.name}=..." for argument in action.arguments)
+        text = f"{', '.join(names)} or {last}, or several of them"
+        return parser.add("settings", kind=action.magic, nargs="+", **PAIR, help=text)
+    for argument in action.arguments:
+        flag = f"--{argument.name.replace('_', '-')}" if argument.flag else argument.name
+        alone = {"nargs": "?"} if argument.optional and not argument.flag else {}
+        value = {"metavar": argument.metavar, "type": TYPES[argument.kind]}
+        parser.add(flag, kind=argument.offers, **alone, **value, help=argument.help)
+    return parser
 
 
 def _steering(name: str) -> Parser:
@@ -212,23 +213,14 @@ def _steering(name: str) -> Parser:
 
 
 def _all() -> dict[str, Parser]:
-    plain = ("tos_status", "tos_view", "tos_pause", "tos_stop")
-    parsers = {name: _steering(name) for name in plain}
+    parsers = {name: _steering(name) for name in ("tos_status", "tos_view")}
+    parsers |= {action.magic: _command(action) for action in ACTIONS.values()}
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
     text = "a directory of saved runs; this notebook's runs by default"
     parsers["tos_runs"] = Parser("%tos_runs").add("uri", nargs="?", metavar="URI", help=text)
     text = "a folder of event files; by default the run's own"
     board = _steering("tos_tensorboard")
     parsers["tos_tensorboard"] = board.add("uri", nargs="?", metavar="URI", help=text)
-    text = "of the next epochs"
-    parsers["tos_repartition"] = _steering("tos_repartition").add("partitions", **COUNT, help=text)
-    text = "how the server merges: a built-in's name, or a variable that holds a combiner"
-    combiner = _steering("tos_combiner")
-    parsers["tos_combiner"] = combiner.add("combiner", kind="combiner", **NAME, help=text)
-    text = "learning_rate=..., sync_interval=..., sync=... or codec=..., or several of them"
-    setting = _steering("tos_set")
-    parsers["tos_set"] = setting.add("settings", kind="setting", nargs="+", **PAIR, help=text)
-    parsers["tos_chaos"] = _chaos()
     text = "new defaults; without any, they are all shown"
     config = Parser("%tos_config")
     parsers["tos_config"] = config.add("settings", kind="default", nargs="*", **PAIR, help=text)

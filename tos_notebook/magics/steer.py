@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -12,19 +12,19 @@ from ..chaos.rules import describe
 from ..chaos.words import as_rules
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
+from ..steering.actions import Action, When
+from ..steering.machine import Command
 from .find import combiner
 from .text import counted, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS: Mapping[str, type] = {
-    "learning_rate": float,
-    "sync_interval": int,
-    "sync": str,
-    "codec": str,
+WHEN: Mapping[When, str] = {
+    When.NOW: "now",
+    When.MILESTONE: "from each worker's next milestone on",
+    When.EPOCH: "from its next epoch on",
 }
-"""What ``%tos_set`` sets, and of which type it is."""
 
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "elapsed")
 """Of `runs_table`."""
@@ -61,75 +61,45 @@ def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
     )
 
 
-def pause(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Let every worker wait."""
-    run.pause()
-    say(
-        f"Asked run {run.number} to pause, at each worker's next milestone. "
-        "%tos_resume continues it."
-    )
+def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:
+    """Do what a magic asks of a run, and say so."""
+    from ..widgets.control import perform
+
+    run = find_run(namespace, options.run)
+    if action.is_settings:
+        given = {name: _setting(action, name, text) for name, text in options.settings}
+        what = ", ".join(f"{name}={value}" for name, value in given.items())
+    else:
+        given = {a.name: getattr(options, a.name) for a in action.arguments}
+        given = {name: value for name, value in given.items() if value is not None}
+        what = ", ".join(
+            counted(value, name.removesuffix("s")) if isinstance(value, int) else str(value)
+            for name, value in given.items()
+        )
+    said = action.said
+    if action.command is Command.SWAP_COMBINER:
+        given["combiner"] = combiner(namespace, options.combiner)
+    elif action.command is Command.CHAOS:
+        what = describe(as_rules(**given))
+        if what == "off":
+            said = "There is no chaos in run {number}, {when}."
+    perform(run, action, given)
+    say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
 
 
-def resume(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Go on."""
-    run.resume()
-    say(f"Run {run.number} continues.")
-
-
-def stop(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """End the run and keep the weights."""
-    run.stop()
-    say(f"Run {run.number} is {run.state}. Its weights are kept, in the model and in the run.")
-
-
-def repartition(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Lay the data out anew."""
-    run.repartition(options.partitions)
-    count = counted(options.partitions, "partition")
-    say(f"Asked run {run.number} for {count}, from its next epoch on.")
-
-
-def swap_combiner(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Merge by another rule."""
-    run.swap_combiner(combiner(namespace, options.combiner))
-    say(f"Asked run {run.number} for {options.combiner}, from each worker's next milestone on.")
-
-
-def change(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Change settings."""
-    values = {name: _setting(name, text) for name, text in options.settings}
-    run.set(**values)
-    asked = ", ".join(f"{name}={value}" for name, value in values.items())
-    say(f"Asked run {run.number} for {asked}, from each worker's next milestone on.")
-
-
-def chaos(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Let something go wrong on purpose, or end it."""
-    given = {name: value for name, value in vars(options).items() if name != "run"}
-    rules = as_rules(**given)
-    run.chaos(*rules)
-    if not rules:
-        say(f"There is no chaos in run {run.number}, from each worker's next milestone on.")
-        return
-    say(
-        f"CHAOS in run {run.number}, from each worker's next milestone on: {describe(rules)}.",
-        "%tos_chaos off ends it, and so does the run's end.",
-    )
-
-
-def _setting(name: str, text: str) -> Any:
-    kind = SETTINGS.get(name)
-    if kind is None:
-        hint = did_you_mean(name, SETTINGS) or f" It sets {' and '.join(SETTINGS)}."
-        raise ConfigError(f"%tos_set: there is no setting {name!r}.{hint}")
+def _setting(action: Action, name: str, text: str) -> Any:
+    kinds = {argument.name: argument.kind for argument in action.arguments}
+    if name not in kinds:
+        hint = did_you_mean(name, kinds) or f" It sets {' and '.join(kinds)}."
+        raise ConfigError(f"%{action.magic}: there is no setting {name!r}.{hint}")
     try:
-        return kind(text)
+        return kinds[name](text)
     except ValueError:
-        expected = "a whole number" if kind is int else "a number"
+        expected = "a whole number" if kinds[name] is int else "a number"
         raise ConfigError(f"{name}: expected {expected}, got {text!r}.") from None
 
 
-def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
+def status(run: Any) -> None:
     """Say where the run stands."""
     now, settings = run.status, run.settings
     rate = settings["learning_rate"]
@@ -156,13 +126,6 @@ def status(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
     error = failure(run)
     if error is not None:
         say(f"  {type(error).__name__}: {error}")
-
-
-def view(run: Any, namespace: Mapping[str, Any], options: Namespace) -> None:
-    """Show the live view of a run, or how it ended."""
-    from .. import widgets
-
-    widgets.view(run).show()
 
 
 def failure(run: Any) -> TosError | None:
@@ -218,17 +181,3 @@ def require_uri(options: Namespace) -> None:
             f"%tos_resume: --{given[0]} goes with a saved run: %tos_resume URI --{given[0]} ... "
             "Without a URI it ends a pause. %tos_runs URI lists what is saved."
         )
-
-
-ACTIONS: Mapping[str, Callable[[Any, Mapping[str, Any], Namespace], None]] = {
-    "tos_status": status,
-    "tos_view": view,
-    "tos_pause": pause,
-    "tos_resume": resume,
-    "tos_stop": stop,
-    "tos_repartition": repartition,
-    "tos_combiner": swap_combiner,
-    "tos_set": change,
-    "tos_chaos": chaos,
-}
-"""What the magics do with a run, by their names."""

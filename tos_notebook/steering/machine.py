@@ -25,7 +25,7 @@ class RunState(StrEnum):
 
 
 class Command(StrEnum):
-    """What a person may ask of a run."""
+    """What a person may ask of a run; `actions.ACTIONS` says how."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -34,27 +34,6 @@ class Command(StrEnum):
     SWAP_COMBINER = "swap combiner"
     SET = "set"
     CHAOS = "chaos"
-
-
-class When(StrEnum):
-    """When a command takes effect."""
-
-    NOW = "now"
-    MILESTONE = "milestone"
-    """At each worker's next one."""
-    EPOCH = "epoch"
-    """At the end of the present one."""
-
-
-WHEN: Mapping[str, When] = {
-    Command.PAUSE: When.MILESTONE,
-    Command.RESUME: When.NOW,
-    Command.STOP: When.MILESTONE,
-    Command.REPARTITION: When.EPOCH,
-    Command.SWAP_COMBINER: When.MILESTONE,
-    Command.SET: When.MILESTONE,
-    Command.CHAOS: When.MILESTONE,
-}
 
 
 class RunEvent(StrEnum):
@@ -79,7 +58,7 @@ ONWARD = ACTIVE - {_S.STOPPING}
 
 def _steer(state: RunState) -> dict[Command, RunState]:
     """Return the commands that change settings, not the state."""
-    return dict.fromkeys((_C.REPARTITION, _C.SWAP_COMBINER, _C.SET, _C.CHAOS), state)
+    return {c: state for c in _C if c not in (_C.PAUSE, _C.RESUME, _C.STOP)}
 
 
 COMMANDS: Mapping[RunState, Mapping[Command, RunState]] = {

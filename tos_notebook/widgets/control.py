@@ -6,13 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..chaos.words import as_rules
 from ..errors import ConfigError, TosError
-from ..steering.machine import WHEN, Command, When
-from ..training.run import Run
+from ..steering.actions import Action, When
+from ..steering.machine import Command
 from .facts import RunFacts
 from .model import RunModel
 
@@ -25,31 +24,25 @@ stop, a swap while a slow combiner works) are under way by then."""
 GONE = "The run has ended and the kernel has let it go. Start another run."
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A command: the run's method, and which arguments it has."""
+def perform(run: Any, action: Action, arguments: Mapping[str, Any]) -> None:
+    """Ask a run for a command.
 
-    method: str
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    Parameters
+    ----------
+    run : Run
+    action : Action
+    arguments : mapping
+        By name, as `Action.checked` returns them.
 
-    def __call__(self, run: Run, arguments: Mapping[str, Any]) -> None:
-        """Do it."""
-        if self.method == "chaos":
-            run.chaos(*as_rules(**arguments))
-        else:
-            getattr(run, self.method)(**arguments)
-
-
-ACTIONS: Mapping[str, Action] = {
-    Command.PAUSE: Action("pause"),
-    Command.RESUME: Action("resume"),
-    Command.STOP: Action("stop"),
-    Command.REPARTITION: Action("repartition", ("partitions",)),
-    Command.SWAP_COMBINER: Action("swap_combiner", ("combiner",)),
-    Command.CHAOS: Action("chaos", ("what",), ("amount", "worker", "executor", "for_seconds")),
-    Command.SET: Action("set", (), ("learning_rate", "sync_interval", "sync", "codec")),
-}
+    Raises
+    ------
+    TosError
+        The run refuses it.
+    """
+    if action.command is Command.CHAOS:
+        run.chaos(*as_rules(**arguments))
+    else:
+        getattr(run, action.method)(**arguments)
 
 
 class Steering:
@@ -79,15 +72,16 @@ class Steering:
         return answer | {"ok": True, "when": str(when)}
 
     def _act(self, name: Any, arguments: Any) -> When:
-        action = ACTIONS.get(name) if isinstance(name, str) else None
-        if action is None:
-            raise ConfigError(f"Expected one of {', '.join(ACTIONS)}; got {name!r}.")
-        given = _checked(name, action, {} if arguments is None else arguments)
+        actions = self._facts.actions
+        if not isinstance(name, str) or name not in actions:
+            raise ConfigError(f"Expected one of {', '.join(actions)}; got {name!r}.")
+        action = actions[name]
+        given = action.checked({} if arguments is None else arguments)
         run = self._facts.run
         if run is None:
             raise TosError(GONE)
-        self._start(name, lambda: action(run, given))
-        return WHEN[name]
+        self._start(name, lambda: perform(run, action, given))
+        return action.when
 
     def _start(self, name: str, call: Callable[[], object]) -> None:
         """Call on a thread of its own; raise what it raises soon, log what it raises later."""
@@ -132,12 +126,3 @@ class _Attempt(threading.Thread):
         with self._guard:
             self._waited_for = False
             return self._error
-
-
-def _checked(name: str, action: Action, arguments: Any) -> dict[str, Any]:
-    known = action.required + action.optional
-    wanted = ", ".join(known) or "no argument"
-    fits = isinstance(arguments, dict) and set(action.required) <= set(arguments) <= set(known)
-    if not fits or (known and not arguments):
-        raise ConfigError(f"{name}: expected {wanted}; got {arguments!r}.")
-    return dict(arguments)

@@ -23,7 +23,7 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
-from ..steering.machine import WHEN, When
+from ..steering.actions import ACTIONS, When
 from .journal import Journal
 from .numbers import seconds
 from .workers import Row
@@ -111,7 +111,7 @@ class Diary:
             "changes": {name: value[:TEXT] for name, value in changes.items()},
             "detail": detail[:TEXT],
             "stage": stage,
-            "when": str(WHEN.get(command, When.MILESTONE)),
+            "when": str(ACTIONS[command].when if command in ACTIONS else When.MILESTONE),
         }
         self.commands.add(entry)
 

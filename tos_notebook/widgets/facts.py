@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..chaos.words import WORDS
 from ..codecs.registry import names
 from ..combiners.registry import COMBINERS
+from ..steering.actions import ACTIONS, Action
 from ..steering.sync import EXAMPLES
+from ..strategies.registry import STRATEGIES
 from ..training.run import Run
 from .news import Facts
 from .numbers import short
+
+OFFERS: Mapping[str, Iterable[str]] = {
+    "combiner": COMBINERS,
+    "sync": EXAMPLES,
+    "codec": names(),
+    "chaos": WORDS,
+    "strategy": STRATEGIES,
+}
+"""What there is to choose from, by what an `Argument` offers."""
 
 
 class RunFacts:
@@ -21,10 +34,16 @@ class RunFacts:
     Parameters
     ----------
     run : Run
+
+    Attributes
+    ----------
+    actions : mapping of Action
+        The commands that the run obeys, by name: views offer these.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
+        self.actions = ACTIONS
         self._fixed: Facts = {
             "id": run.run_id,
             "number": run.number,
@@ -32,9 +51,7 @@ class RunFacts:
             "master": run.master,
             "program": run.program.summary,
             "model_bytes": run.program.layout.nbytes,
-            "combiners": list(COMBINERS),
-            "syncs": list(EXAMPLES),
-            "codecs": names(),
+            "actions": [_described(action) for action in self.actions.values()],
         }
         self._settings: Facts = {}
         self()
@@ -58,6 +75,23 @@ class RunFacts:
         settings = run.settings
         self._settings = _settings(settings) | {"chaos_log": [str(rule) for rule in run.chaos_log]}
         return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings["chaos"]]}
+
+
+def _described(action: Action) -> Facts:
+    """Return what a view makes controls of."""
+    fields = [
+        {
+            "name": argument.name,
+            "label": argument.label,
+            "kind": argument.kind.__name__,
+            "choices": list(OFFERS.get(argument.offers, ())),
+            "optional": argument.optional,
+        }
+        for argument in action.arguments
+        if argument.label
+    ]
+    name = str(action.command)
+    return {"name": name, "verb": action.verb or name.capitalize(), "arguments": fields}
 
 
 def _settings(found: dict[str, Any]) -> Facts:

@@ -156,7 +156,9 @@ class RunModel:
             state, buffers = self._news(known, now)
             count, lanes = self._lanes.packed(known.lanes, NEWS)
             state = {name: part for name, part in state.items() if part}
-            state |= {"run": self._run(now, facts), "totals": self._totals(now)}
+            # The commands of a run stay as they are.
+            changing = {name: fact for name, fact in facts.items() if name != "actions"}
+            state |= {"run": self._run(now, changing), "totals": self._totals(now)}
             if table:
                 state["workers"] = self._table(now)
             if count:

@@ -11,7 +11,7 @@ import {
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
-import { type ControlName, unavailable } from "../view/requests";
+import { type Ask, STOP, TOGGLE, unavailable } from "../view/requests";
 import { panelOf, revealCell } from "./cell-marks";
 import { tosIcon } from "./icon";
 import type { Kernel, Kernels } from "./kernels";
@@ -140,15 +140,14 @@ function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Op
   const target = (): Target | null => find(kernels, {});
   const paused = (): boolean => target()?.row.state === "paused";
   const command = (
-    controls: ControlName[],
+    ask: Ask,
     label: Options["label"],
     execute: (target: Target) => Promise<void>,
   ): Options => ({
     label,
     isEnabled: () => {
       const now = target();
-      if (now?.kernel.state !== "open") return false;
-      return controls.some((control) => unavailable(control, now.row.state, true) === "");
+      return now?.kernel.state === "open" && unavailable(now.row, ask) === "";
     },
     execute: async () => {
       const now = target();
@@ -158,17 +157,19 @@ function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Op
   const pauseLabel = (): string =>
     paused() ? trans.__("Resume Training") : trans.__("Pause Training");
   return {
-    [COMMANDS.pauseResume]: command(["toggle"], pauseLabel, (now) =>
+    [COMMANDS.pauseResume]: command(TOGGLE, pauseLabel, (now) =>
       send(now, trans, paused() ? "resume" : "pause"),
     ),
-    [COMMANDS.stop]: command(["stop"], trans.__("Stop and Keep Weights…"), (now) =>
-      stop(now, trans),
+    [COMMANDS.stop]: command(STOP, trans.__("Stop and Keep Weights…"), (now) => stop(now, trans)),
+    [COMMANDS.repartition]: command(
+      { commands: ["repartition"] },
+      trans.__("Repartition…"),
+      (now) => repartition(now, trans),
     ),
-    [COMMANDS.repartition]: command(["repartition"], trans.__("Repartition…"), (now) =>
-      repartition(now, trans),
-    ),
-    [COMMANDS.swapCombiner]: command(["combiner"], trans.__("Swap Combiner…"), (now) =>
-      swapCombiner(now, trans),
+    [COMMANDS.swapCombiner]: command(
+      { commands: ["swap combiner"] },
+      trans.__("Swap Combiner…"),
+      (now) => swapCombiner(now, trans),
     ),
   };
 }
@@ -203,8 +204,10 @@ async function repartition(target: Target, trans: TranslationBundle): Promise<vo
 }
 
 async function swapCombiner(target: Target, trans: TranslationBundle): Promise<void> {
-  const { number, combiner, combiners } = target.row;
-  const items = combiners.includes(combiner) ? combiners : [combiner, ...combiners];
+  const { number, combiner, actions } = target.row;
+  const swap = actions.find(({ name }) => name === "swap combiner");
+  const combiners = swap?.arguments[0].choices ?? [];
+  const items = combiners.includes(combiner) ? [...combiners] : [combiner, ...combiners];
   const { value } = await InputDialog.getItem({
     title: trans.__("Swap the Combiner of Run %1", number),
     label: trans.__("Combiner"),

@@ -6,7 +6,7 @@ import { Question } from "../view/buttons";
 import { h, setAttribute, setText } from "../view/dom";
 import { number, short } from "../view/format";
 import { hasEnded } from "../view/model";
-import { unavailable } from "../view/requests";
+import { isOffered, STOP, TOGGLE, unavailable } from "../view/requests";
 import { sign, word } from "../view/words";
 import type { Kernel } from "./kernels";
 import type { PanelContext } from "./panel-context";
@@ -77,16 +77,21 @@ export class Row {
     this.drawActions(row, this.kernel.state === "open" && !ended);
   }
 
-  private drawActions({ number: run, state }: RunRow, usable: boolean): void {
+  private drawActions(row: RunRow, usable: boolean): void {
+    const { number: run, state } = row;
     if (!usable && this.actions.contains(document.activeElement)) this.open.focus();
     this.actions.toggleAttribute("hidden", !usable);
     const { trans } = this.context;
     this.toggle = state === "paused" ? "resume" : "pause";
     if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause run %1", run));
     else label(this.pause, "▶", trans.__("Resume run %1", run));
-    for (const button of [this.pause, this.stop]) {
+    for (const [button, ask] of [
+      [this.pause, TOGGLE],
+      [this.stop, STOP],
+    ] as const) {
+      button.toggleAttribute("hidden", !isOffered(row, ask));
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
-      const reason = unavailable(button === this.stop ? "stop" : "toggle", state, true);
+      const reason = unavailable(row, ask);
       setAttribute(button, "aria-disabled", String(reason !== ""));
     }
     if (!usable || this.stop.getAttribute("aria-disabled") === "true") this.question.withdraw();

@@ -3,22 +3,40 @@
 import { Stop, Toggle } from "./buttons";
 import { Chaos } from "./chaos";
 import { h, setAttribute, setText, uniqueId } from "./dom";
-import { number } from "./format";
+import { Field } from "./field";
 import { hasEnded, type RunModel } from "./model";
-import { type Answer, type ControlName, note, type Request, unavailable } from "./requests";
+import {
+  type Action,
+  type Answer,
+  type Argument,
+  type Ask,
+  CHAOS,
+  isOffered,
+  lacksRate,
+  note,
+  type Request,
+  STOP,
+  TOGGLE,
+  unavailable,
+} from "./requests";
 import { t } from "./text";
+import { word } from "./words";
 
 export type Send = (command: string, arguments_: Record<string, unknown>) => number;
 
 interface Control {
-  name: ControlName;
+  ask: Ask;
   element: HTMLElement;
   button: HTMLButtonElement;
-  input: HTMLInputElement | HTMLSelectElement | null;
   note: HTMLElement;
+  /** null where it has none, or more than one. */
+  field: Field | null;
   request: Request | null;
   id: number;
 }
+
+/** Commands that have controls of their own here; all others get forms. */
+const OWN = [TOGGLE, STOP, CHAOS].flatMap(({ commands }) => commands);
 
 const ENDS: Record<string, () => string> = {
   finished: () => t("The run has finished: all its epochs are done, so there is nothing to steer."),
@@ -36,6 +54,8 @@ export class Controls {
   );
   private readonly why = h("p", { class: "tos-caption", hidden: true });
   private readonly controls: Control[];
+  /** Filled once it is known which commands the run obeys. */
+  private readonly forms = h("div", { class: "tos-forms" });
   private readonly chaos: Chaos;
   private readonly toggle: Toggle;
   private readonly stop: Stop;
@@ -62,17 +82,18 @@ export class Controls {
         this.drawNotes();
       },
     );
-    const toggle = plain("toggle", this.toggle.button, toggling);
-    const stop = plain("stop", this.stop.button, stopping);
-    const forms = this.forms();
-    const chaos = this.chaosControl();
-    this.chaos = chaos.form;
-    this.controls = [toggle, stop, ...forms, chaos.control];
+    const toggle = control(TOGGLE, this.toggle.button, noteAt(toggling));
+    const stop = control(STOP, this.stop.button, noteAt(stopping));
+    this.chaos = new Chaos((arguments_) => {
+      this.submit(chaos, "chaos", arguments_);
+    });
+    const chaos = control(CHAOS, this.chaos.slow, this.chaos.note, this.chaos.element);
+    this.controls = [toggle, stop, chaos];
     this.fieldset.append(
       h("div", { class: "tos-buttons" }, toggle.button, stop.button),
       // Below the buttons, which whatever it says leaves where they are.
       h("p", { class: "tos-notes", role: "status" }, toggle.note, stop.note),
-      h("div", { class: "tos-forms" }, ...forms.map(({ element }) => element)),
+      this.forms,
       this.chaos.element,
     );
     this.element = h(
@@ -110,23 +131,18 @@ export class Controls {
     this.why.hidden = !ended;
     if (ended) setText(this.why, ENDS[run.state]());
     this.toggle.draw(run.state);
-    for (const control of this.controls) {
-      const reason = unavailable(control.name, run.state, run.has_learning_rate);
+    if (!this.forms.hasChildNodes()) this.makeForms(run.actions);
+    for (const { ask, button, element, field } of this.controls) {
+      element.hidden = !isOffered(run, ask);
+      const reason = unavailable(run, ask);
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
-      setAttribute(control.button, "aria-disabled", String(reason !== ""));
-      setAttribute(control.button, "title", reason);
-      const needsRate = control.name === "learning-rate" && !run.has_learning_rate;
-      if (control.input) control.input.disabled = needsRate;
+      setAttribute(button, "aria-disabled", String(reason !== ""));
+      setAttribute(button, "title", reason);
+      field?.draw({ ...run });
+      if (field) field.input.disabled = lacksRate(run, ask);
     }
     this.stop.draw(run.number, !this.fieldset.disabled && run.state !== "stopping");
-    this.chaos.draw(model, unavailable("chaos", run.state, run.has_learning_rate));
-    this.fill("repartition", String(run.partitions));
-    this.fill("sync-interval", run.sync_interval === null ? "" : String(run.sync_interval));
-    const rate = run.learning_rate === null ? "" : number(run.learning_rate).replaceAll(",", "");
-    this.fill("learning-rate", rate);
-    this.choose("combiner", run.combiners, run.combiner);
-    this.choose("sync", run.syncs, run.sync);
-    this.choose("codec", run.codecs, run.codec);
+    this.chaos.draw(model, unavailable(run, CHAOS));
     this.drawNotes();
   }
 
@@ -135,119 +151,79 @@ export class Controls {
     const commands = this.model?.commands ?? [];
     const run = this.model?.run;
     for (const control of this.controls) {
-      const asks = control.name === "stop" && this.asking;
+      const asks = control.ask === STOP && this.asking;
       const text = asks
         ? t("Click again to stop the run. It keeps its weights, and cannot go on.")
-        : note(control.name, control.request, commands, this.now());
-      const rateless = control.name === "learning-rate" && run && !run.has_learning_rate;
+        : note(control.ask, control.request, commands, this.now());
+      const rateless = run && lacksRate(run, control.ask);
       setText(control.note, text === "" && rateless ? t("is no variable of the program") : text);
     }
   }
 
-  private chaosControl(): { form: Chaos; control: Control } {
-    const form = new Chaos((arguments_) => {
-      this.submit(control, "chaos", arguments_);
-    });
-    const { element, slow: button, note: noted } = form;
-    const made = { name: "chaos", element, button, input: null, note: noted } as const;
-    const control: Control = { ...made, request: null, id: -1 };
-    return { form, control };
+  private makeForms(actions: readonly Action[]): void {
+    const forms = actions
+      .filter(({ name }) => !OWN.includes(name))
+      .flatMap((action) => {
+        const { arguments: fields } = action;
+        return fields.length > 0 ? fields.map((one) => this.form(action, one)) : this.form(action);
+      });
+    this.controls.push(...forms);
+    this.forms.append(...forms.map(({ element }) => element));
   }
 
-  private forms(): Control[] {
-    const rate = h("input", { type: "number", min: 0, step: "any", size: 8, required: true });
-    const whole = (): HTMLInputElement =>
-      h("input", { type: "number", min: 1, step: 1, size: 6, required: true });
-    const [partitions, every] = [t("Partitions"), t("Exchange every (batches)")];
-    return [
-      this.form("repartition", partitions, t("Repartition"), whole(), "repartition", (value) => ({
-        partitions: Number(value),
-      })),
-      this.form("combiner", t("Combiner"), t("Swap"), h("select"), "swap combiner", (value) => ({
-        combiner: value,
-      })),
-      this.form("sync", t("Sync mode"), t("Set"), h("select"), "set", (value) => ({ sync: value })),
-      this.form("sync-interval", every, t("Set"), whole(), "set", (value) => ({
-        sync_interval: Number(value),
-      })),
-      this.form("codec", t("Codec"), t("Set"), h("select"), "set", (value) => ({ codec: value })),
-      this.form("learning-rate", t("Learning rate"), t("Set"), rate, "set", (value) => ({
-        learning_rate: Number(value),
-      })),
-    ];
-  }
-
-  private form(
-    name: ControlName,
-    label: string,
-    verb: string,
-    input: HTMLInputElement | HTMLSelectElement,
-    command: string,
-    toArguments: (value: string) => Record<string, unknown>,
-  ): Control {
+  /** A form for one argument of a command; a button if it has none. */
+  private form(action: Action, argument?: Argument): Control {
+    const name = (argument ?? action).name.replaceAll(/[_ ]/g, "-");
     const [inputId, noteId] = [uniqueId(name), uniqueId(name)];
-    input.id = inputId;
+    const field = argument ? new Field(argument, inputId) : null;
+    const [verb, label] = [word(action.verb), argument ? word(argument.label) : ""];
+    const spoken = label ? t("%1: %2", verb, label) : verb;
     const button = h(
       "button",
-      { type: "submit", "aria-label": t("%1: %2", verb, label), "aria-describedby": noteId },
+      { type: "submit", "aria-label": spoken, "aria-describedby": noteId },
       verb,
     );
-    const noted = h("span", { id: noteId, class: "tos-note" });
+    const noted = noteAt(noteId);
     const element = h(
       "form",
       { class: "tos-control", "data-tos": name },
       h("label", { for: inputId }, label),
-      h("span", { class: "tos-pair" }, input, button),
+      h("span", { class: "tos-pair" }, ...(field ? [field.input] : []), button),
       noted,
     );
-    const control = { name, element, button, input, note: noted, request: null, id: -1 };
-    input.addEventListener("input", () => {
-      input.dataset.edited = "";
-    });
+    const ask = {
+      commands: [action.name],
+      setting: argument?.optional ? argument.name : undefined,
+    };
+    const made = { ...control(ask, button, noted, element), field };
     element.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.submit(control, command, toArguments(input.value));
+      this.submit(made, action.name, field?.arguments ?? {});
     });
-    return control;
+    return made;
   }
 
   private submit(control: Control, command: string, arguments_: Record<string, unknown>): void {
     const run = this.model?.run;
-    if (!run || unavailable(control.name, run.state, run.has_learning_rate) !== "") return;
+    if (!run || unavailable(run, control.ask) !== "") return;
     if (control.request?.answer === null) return;
     const before = this.model?.commands.at(-1)?.time ?? -1;
     control.request = { sent: this.now(), before, answer: null };
     control.id = this.send(command, arguments_);
-    if (control.input) delete control.input.dataset.edited;
+    control.field?.settle();
     this.drawNotes();
-  }
-
-  /** Show what is in force, but never over what a person is typing. */
-  private fill(name: ControlName, value: string): void {
-    const input = this.controls.find((control) => control.name === name)?.input;
-    if (!input || "edited" in input.dataset || input === document.activeElement) return;
-    if (value !== input.dataset.force) {
-      input.dataset.force = value;
-      input.value = value;
-    }
-  }
-
-  /** Offer names, with what is in force among them. */
-  private choose(control: ControlName, names: string[], current: string): void {
-    const select = this.controls.find(({ name }) => name === control)?.input;
-    if (!select) return;
-    const all = names.includes(current) ? names : [current, ...names];
-    if (select.dataset.names !== all.join()) {
-      select.dataset.names = all.join();
-      delete select.dataset.force;
-      select.replaceChildren(...all.map((name) => h("option", { value: name }, name)));
-    }
-    this.fill(control, current);
   }
 }
 
-/** A button without fields, whose note stands elsewhere. */
-function plain(name: ControlName, button: HTMLButtonElement, noteId: string): Control {
-  const noted = h("span", { id: noteId, class: "tos-note" });
-  return { name, element: button, button, input: null, note: noted, request: null, id: -1 };
+function control(
+  ask: Ask,
+  button: HTMLButtonElement,
+  note: HTMLElement,
+  element: HTMLElement = button,
+): Control {
+  return { ask, element, button, note, field: null, request: null, id: -1 };
+}
+
+function noteAt(id: string): HTMLElement {
+  return h("span", { id, class: "tos-note" });
 }

@@ -6,7 +6,7 @@
  */
 
 import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
-import type { When } from "./requests";
+import type { Action, When } from "./requests";
 
 export { AXIS_ROWS, LANE_ROWS, Table };
 
@@ -36,15 +36,13 @@ export interface RunInfo {
   program: string;
   /** Of the parameters, as they are. */
   model_bytes: number;
-  combiners: string[];
+  actions: Action[];
   /** Rules in force, in words; empty if nothing goes wrong on purpose. */
   chaos: string[];
   /** What it has waited for too long, and what to look at; not in documents of older versions. */
   waits?: string[];
   /** Why it was stopped; not in documents of older versions. */
   reason?: string | null;
-  syncs: string[];
-  codecs: string[];
   error: WorkerError | null;
 }
 
@@ -121,7 +119,7 @@ export interface Series {
   points: Table;
 }
 
-/** What a snapshot carries; in a delta every part is optional. */
+/** What a snapshot carries; in a delta every part is optional, and `run` lacks what stays. */
 export interface Parts {
   run: RunInfo;
   totals: Totals;
@@ -139,7 +137,9 @@ interface SnapshotMessage {
   state: Parts;
 }
 
-export type StreamMessage = SnapshotMessage | { type: "delta"; seq: number; state: Partial<Parts> };
+type Delta = Partial<Omit<Parts, "run">> & { run?: Partial<RunInfo> };
+
+export type StreamMessage = SnapshotMessage | { type: "delta"; seq: number; state: Delta };
 
 export interface Snapshot {
   message: SnapshotMessage;
@@ -242,7 +242,7 @@ export class RunModel {
   }
 
   /** Returns false if the series are not the ones we have, or outgrew us: then a snapshot helps. */
-  private append(delta: Partial<Parts>, buffers: readonly DataView[]): boolean {
+  private append(delta: Delta, buffers: readonly DataView[]): boolean {
     const heads = delta.series ?? [];
     const fits = heads.every((head, i) => {
       if (i >= this.series.length) return true;
@@ -255,7 +255,7 @@ export class RunModel {
       this.series[i].points.append(buffers[i], head.length);
     });
     if (delta.lanes) this.lanes.append(buffers[heads.length], delta.lanes.length);
-    this.run = delta.run ?? this.run;
+    if (this.run) this.run = { ...this.run, ...delta.run };
     this.totals = delta.totals ?? this.totals;
     this.workers = delta.workers ?? this.workers;
     if (delta.marks) this.marks = [...this.marks, ...delta.marks].slice(-MAX_MARKS);

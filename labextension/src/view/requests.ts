@@ -1,19 +1,39 @@
 /** The life of a command as this view knows it: sent, answered, asked, in force or refused. Pure. */
 
-import { type CommandEntry, hasEnded } from "./model";
+import { type CommandEntry, hasEnded, type RunInfo } from "./model";
 import { t } from "./text";
 import { word } from "./words";
 
-export type ControlName =
-  | "toggle"
-  | "stop"
-  | "repartition"
-  | "combiner"
-  | "sync"
-  | "codec"
-  | "learning-rate"
-  | "sync-interval"
-  | "chaos";
+/** What a control asks for: one command, or the one of several that the run's state allows. */
+export interface Ask {
+  commands: readonly string[];
+  /** Which setting it changes, where the command changes several. */
+  setting?: string;
+}
+
+export const TOGGLE: Ask = { commands: ["pause", "resume"] };
+export const STOP: Ask = { commands: ["stop"] };
+export const CHAOS: Ask = { commands: ["chaos"] };
+
+/** One argument of a command, as a field of a form. */
+export interface Argument {
+  /** Also of what is in force now, in `RunInfo`. */
+  name: string;
+  label: string;
+  kind: "int" | "float" | "str";
+  /** What to choose from; empty if it is to be typed. */
+  choices: readonly string[];
+  /** One of several settings that its command changes. */
+  optional: boolean;
+}
+
+/** A command that the run obeys. */
+export interface Action {
+  name: string;
+  /** What stands on its button. */
+  verb: string;
+  arguments: readonly Argument[];
+}
 
 /** When a command takes effect. */
 export type When = "now" | "milestone" | "epoch";
@@ -47,28 +67,13 @@ function applies(when: When): string {
   }
 }
 
-/** Which setting of `set` each control changes. */
-const SETTINGS: Partial<Record<ControlName, string>> = {
-  sync: "sync",
-  codec: "codec",
-  "learning-rate": "learning_rate",
-  "sync-interval": "sync_interval",
-};
-
 /** Whether an entry of the run's commands, from whatever view or cell, is this control's. */
-export function concerns(control: ControlName, { command, changes }: CommandEntry): boolean {
-  if (control === "toggle") return command === "pause" || command === "resume";
-  if (control === "combiner") return command === "swap combiner";
-  const setting = SETTINGS[control];
-  if (setting !== undefined) return command === "set" && setting in changes;
-  return command === control;
+export function concerns({ commands, setting }: Ask, { command, changes }: CommandEntry): boolean {
+  return commands.includes(command) && (setting === undefined || setting in changes);
 }
 
-export function latest(
-  control: ControlName,
-  entries: readonly CommandEntry[],
-): CommandEntry | null {
-  return entries.findLast((entry) => concerns(control, entry)) ?? null;
+export function latest(ask: Ask, entries: readonly CommandEntry[]): CommandEntry | null {
+  return entries.findLast((entry) => concerns(ask, entry)) ?? null;
 }
 
 function answered({ ok, text, when }: Answer): string {
@@ -77,7 +82,7 @@ function answered({ ok, text, when }: Answer): string {
 
 /** What stands next to a control. */
 export function note(
-  control: ControlName,
+  ask: Ask,
   request: Request | null,
   entries: readonly CommandEntry[],
   now: number,
@@ -85,16 +90,16 @@ export function note(
   if (request?.answer === null) {
     return now - request.sent > SLOW ? t("sent; waits for the running cell") : t("sent");
   }
-  const entry = latest(control, entries);
+  const entry = latest(ask, entries);
   const news = entry !== null && (request === null || entry.time > request.before);
   if (!news) return request ? answered(request.answer) : "";
-  return entered(control, entry);
+  return entered(ask, entry);
 }
 
-function entered(control: ControlName, entry: CommandEntry): string {
+function entered({ commands, setting }: Ask, entry: CommandEntry): string {
   const { command, changes, detail, stage, when } = entry;
   // The toggle stands for two commands; of the others the control's own label says which.
-  const what = control === "toggle" ? word(command) : (changes[SETTINGS[control] ?? ""] ?? detail);
+  const what = commands.length > 1 ? word(command) : (changes[setting ?? ""] ?? detail);
   switch (stage) {
     case "asked":
       return what
@@ -107,12 +112,25 @@ function entered(control: ControlName, entry: CommandEntry): string {
   }
 }
 
+/** Whether the run obeys what a control asks for. */
+export function isOffered({ actions }: Pick<RunInfo, "actions">, { commands }: Ask): boolean {
+  return actions.some(({ name }) => commands.includes(name));
+}
+
+type Able = Pick<RunInfo, "actions" | "state" | "has_learning_rate">;
+
 /** Why a control has no use now; empty if it has. */
-export function unavailable(control: ControlName, state: string, hasRate: boolean): string {
+export function unavailable(run: Able, ask: Ask): string {
+  const { state } = run;
   if (state === "failed") return t("the run has failed");
   if (hasEnded(state)) return t("the run has ended (%1)", word(state));
   if (state === "stopping") return t("the run is stopping");
-  if (control === "learning-rate" && !hasRate)
-    return t("the program's learning rate is no variable");
+  if (!isOffered(run, ask)) return t("this run cannot do that");
+  if (lacksRate(run, ask)) return t("the program's learning rate is no variable");
   return "";
+}
+
+/** Whether a control sets a learning rate that is fixed in the program. */
+export function lacksRate(run: Pick<RunInfo, "has_learning_rate">, { setting }: Ask): boolean {
+  return setting === "learning_rate" && !run.has_learning_rate;
 }

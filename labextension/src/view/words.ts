@@ -28,6 +28,16 @@ const WORDS: Partial<Record<string, () => string>> = {
   // Commands
   pause: () => t("pause"),
   resume: () => t("resume"),
+  // Their buttons and fields
+  Repartition: () => t("Repartition"),
+  Swap: () => t("Swap"),
+  Set: () => t("Set"),
+  Partitions: () => t("Partitions"),
+  Combiner: () => t("Combiner"),
+  "Sync mode": () => t("Sync mode"),
+  "Exchange every (batches)": () => t("Exchange every (batches)"),
+  Codec: () => t("Codec"),
+  "Learning rate": () => t("Learning rate"),
   // Curves and what they are drawn over
   validation: () => t("validation"),
   time: () => t("time"),

@@ -6,6 +6,7 @@ import { nullTranslator } from "@jupyterlab/translation";
 import { Signal } from "@lumino/signaling";
 import { vi } from "vitest";
 
+import { actions } from "../../demo/kernel";
 import type { Kernel, Kernels, LinkState } from "../../src/lab/kernels";
 import { Overview } from "../../src/lab/overview";
 import type { RunRow } from "../../src/lab/protocol";
@@ -21,11 +22,9 @@ export function row(changes: Partial<RunRow> = {}): RunRow {
     model_bytes: 400,
     ...{
       combiner: "async",
-      combiners: ["async", "easgd"],
+      actions,
       sync: "asp",
-      syncs: ["asp"],
       codec: "fp32",
-      codecs: ["fp32"],
       sync_interval: 10,
       cell: "cell-1",
     },

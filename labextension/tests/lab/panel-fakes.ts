@@ -4,6 +4,7 @@ import type { ISessionContext } from "@jupyterlab/apputils";
 import { Signal } from "@lumino/signaling";
 import { vi } from "vitest";
 
+import { actions } from "../../demo/kernel";
 import type { Kernel, Kernels, LinkState, RunChannel } from "../../src/lab/kernels";
 import { Overview } from "../../src/lab/overview";
 import type { Cluster, RunRow } from "../../src/lab/protocol";
@@ -21,11 +22,9 @@ export function row(number: number, changes: Partial<RunRow> = {}): RunRow {
     ...{ loss: 0.31, eta: 10, executors: { active: 7, total: 8 }, partitions: 8 },
     ...{
       combiner: "dynsgd",
-      combiners: ["dynsgd"],
+      actions,
       sync: "asp",
-      syncs: ["asp"],
       codec: "fp32",
-      codecs: ["fp32"],
       sync_interval: 10,
       learning_rate: 0.1,
     },

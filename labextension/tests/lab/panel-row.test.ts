@@ -102,3 +102,10 @@ it("a run is asked once while the kernel has not answered", async () => {
   stopTwice();
   expect(kernel.command).toHaveBeenCalledTimes(2);
 });
+
+it("a run that obeys no pause has no button for it", () => {
+  const only = row(1).actions.filter(({ name }) => name === "stop");
+  kernel.tell([row(1, { actions: only })]);
+  shown.draw();
+  expect([find('[data-tos="pause"]').hidden, stop.hidden]).toEqual([true, false]);
+});

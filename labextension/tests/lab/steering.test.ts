@@ -60,6 +60,12 @@ describe("steering", () => {
     expect(enabled().filter((id) => STEERING.includes(id))).toEqual(possible ? STEERING : []);
   });
 
+  it("offers what the run obeys", () => {
+    const stop = row().actions.filter(({ name }) => name === "stop");
+    kernel.show(row({ actions: stop }));
+    expect(enabled().filter((id) => STEERING.includes(id))).toEqual([COMMANDS.stop]);
+  });
+
   it("needs a kernel in front, as nearly everything does", () => {
     kernels.current = null;
     expect(enabled()).toEqual([COMMANDS.openPanel]);
@@ -103,7 +109,7 @@ describe("steering", () => {
     getItem.mockReturnValue(answered("easgd"));
     await commands.execute(COMMANDS.swapCombiner);
     const { items, current } = getItem.mock.calls[0][0];
-    expect([items, current]).toEqual([["mine", "async", "easgd"], 0]);
+    expect([items.slice(0, 2), current]).toEqual([["mine", "downpour"], 0]);
     expect(kernel.command).toHaveBeenCalledWith("run-3", "swap combiner", { combiner: "easgd" });
   });
 

@@ -11,6 +11,7 @@ from tests.unit.widgets.support import FakeRun, Front
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.lab.hub import KEPT, RunHub
 from tos_notebook.lab.session import CLUSTER, PACE, SILENCE, PageSession
+from tos_notebook.steering.actions import ACTIONS
 from tos_notebook.widgets.model import RunModel
 
 CLUSTER_FACTS = {"master": "local[2]", "executors": 1}
@@ -125,14 +126,8 @@ def test_a_row_says_where_a_run_stands(office: Office) -> None:
     assert (row["state"], row["epoch"], row["epochs"]) == ("running", 1, 5)
     assert row["executors"] == {"active": 2, "total": 2}
     assert row["spark"][-1] == 0.25
-    assert row["combiners"] == run_combiners()
+    assert [action["name"] for action in row["actions"]] == list(ACTIONS)
     assert row["error"] is None
-
-
-def run_combiners() -> list[str]:
-    from tos_notebook.combiners.registry import COMBINERS
-
-    return list(COMBINERS)
 
 
 def test_nothing_new_costs_no_message_and_the_end_is_told(office: Office) -> None:

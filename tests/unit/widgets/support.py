@@ -20,12 +20,10 @@ FACTS = {
     "has_learning_rate": True,
     "master": "local[2]",
     "program": "<KerasProgram>",
-    "combiners": ["dynsgd", "easgd"],
+    "actions": [{"name": "pause", "verb": "Set", "arguments": []}],
     "combiner": "dynsgd",
     "sync": "asp",
-    "syncs": ["asp", "bsp"],
     "codec": "fp32",
-    "codecs": ["fp32", "int8"],
     "model_bytes": 128,
     "sync_interval": 10,
     "batch_size": 100,
@@ -132,7 +130,8 @@ class Front:
             self.state[name] = self.state.get(name, []) + state.pop(name, [])
         commands = {(c["time"], c["command"]): c for c in self.state.get("commands", [])}
         commands |= {(c["time"], c["command"]): c for c in state.pop("commands", [])}
-        self.state |= state | {"commands": list(commands.values())}
+        run = self.state.get("run", {}) | state.get("run", {})
+        self.state |= state | {"run": run, "commands": list(commands.values())}
 
     @property
     def kinds(self) -> list[str]:

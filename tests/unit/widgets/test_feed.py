@@ -86,7 +86,7 @@ def test_a_hello_brings_all_that_there_is(setting: Setting) -> None:
     assert front.state["totals"]["samples"] == 400
     assert front.state["totals"]["samples_total"] == 5000
     assert front.state["run"]["state"] == "running"
-    assert front.state["run"]["combiners"] == FACTS["combiners"]
+    assert front.state["run"]["actions"] == FACTS["actions"]
     assert [row["key"] for row in front.state["workers"]] == ["1/0", "1/1"]
 
 

@@ -81,5 +81,6 @@ def entries() -> list[Any]:
 
 
 def test_the_front_ends_tests_are_given_what_the_kernel_sends() -> None:
-    found = {"answers": answers(), "entries": entries()}
+    actions = RunFacts(FakeRun())()["actions"]  # type: ignore[arg-type]
+    found = {"actions": actions, "answers": answers(), "entries": entries()}
     assert json.loads(FILE.read_text()) == found, json.dumps(found, indent=2)
