@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import CaptureError
 from . import find
 from .find import Names
-from .text import counted, in_bytes
+from .text import counted
 
 FETCHES = ("train_step", "train_op")
 LOSSES = ("loss", "cross_entropy", "cost")
@@ -54,13 +54,15 @@ class Captured:
         optimizer_state : {"keep", "reset"}
             What becomes of it.
         """
+        from ..widgets.numbers import amount
+
         layout = self.program.layout.of_model
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
         yield f"Captured {kinds.get(self.program.kind, self.program.kind)}{self.origin}"
         facts = {
             **{part: ", ".join(map(_feed, feeds)) for part, feeds in self.program.record.items()},
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
-            f"{in_bytes(_size(layout))}",
+            f"{amount(_size(layout))}",
             "loss": self.loss,
             "optimizer": " ".join(filter(None, [self.optimizer, self._state(optimizer_state)])),
         }

@@ -14,17 +14,6 @@ def say(*lines: str) -> None:
     sys.stdout.write(readable("\n".join(lines)) + "\n")
 
 
-def in_bytes(count: float) -> str:
-    """Return a number of bytes in a fitting unit."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB"):
-        count /= 1000
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-    return f"{count / 1000:.3g} GB"
-
-
 def counted(count: int, noun: str) -> str:
     """Return such as ``1 epoch`` or ``1,200 epochs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from .. import events
 from ..common.arrays import Array
-from ..events import (
-    Event,
-    MilestoneCommitted,
-    Repartitioned,
-    RunResumed,
-    Validated,
-    WorkerFailed,
-    WorkerJoined,
-    WorkerLost,
-)
 from ..readable import beside
 from ..steering.status import Progress
 from ..theory import gauges
@@ -83,25 +74,25 @@ class History:
         self._metrics: dict[str, array[float]] = {}
         # The columns' names by those of their metrics.
         self._named: dict[str, str] = {}
-        self._recent: list[MilestoneCommitted] = []
+        self._recent: list[events.MilestoneCommitted] = []
         self._present: set[int] = set()
-        self.validated: list[Validated] = []
+        self.validated: list[events.Validated] = []
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
         with self._lock:
             self._tally(event)
-            if isinstance(event, MilestoneCommitted):
+            if isinstance(event, events.MilestoneCommitted):
                 self._recent.append(event)
                 if len(self._recent) >= _RECENT:
                     self._file()
-            elif isinstance(event, Validated):
+            elif isinstance(event, events.Validated):
                 self.validated.append(event)
-            elif isinstance(event, WorkerJoined):
+            elif isinstance(event, events.WorkerJoined):
                 self._present.add(event.partition)
-            elif isinstance(event, WorkerLost | WorkerFailed):
+            elif isinstance(event, events.WorkerLost | events.WorkerFailed):
                 self._present.discard(event.partition)
-            elif isinstance(event, RunResumed | Repartitioned):
+            elif isinstance(event, events.RunResumed | events.Repartitioned):
                 # Those of the process before, or of the layout.
                 self._present.clear()
 
@@ -207,17 +198,17 @@ class History:
 
     def _file(self) -> None:
         """Move recent events into the columns: many at once cost a fraction of one by one."""
-        events, self._recent = self._recent, []
+        recent, self._recent = self._recent, []
         rows = len(self._columns["time"])
         for name, column in self._columns.items():
-            column.extend(map(attrgetter(name), events))
-        for name in dict.fromkeys(chain.from_iterable(event.metrics for event in events)):
-            values = [event.metrics.get(name, math.nan) for event in events]
+            column.extend(map(attrgetter(name), recent))
+        for name in dict.fromkeys(chain.from_iterable(event.metrics for event in recent)):
+            values = [event.metrics.get(name, math.nan) for event in recent]
             kept = self._metric(name, rows)
             if kept is not None:
                 kept.extend(values)
         for metric in self._metrics.values():
-            metric.extend([math.nan] * (rows + len(events) - len(metric)))
+            metric.extend([math.nan] * (rows + len(recent) - len(metric)))
 
     def _metric(self, name: str, rows: int) -> array[float] | None:
         if name not in self._named and len(self._named) == MOST_METRICS:

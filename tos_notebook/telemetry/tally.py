@@ -18,6 +18,7 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
+from .window import Window
 
 RECENT = 20
 """Milestones over which the loss shown is averaged."""
@@ -146,7 +147,7 @@ class Tally:
     """Sums over one run, kept up to date event by event. A sink; not thread-safe."""
 
     def __init__(self) -> None:
-        self.workers: dict[WorkerKey, WorkerTally] = {}
+        self.workers: defaultdict[WorkerKey, WorkerTally] = defaultdict(WorkerTally)
         self._epoch = 0
         self._epochs = 0
         self._samples_total: int | None = None
@@ -243,10 +244,7 @@ class Tally:
     def _worker(
         self, event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed
     ) -> WorkerTally:
-        key = (event.executor, event.host, event.partition)
-        if key not in self.workers:
-            self.workers[key] = WorkerTally()
-        return self.workers[key]
+        return self.workers[event.executor, event.host, event.partition]
 
     def _rate(self) -> float:
         if self._first is None or self._last_at <= self._first_at:
@@ -255,13 +253,10 @@ class Tally:
         return samples / (self._last_at - self._first_at)
 
     def _recent_means(self) -> dict[str, float]:
-        sums: defaultdict[str, float] = defaultdict(float)
-        counts: defaultdict[str, int] = defaultdict(int)
+        window = Window()
         for samples, values in self._recent:
-            for name, value in values.items():
-                sums[name] += samples * value
-                counts[name] += samples
-        return {name: sums[name] / count for name, count in counts.items() if count}
+            window.add(samples, values)
+        return window.means()
 
     def _steady_means(self) -> tuple[float, float]:
         if not self._steady:

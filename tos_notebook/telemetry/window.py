@@ -38,7 +38,7 @@ class Window:
 
     def means(self) -> dict[str, float]:
         """Return the means per sample by name."""
-        return {name: total / self._weights[name] for name, total in self._sums.items()}
+        return {n: total / self._weights[n] for n, total in self._sums.items() if self._weights[n]}
 
     def values(self, now: float) -> dict[str, float]:
         """Return the means, and the samples per second of each rate, by name."""

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any
 
 from ..chaos.words import as_rules
@@ -84,45 +85,26 @@ class Steering:
         return action.when
 
     def _start(self, name: str, call: Callable[[], object]) -> None:
-        """Call on a thread of its own; raise what it raises soon, log what it raises later."""
-        attempt = _Attempt(call, lambda error: self._late(name, error))
-        attempt.start()
-        error = attempt.outcome(self._patience)
+        """Call on a thread of its own; raise what it raises soon, note what it raises later."""
+        outcome: Future[object] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(call())
+            except Exception as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=run, name="tos-command", daemon=True).start()
+        if not wait([outcome], self._patience).done:
+            outcome.add_done_callback(lambda _: self._late(name, outcome.exception()))
+            return
+        error = outcome.exception()
         if isinstance(error, TosError):
             raise error
         if error is not None:
             logger.error("The command %s of a view failed.", name, exc_info=error)
             raise TosError(f"{type(error).__name__}: {error}") from error
 
-    def _late(self, name: str, error: Exception) -> None:
-        self._model.refused(time.time(), name, str(error))
-
-
-class _Attempt(threading.Thread):
-    """One call, whose error goes to whoever waits for it, else to `late`."""
-
-    def __init__(self, call: Callable[[], object], late: Callable[[Exception], None]) -> None:
-        super().__init__(name="tos-command", daemon=True)
-        self._call = call
-        self._report = late
-        self._guard = threading.Lock()
-        self._waited_for = True
-        self._error: Exception | None = None
-
-    def run(self) -> None:
-        """Call."""
-        try:
-            self._call()
-        except Exception as error:
-            with self._guard:
-                self._error = error
-                late = not self._waited_for
-            if late:
-                self._report(error)
-
-    def outcome(self, patience: float) -> Exception | None:
-        """Wait a little; return what was raised by then."""
-        self.join(patience)
-        with self._guard:
-            self._waited_for = False
-            return self._error
+    def _late(self, name: str, error: BaseException | None) -> None:
+        if error is not None:
+            self._model.refused(time.time(), name, str(error))

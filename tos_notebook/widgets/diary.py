@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..events import (
-    CallbackFailed,
-    CheckpointFailed,
-    CommandAccepted,
-    CommandApplied,
-    CommandLapsed,
-    JobRestarted,
-    LabelsSkewed,
-    Repartitioned,
-    RowsSkipped,
-    UpdateSkipped,
-    Validated,
-    ValidationFailed,
-    WorkerFailed,
-    WorkerJoined,
-    WorkerLost,
-)
+from .. import events
 from ..steering.actions import ACTIONS, When
 from .journal import Journal
 from .numbers import seconds
@@ -48,6 +32,8 @@ class Diary:
         Of plain dicts.
     marks : Journal
         Of (row, dict).
+    handlers : dict
+        What takes an event that is for the diary alone, and its time.
     """
 
     def __init__(self) -> None:
@@ -57,11 +43,22 @@ class Diary:
         self._skipped = 0
         self._told = -QUIET
         self._not_finite = False
+        self.handlers: dict[type[events.Event], Callable[[Any, float], None]] = {
+            events.CommandAccepted: self._asked,
+            events.CommandApplied: self._applied,
+            events.CommandLapsed: self._lapsed,
+            events.UpdateSkipped: self._update_skipped,
+            events.LabelsSkewed: self._warn,
+            events.JobRestarted: self._warn,
+            events.RowsSkipped: self._warn,
+            events.ValidationFailed: self._not_validated,
+            events.CallbackFailed: self._not_called,
+            events.CheckpointFailed: self._not_saved,
+        }
 
     # -- commands ---------------------------------------------------------------------
 
-    def asked(self, time: float, event: CommandAccepted) -> None:
-        """Note a command that was found legal."""
+    def _asked(self, event: events.CommandAccepted, time: float) -> None:
         if event.command == "resume":
             self.settle("pause", "refused", "resumed before every worker waited")
         self._command(time, event.command, event.detail, "asked", event.changes)
@@ -69,13 +66,11 @@ class Diary:
             level = "info" if event.detail.startswith("off") else "warning"
             self.say(time, level, f"chaos on purpose: {event.detail}")
 
-    def applied(self, time: float, event: CommandApplied) -> None:
-        """Note that a command took effect."""
+    def _applied(self, event: events.CommandApplied, time: float) -> None:
         if not self.settle(event.command, "in force", event.detail):
             self._command(time, event.command, event.detail, "in force")
 
-    def lapsed(self, time: float, event: CommandLapsed) -> None:
-        """Note that the run ended before a command could take effect."""
+    def _lapsed(self, event: events.CommandLapsed, time: float) -> None:
         self.settle(event.command, "refused", event.detail)
         self.say(time, "warning", f"{event.command} had no effect: {event.detail}")
 
@@ -117,19 +112,19 @@ class Diary:
 
     # -- workers ----------------------------------------------------------------------
 
-    def joined(self, time: float, row: Row, event: WorkerJoined) -> None:
+    def joined(self, time: float, row: Row, event: events.WorkerJoined) -> None:
         """Mark an attempt that is not a partition's first."""
         if event.attempt or event.resumed_at:
             text = f"attempt {event.attempt}, continues at batch {event.resumed_at}"
             self._mark(time, row, "retry", text)
             self.say(time, "info", f"{_who(event)} joined: {text}.")
 
-    def lost(self, time: float, row: Row, event: WorkerLost) -> None:
+    def lost(self, time: float, row: Row, event: events.WorkerLost) -> None:
         """Mark the loss of a worker."""
         self._mark(time, row, "lost", event.reason)
         self.say(time, "warning", f"{_who(event)} was lost: {event.reason}")
 
-    def failed(self, time: float, row: Row, event: WorkerFailed) -> None:
+    def failed(self, time: float, row: Row, event: events.WorkerFailed) -> None:
         """Mark what a worker raised."""
         self._mark(time, row, "failed", event.message)
         self.say(time, "error", f"{_who(event)} raised {event.message}")
@@ -139,49 +134,36 @@ class Diary:
 
     # -- the log ----------------------------------------------------------------------
 
-    def skipped(self, time: float, event: UpdateSkipped) -> None:
-        """Say now and then that updates are left out."""
+    def _update_skipped(self, event: events.UpdateSkipped, time: float) -> None:
         self._skipped += 1
         if time - self._told >= QUIET:
             self._told = time
             text = f"{self._skipped} updates left out so far; partition {event.partition}: "
             self.say(time, "warning", text + event.reason)
 
-    def skewed(self, time: float, event: LabelsSkewed) -> None:
-        """Say that partitions differ in their labels."""
+    def _warn(self, event: events.Event, time: float) -> None:
         self.say(time, "warning", str(event))
 
-    def restarted(self, time: float, event: JobRestarted) -> None:
-        """Say that the Spark job starts again."""
-        self.say(time, "warning", str(event))
-
-    def rows_skipped(self, time: float, event: RowsSkipped) -> None:
-        """Say which rows were left out."""
-        self.say(time, "warning", str(event))
-
-    def repartitioned(self, time: float, event: Repartitioned) -> None:
+    def repartitioned(self, time: float, event: events.Repartitioned) -> None:
         """Say that the data was laid out anew."""
         text = f"{event.partitions} partitions from epoch {event.epoch + 1} on"
         self.say(time, "info", f"{text}, laid out in {event.seconds:.2f} s.")
 
-    def validated(self, time: float, event: Validated) -> None:
+    def validated(self, time: float, event: events.Validated) -> None:
         """Say that an evaluation is not finite, once for several in a row."""
         if event.warning and not self._not_finite:
             self.say(time, "warning", event.warning)
         self._not_finite = bool(event.warning)
 
-    def not_validated(self, time: float, event: ValidationFailed) -> None:
-        """Say that there is no validation any more."""
+    def _not_validated(self, event: events.ValidationFailed, time: float) -> None:
         text = f"Validation after epoch {event.epoch + 1} failed, and ends: {event.message}"
         self.say(time, "warning", text)
 
-    def not_called(self, time: float, event: CallbackFailed) -> None:
-        """Say that a callback is out of use."""
+    def _not_called(self, event: events.CallbackFailed, time: float) -> None:
         text = f"The run no longer calls callback {event.callback}: {event.hook} raised "
         self.say(time, "warning", text + event.message)
 
-    def not_saved(self, time: float, event: CheckpointFailed) -> None:
-        """Say that a checkpoint could not be written."""
+    def _not_saved(self, event: events.CheckpointFailed, time: float) -> None:
         self.say(time, "warning", f"There is no new checkpoint: {event.message}")
 
     def say(self, time: float, level: str, text: str) -> None:
@@ -189,5 +171,5 @@ class Diary:
         self.log.add({"time": seconds(time), "level": level, "text": text[:TEXT]})
 
 
-def _who(event: WorkerJoined | WorkerLost | WorkerFailed) -> str:
+def _who(event: events.WorkerJoined | events.WorkerLost | events.WorkerFailed) -> str:
     return f"Executor {event.executor} ({event.host}), partition {event.partition}"

@@ -6,34 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .. import events
 from ..errors import ConfigError
-from ..events import (
-    CallbackFailed,
-    CheckpointFailed,
-    CommandAccepted,
-    CommandApplied,
-    CommandLapsed,
-    EpochFinished,
-    Event,
-    JobRestarted,
-    LabelsSkewed,
-    MilestoneCommitted,
-    PartitionFinished,
-    Repartitioned,
-    RowsSkipped,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    Stalled,
-    StallEnded,
-    StateChanged,
-    UpdateSkipped,
-    Validated,
-    ValidationFailed,
-    WorkerFailed,
-    WorkerJoined,
-    WorkerLost,
-)
 from ..telemetry.tally import Tally
 from .curves import NEWS, Curves, Lanes
 from .diary import Diary
@@ -76,7 +50,7 @@ class RunModel:
         self._epochs = 0
         self._partitions = 0
         self._bytes = 0
-        self._failure: WorkerFailed | None = None
+        self._failure: events.WorkerFailed | None = None
         self._error: dict[str, Any] | None = None
         self._reason: str | None = None
         self._stalls: dict[str, str] = {}
@@ -84,7 +58,7 @@ class RunModel:
         self._rate = Rate()
         self._handlers = self._handling()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
         handler = self._handlers.get(type(event))
         if handler is None:
@@ -189,89 +163,80 @@ class RunModel:
 
     # -- events, under the lock -------------------------------------------------------
 
-    def _handling(self) -> dict[type[Event], Handler]:
+    def _handling(self) -> dict[type[events.Event], Handler]:
         """Return what each kind of event changes."""
         return {
-            MilestoneCommitted: self._milestone,
-            RunStarted: self._start,
-            WorkerJoined: self._joined,
-            WorkerLost: self._lost,
-            WorkerFailed: self._failed,
-            PartitionFinished: lambda event, _: self._workers.finish(event.partition),
-            EpochFinished: lambda event, _: self._curves.epoch_finished(event),
-            Validated: self._validated,
-            Repartitioned: self._repartitioned,
-            LabelsSkewed: lambda event, time: self._diary.skewed(time, event),
-            JobRestarted: lambda event, time: self._diary.restarted(time, event),
-            RowsSkipped: lambda event, time: self._diary.rows_skipped(time, event),
-            UpdateSkipped: lambda event, time: self._diary.skipped(time, event),
-            ValidationFailed: lambda event, time: self._diary.not_validated(time, event),
-            CommandAccepted: lambda event, time: self._diary.asked(time, event),
-            CommandApplied: lambda event, time: self._diary.applied(time, event),
-            CommandLapsed: lambda event, time: self._diary.lapsed(time, event),
-            Stalled: self._stalled,
-            StallEnded: self._moves_again,
-            StateChanged: self._moved,
-            RunResumed: self._resumed,
-            CallbackFailed: lambda event, time: self._diary.not_called(time, event),
-            CheckpointFailed: lambda event, time: self._diary.not_saved(time, event),
-            RunFinished: self._end,
+            events.MilestoneCommitted: self._milestone,
+            events.RunStarted: self._start,
+            events.WorkerJoined: self._joined,
+            events.WorkerLost: self._lost,
+            events.WorkerFailed: self._failed,
+            events.PartitionFinished: lambda event, _: self._workers.finish(event.partition),
+            events.EpochFinished: lambda event, _: self._curves.epoch_finished(event),
+            events.Validated: self._validated,
+            events.Repartitioned: self._repartitioned,
+            events.Stalled: self._stalled,
+            events.StallEnded: self._moves_again,
+            events.StateChanged: self._moved,
+            events.RunResumed: self._resumed,
+            events.RunFinished: self._end,
+            **self._diary.handlers,
         }
 
     def _since(self, time: float) -> float:
         return 0.0 if self._started is None else max(0.0, time - self._started)
 
-    def _start(self, event: RunStarted, _: float) -> None:
+    def _start(self, event: events.RunStarted, _: float) -> None:
         self._started = event.time
         self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
         self._curves.start(event)
         self._rate.add(event.time, 0)
 
-    def _resumed(self, event: RunResumed, time: float) -> None:
+    def _resumed(self, event: events.RunResumed, time: float) -> None:
         self._epochs, self._partitions = event.epochs, event.partitions
         self._workers.leave()
         self._rate.forget()
         self._rate.add(self._tally.clock.at(event.time), self._tally.totals().samples)
         self._diary.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
-    def _milestone(self, event: MilestoneCommitted, time: float) -> None:
+    def _milestone(self, event: events.MilestoneCommitted, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
         row.milestone(event)
         self._bytes += event.bytes_up + event.bytes_down
         self._curves.milestone(event)
         self._lanes.add(row, time, event)
 
-    def _joined(self, event: WorkerJoined, time: float) -> None:
+    def _joined(self, event: events.WorkerJoined, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
         self._workers.join(row, event.time)
         self._diary.joined(time, row, event)
 
-    def _lost(self, event: WorkerLost, time: float) -> None:
+    def _lost(self, event: events.WorkerLost, time: float) -> None:
         self._diary.lost(time, self._workers.row(event, self._tally.workers), event)
 
-    def _failed(self, event: WorkerFailed, time: float) -> None:
+    def _failed(self, event: events.WorkerFailed, time: float) -> None:
         self._failure = event
         self._diary.failed(time, self._workers.row(event, self._tally.workers), event)
 
-    def _validated(self, event: Validated, time: float) -> None:
+    def _validated(self, event: events.Validated, time: float) -> None:
         self._curves.validated(event)
         self._diary.validated(time, event)
 
-    def _repartitioned(self, event: Repartitioned, time: float) -> None:
+    def _repartitioned(self, event: events.Repartitioned, time: float) -> None:
         self._partitions = event.partitions
         self._workers.leave()
         self._workers.calm(event.time)
         self._diary.repartitioned(time, event)
 
-    def _stalled(self, event: Stalled, time: float) -> None:
+    def _stalled(self, event: events.Stalled, time: float) -> None:
         self._stalls[event.cause] = f"{event.message} {event.look}"
         self._diary.say(time, "warning", self._stalls[event.cause])
 
-    def _moves_again(self, event: StallEnded, time: float) -> None:
+    def _moves_again(self, event: events.StallEnded, time: float) -> None:
         if self._stalls.pop(event.cause, None) is not None:
             self._diary.say(time, "info", "What the run waited for has come, or was given up.")
 
-    def _moved(self, event: StateChanged, _: float) -> None:
+    def _moved(self, event: events.StateChanged, _: float) -> None:
         before, self._state = self._state, str(event.state)
         if before == "paused" and self._state == "running":
             self._workers.calm(event.time)
@@ -280,7 +245,7 @@ class RunModel:
             # The run's own words follow at its end; these are the same, sooner.
             self._error = failure(self._failure, None)
 
-    def _end(self, event: RunFinished, time: float) -> None:
+    def _end(self, event: events.RunFinished, time: float) -> None:
         self._ended, self._state = event.time, event.outcome
         self._reason = event.reason
         self._curves.close()
