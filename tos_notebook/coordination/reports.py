@@ -9,39 +9,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..common.content import NO_DIGEST
 from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from ..events import UpdateSkipped
-from ..wire.messages import Directive, Push, Status, Suspect
-from ..wire.settings import WorkerSettings
+from ..wire.messages import Directive, Push, Reply, Status, Suspect
 from .ledger import Admission
 from .membership import Doing, Member
 from .settings import Settings
 from .state import ControlState
-
-
-class Admitted(NamedTuple):
-    """Whether what a worker reports counts."""
-
-    status: Status
-    settings: Settings | None
-    """The settings that the worker trained under; None for a superseded attempt."""
-    workers: int
-    """Active ones."""
-
-
-class Verdict(NamedTuple):
-    """What a worker does next."""
-
-    status: Status
-    directive: Directive
-    settings_version: int
-    settings: WorkerSettings | None
-    """None if the worker knows the newest."""
-    bounded: bool
-    """Whether the sync mode bounds how far workers may be apart."""
 
 
 class Reports:
@@ -59,8 +35,17 @@ class Reports:
         """Return a version of the settings; None if no current worker may still use it."""
         return self._state.settings_log.find(version)
 
-    def admit(self, member: Member, message: Push) -> Admitted:
+    def admit(self, member: Member, message: Push) -> tuple[Status, Settings | None, int]:
         """Count what a worker has trained, once; wait while a thread copies the run.
+
+        Returns
+        -------
+        status : {"committed", "duplicate", "skipped", "superseded"}
+            Only what is committed is to be merged.
+        settings : Settings or None
+            Those that the worker trained under; None for a superseded attempt.
+        workers : int
+            Active ones.
 
         Raises
         ------
@@ -80,7 +65,7 @@ class Reports:
             status = self._admit(member, message) if current else "superseded"
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
-            return Admitted(status, known, max(1, len(state.membership.active())))
+            return status, known, max(1, len(state.membership.active()))
 
     def _admit(self, member: Member, message: Push) -> Status:
         state = self._state
@@ -103,7 +88,9 @@ class Reports:
         with self._state.lock:
             self._state.gate.leave(merging)
 
-    def decide(self, member: Member, message: Push, status: Status, merging: bool) -> Verdict:
+    def decide(
+        self, member: Member, message: Push, status: Status, merging: bool, version: int
+    ) -> tuple[Reply, bool]:
         """Return what a worker does next, once its report was dealt with.
 
         Parameters
@@ -114,6 +101,14 @@ class Reports:
             What has become of it.
         merging : bool
             Whether it was admitted, so that the run waits for it.
+        version : int
+            Of the parameters that the worker adopts.
+
+        Returns
+        -------
+        reply : Reply
+        bounded : bool
+            Whether the sync mode bounds how far workers may be apart.
         """
         state = self._state
         with state.lock:
@@ -128,8 +123,9 @@ class Reports:
             if directive is Directive.STOP and not state.membership.is_current(member):
                 # Perhaps only since it was admitted: what it has pushed counts, but it must end.
                 status = "superseded"
-            news = state.news(member, message.settings_version, directive)
-            return Verdict(status, directive, *news, state.settings.sync.slack is not None)
+            newest, settings = state.news(member, message.settings_version, directive)
+            reply = Reply(version, newest, status, directive, settings)
+            return reply, state.settings.sync.slack is not None
 
     def merged(
         self,

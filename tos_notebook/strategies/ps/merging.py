@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
-from ...coordination.reports import Admitted, Reports, check_range
+from ...coordination.reports import Reports, check_range
 from ...coordination.requests import WorkerRequests
+from ...coordination.settings import Settings
 from ...errors import CombinerError, NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from ..base import NonFinite
@@ -63,25 +64,23 @@ class Merging:
             The push contradicts itself, or what was committed before; nothing was changed.
         """
         check_range("base_version", message.base_version, 0, self._center.version)
-        admitted, version = self._reports.admit(member, message), None
-        status = admitted.status
-        merging = status == "committed"
+        status, settings, workers = self._reports.admit(member, message)
+        merging, version = status == "committed", None
         try:
             if merging:
-                version = self._merge(member, message, update, admitted, traffic)
+                version = self._merge(member, message, update, settings, workers, traffic)
                 status = "skipped" if version is None else status
             if version is None:
                 version = self._center.read(update)[1]
         except BaseException:
             self._reports.abandon(merging)
             raise
-        verdict = self._reports.decide(member, message, status, merging)
-        if verdict.bounded and verdict.directive is Directive.GO and not self.keeps_own:
+        reply, bounded = self._reports.decide(member, message, status, merging, version)
+        if bounded and reply.directive is Directive.GO and not self.keeps_own:
             # Others may have reached this milestone since the merge. No worker waits, so none must
             # continue without their pushes.
-            version = self._catch_up(version, update)
-        status, directive, newest, settings, _ = verdict
-        return Reply(version, newest, status, directive, settings)
+            return reply._replace(version=self._catch_up(version, update))
+        return reply
 
     def _catch_up(self, version: int, update: Buffer) -> int:
         """Fill in the center if there is a newer one; return the version that `update` holds."""
@@ -120,18 +119,18 @@ class Merging:
         member: Member,
         message: Push,
         update: Buffer,
-        admitted: Admitted,
+        settings: Settings | None,
+        workers: int,
         traffic: tuple[int, int],
     ) -> int | None:
         """Return the version that the push made, None if it was refused."""
-        known = admitted.settings
         push = ps.Push(
             member.partition,
             message.base_version,
             message.steps,
             message.samples,
-            admitted.workers,
-            None if known is None else known.strategy.combiner.pushes,
+            workers,
+            None if settings is None else settings.strategy.combiner.pushes,
             message.finite,
             skip=self._non_finite == "skip",
         )
@@ -147,7 +146,7 @@ class Merging:
         finally:
             member.suspect = None
         version, staleness, _ = merged
-        self._reports.merged(member, message, version, staleness, traffic, admitted.workers)
+        self._reports.merged(member, message, version, staleness, traffic, workers)
         return version
 
     def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
