@@ -81,7 +81,8 @@ class Reports:
             state.ledger.contents.commit(
                 *place, digest, message.steps, state.ledger.partitions or 0
             )
-        return _STATUS[admission]
+            return "committed"
+        return "duplicate" if admission is Admission.DUPLICATE else "superseded"
 
     def abandon(self, merging: bool) -> None:
         """Count a merge as ended that has raised; see `decide`."""
@@ -219,13 +220,6 @@ class Reports:
         error = DataError(text)
         error.__cause__ = WorkerError(f"DataError: {text}", **member.who(), epoch=epoch)
         return error
-
-
-_STATUS: dict[Admission, Status] = {
-    Admission.COMMIT: "committed",
-    Admission.DUPLICATE: "duplicate",
-    Admission.SUPERSEDED: "superseded",
-}
 
 
 def check_range(name: str, value: int, low: int, high: float) -> None:

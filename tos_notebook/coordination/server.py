@@ -31,6 +31,9 @@ from .coordinator import Coordinator
 from .exchange import WorkerExchange
 from .membership import Member
 
+_ABOUT_PARAMETERS = (Push, Poll)
+"""Requests that the strategy answers. A union written at its use would be made at every push."""
+
 
 class RunServer:
     """Serves one run after another on one port.
@@ -158,7 +161,7 @@ class WorkerHandler:
         if self._member is None or self._exchange is None:
             if not isinstance(message, Join):
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
-        elif isinstance(message, Push | Poll):
+        elif isinstance(message, _ABOUT_PARAMETERS):
             return self._exchange.receive_into(message, nbytes)
         if nbytes:
             raise RemoteProtocolError(

@@ -19,22 +19,20 @@ class SettingsLog:
     ----------
     settings : Settings
         Version 0.
+
+    Attributes
+    ----------
+    settings : Settings
+        The newest.
+    version : int
+        Their version.
     """
 
     def __init__(self, settings: Settings) -> None:
         # Replaced, not changed: connections look versions up without the run's lock.
         self._versions = {0: settings}
-        self._newest = (0, settings)
-
-    @property
-    def settings(self) -> Settings:
-        """The newest settings."""
-        return self._newest[1]
-
-    @property
-    def version(self) -> int:
-        """The newest settings' version."""
-        return self._newest[0]
+        self.settings = settings
+        self.version = 0
 
     def change(self, needed: Collection[int], **changes: Any) -> None:
         """Add a version.
@@ -54,7 +52,7 @@ class SettingsLog:
         version, settings = self.version + 1, self.settings.changed(**changes)
         kept = {v: earlier for v, earlier in self._versions.items() if v in needed}
         self._versions = kept | {version: settings}
-        self._newest = (version, settings)
+        self.version, self.settings = version, settings
 
     def find(self, version: int) -> Settings | None:
         """Return a version of the settings; None if no worker may still use it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
 from ...coordination.reports import Reports
+from ...coordination.settings import Settings
 from ...errors import RemoteProtocolError, SessionClosed
 from ...layout import Layout
 from ...transport.base import BytesLike
@@ -34,6 +35,8 @@ class PeerExchange:
         self._reports = reports
         self._segment = segment
         self._replica: PeerReplica | None = None
+        # Those that the worker's present message names.
+        self._settings: Settings | None = None
         # Whether the worker waits for parameters: the first, or those that belong to its last push.
         self._owing = True
 
@@ -65,7 +68,7 @@ class PeerExchange:
         """
         replica = self._open_replica()
         # A version that there is not is refused when the request is handled.
-        settings = self._reports.find_settings(message.settings_version)
+        settings = self._settings = self._reports.find_settings(message.settings_version)
         if settings is not None:
             replica.use(settings.strategy.codec)
         if isinstance(message, Push):
@@ -77,7 +80,7 @@ class PeerExchange:
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
         replica = self._open_replica()
-        settings = self._reports.find_settings(message.settings_version)
+        settings = self._settings
         if settings is not None and not replica.read(settings.strategy.combiner.pushes):
             message = message._replace(finite=False)
         reply = self._merging.push(member, message, replica.buffer, replica.count())
