@@ -170,9 +170,9 @@ class Coordinator:
                 if self.state.ledger.contents.turn(self.state.ledger.partitions):
                     self.state.earlier = self.state.layout
                 self.state.layout = layout
-                self.state.rows.clear()
+                self.state.rows.counts.clear()
                 # The rows of another layout say nothing of how many these are to be.
-                self.state.unproven.clear()
+                self.state.rows.unproven.clear()
                 self.state.labels.clear()
                 self.state.skew = ()
             self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
@@ -181,7 +181,7 @@ class Coordinator:
             self.state.ledger.partitions = self.state.membership.partitions = source.partitions
             self.state.membership.clear()
             # No epoch will show it of those that are done.
-            self.state.unproven -= self._finished()
+            self.state.rows.unproven -= self._finished()
             return self.state.span
 
     def command(
@@ -299,7 +299,7 @@ class Coordinator:
     def proven(self) -> bool:
         """Whether a resumed run is known to have as many rows as before; a new one is."""
         with self.state.lock:
-            return not self.state.unproven
+            return not self.state.rows.unproven
 
     def mark(self) -> Mark:
         """Return how far each partition is, to be compared with later on."""
@@ -342,7 +342,8 @@ class Coordinator:
     def spoiled(self) -> bool:
         """Whether a resumed run has trained rows that are not those from before."""
         with self.state.lock:
-            return self.state.spoiled and bool(self.state.unproven)
+            rows = self.state.rows
+            return rows.spoiled and bool(rows.unproven)
 
     def facts(self, phase: tuple[str, float], slots: int) -> Facts:
         """Return what a watchdog has to know.

@@ -27,7 +27,7 @@ class RowChecks:
         digest = contents.streamed(member.epoch, partition)
         if message.streamed or digest:
             if message.digest == digest:
-                self._state.unconfirmed.discard(partition)
+                self._state.rows.unconfirmed.discard(partition)
                 return None
             steps = self._state.ledger.committed(member.epoch, partition).steps
             expected = f"the {steps} batches that are trained"
@@ -48,11 +48,11 @@ class RowChecks:
 
     def other_count(self, member: Member, message: Finish) -> DataError | None:
         """Return what is wrong with how many rows an epoch had; None if nothing is."""
-        rows = self._state.rows.get(member.partition, message.samples)
+        rows = self._state.rows.counts.get(member.partition, message.samples)
         if message.samples == rows:
-            self._state.unproven.discard(member.partition)
+            self._state.rows.unproven.discard(member.partition)
             return None
-        self._state.spoiled = True
+        self._state.rows.spoiled = True
         return self._other(member, message.epoch, f"{rows} rows", f"{message.samples} rows")
 
     def _other(self, member: Member, epoch: int, expected: str, found: str) -> DataError:

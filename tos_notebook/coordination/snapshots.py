@@ -142,12 +142,12 @@ class Snapshotter:
             span = state.span
             if span is None:
                 return None
-            if state.spoiled:
+            if state.rows.spoiled:
                 raise CheckpointError(
                     "Some rows that were trained are not those from before, so no checkpoint is "
                     "written of them."
                 )
-            if state.unconfirmed:
+            if state.rows.unconfirmed:
                 self._not_yet(last)
                 return None
             if not state.gate.hold(HOLD_TIMEOUT):
@@ -156,11 +156,9 @@ class Snapshotter:
             epoch = state.ledger.open_epoch(span.first_epoch)
             reached = RunPosition(epoch, epoch > span.last_epoch, span.layout, state.earlier)
             ledger, wanted = state.ledger.to_json(epoch), asked()
+            samples = dict(state.samples)
             # The rows of another layout say nothing of the next.
-            samples, rows = (
-                dict(state.samples),
-                {} if reached.between else dict(state.rows),
-            )
+            rows = {} if reached.between else dict(state.rows.counts)
         seen: list[tuple[Settings, str, float]] = []
 
         def entered() -> None:
@@ -181,7 +179,7 @@ class Snapshotter:
         if last:
             raise CheckpointError(
                 "The functions of datasets did not show in time that they return the records that "
-                f"were trained before: partitions {sorted(self._state.unconfirmed)}. What was "
+                f"were trained before: partitions {sorted(self._state.rows.unconfirmed)}. What was "
                 "trained since is in no checkpoint. The one before is unchanged."
             )
 
@@ -202,13 +200,14 @@ class Snapshotter:
         samples, rows = Counter(progress.samples), dict(progress.rows)
         self._trainer.restore(progress.copied)
         with self._state.lock:
-            self._state.ledger, self._state.samples, self._state.rows = ledger, samples, rows
+            self._state.ledger, self._state.samples = ledger, samples
+            self._state.rows.counts = rows
             self._state.layout = progress.reached.layout
             self._state.earlier = progress.reached.earlier
             if ledger.contents.beginnings():
                 # What a function makes is known by its first batches only, until an epoch ends.
-                self._state.unproven = set(rows)
-            self._state.unconfirmed = {
+                self._state.rows.unproven = set(rows)
+            self._state.rows.unconfirmed = {
                 partition
                 for epoch, partition in ledger.contents.streams()
                 if not ledger.is_finished(epoch, partition)

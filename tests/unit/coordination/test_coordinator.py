@@ -116,6 +116,12 @@ class Slow(Downpour):
         super().merge(center, update, push)
 
 
+def test_the_state_has_no_more_attributes_than_python_keeps_beside_each_other() -> None:
+    training, _ = counting_training()
+    # From one more on they are in a dictionary, and every push takes longer.
+    assert len(vars(training.state)) <= 30
+
+
 # -- exactly once -----------------------------------------------------------------------
 
 

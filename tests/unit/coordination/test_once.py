@@ -568,7 +568,7 @@ class Cluster(RuleBasedStateMachine):
         assert len({event.epoch for event in finished}) == len(finished)
         for event in finished:
             assert event.samples == BATCHES * self.partitions[event.epoch]
-        assert set(self.training.state.rows.values()) <= {BATCHES}
+        assert set(self.training.state.rows.counts.values()) <= {BATCHES}
 
     @invariant()
     def the_rule_is_that_of_the_settings_with_its_own_state(self) -> None:

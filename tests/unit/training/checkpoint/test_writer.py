@@ -456,7 +456,7 @@ def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
     kept: Kept,
 ) -> None:
     kept.push(0)
-    kept.training.state.unconfirmed = {0}
+    kept.training.state.rows.unconfirmed = {0}
     kept.keeper.begin(kept.subject)
     kept.keeper.finish()
     (failed,) = kept.seen(CheckpointFailed)
