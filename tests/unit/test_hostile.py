@@ -17,7 +17,7 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 from tests.support.hostile import LONG, TEXTS
 from tests.unit.telemetry.samples import milestone, started
-from tests.unit.widgets.support import FakeRun
+from tests.unit.widgets.support import FakeRun, mimebundle
 from tos_notebook.errors import (
     CheckpointError,
     ConfigError,
@@ -130,7 +130,7 @@ def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
     model(RunFinished(4.0, "failed", text))
     run: Any = FakeRun(model)
     run.run_id = run.master = run.program.summary = text
-    shown = Result(run)._repr_mimebundle_()
+    shown = mimebundle(Result(run))
     page = Page(shown["text/html"])
     assert page.is_still()
     assert page.tags.count("td") == 12 + 15

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import SparkConf
 
 from tos_notebook.cluster import connect as module
 from tos_notebook.cluster.connect import connect
@@ -19,7 +23,7 @@ from tos_notebook.cluster.executors import (
     slots,
     task_cores,
 )
-from tos_notebook.errors import ClusterUnreachable, ConnectError, RemoteProtocolError
+from tos_notebook.errors import ClusterUnreachable, ConnectError, RemoteProtocolError, TosError
 
 
 def test_an_active_context_is_adopted(spark_context: Any) -> None:
@@ -89,17 +93,49 @@ def test_something_else_is_refused() -> None:
         connect(7)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the settings that Spark is to be started with; none is: `connect` says so."""
+    found: list[Any] = []
+
+    def refuse(conf: Any) -> None:
+        found.append(conf)
+        raise OSError("none in this test")
+
+    for name in ("SPARK_MASTER", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    # Set before it is deleted, so that whatever the code sets is undone.
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(module, "active_context", lambda: None)
+    # Without those of a Spark that other tests have started.
+    monkeypatch.setattr("pyspark.SparkConf", partial(SparkConf, loadDefaults=False))
+    monkeypatch.setattr("pyspark.SparkContext", refuse)
+    # What is imported while Java starts takes seconds.
+    monkeypatch.setitem(sys.modules, "keras", None)
+    return found
+
+
+def start(master: str | None = None, **config: str) -> None:
+    """Ask for a Spark of one's own, of which `asked` is told."""
+    with pytest.raises(TosError, match=r"Spark does not start on .*: none in this test"):
+        connect(master, config={name.replace("__", "."): value for name, value in config.items()})
+
+
 @pytest.mark.parametrize("master", ["local[x]", "localhost:7077", "http://host:7077", "spark://"])
-def test_a_malformed_master_is_refused_before_spark_starts(master: str) -> None:
+def test_a_malformed_master_is_refused_before_spark_starts(asked: list[Any], master: str) -> None:
     with pytest.raises(ConnectError, match="Expected a master such as local"):
-        module._check_address(master)
+        connect(master)
+    assert asked == []
 
 
 @pytest.mark.parametrize(
     "master", ["local", "local[*]", "local[2, 4]", "local-cluster[2,1,1024]", "yarn"]
 )
-def test_masters_without_an_address_pass(master: str) -> None:
-    module._check_address(master)
+def test_masters_without_an_address_pass(asked: list[Any], master: str) -> None:
+    start(master)
+    assert asked[0].get("spark.master") == master
 
 
 @pytest.fixture
@@ -110,73 +146,81 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("scheme", ["spark://", "k8s://https://", "k8s://"])
-def test_a_master_that_does_not_answer_is_named_at_once(scheme: str, free_port: int) -> None:
+def test_a_master_that_does_not_answer_is_named_at_once(
+    asked: list[Any], scheme: str, free_port: int
+) -> None:
     """Spark itself would try for a minute."""
     master = f"{scheme}127.0.0.1:{free_port}"
     with pytest.raises(ClusterUnreachable, match=f"No answer from {master} .*refused"):
-        module._check_address(master)
+        connect(master)
+    assert asked == []
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999"])
-def test_an_impossible_port_is_named(address: str) -> None:
+def test_an_impossible_port_is_named(asked: list[Any], address: str) -> None:
     with pytest.raises(ClusterUnreachable, match=f"{address}: "):
-        module._check_address(f"spark://{address}")
+        connect(f"spark://{address}")
+    assert asked == []
 
 
-def test_one_of_several_masters_is_enough(free_port: int) -> None:
+def test_one_of_several_masters_is_enough(asked: list[Any], free_port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        module._check_address(f"spark://127.0.0.1:{free_port},127.0.0.1:{port}")
+        start(f"spark://127.0.0.1:{free_port},127.0.0.1:{port}")
+    assert len(asked) == 1
 
 
-def test_the_default_master_is_looked_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SPARK_MASTER", raising=False)
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
-    assert module._default_master({}, {}) == "local[*]"
-    assert module._default_master({}, {"spark.master": "yarn"}) == "yarn"
+def test_the_default_master_is_looked_up_in_order(
+    asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()
+    (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    start()
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose --master local[3] pyspark-shell")
-    assert module._default_master({}, {"spark.master": "yarn"}) == "local[3]"
-    monkeypatch.setenv("SPARK_MASTER", "spark://host:7077")
-    assert module._default_master({}, {"spark.master": "yarn"}) == "spark://host:7077"
-    assert module._default_master({"spark.master": "local[5]"}, {}) == "local[5]"
+    start()
+    monkeypatch.setenv("SPARK_MASTER", "local[4]")
+    start()
+    start(spark__master="local[5]")
+    masters = [conf.get("spark.master") for conf in asked]
+    assert masters == ["local[*]", "yarn", "local[3]", "local[4]", "local[5]"]
 
 
 def test_spark_defaults_are_read_as_spark_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What stands there is Spark's to set, so we set nothing in its place."""
+    start()
+    name, memory, options = (
+        "spark.log.level",
+        "spark.driver.memory",
+        "spark.driver.extraJavaOptions",
+    )
+    assert all(asked[0].contains(key) for key in (name, memory, options))
     (tmp_path / "spark-defaults.conf").write_text(
-        "# a comment\n\nspark.master   spark://host:7077\nspark.driver.memory=3g\n"
-        "spark.driver.extraJavaOptions -Da=b -Dc=d\n"
+        f"# {name} WARN\n\nspark.master   yarn\n{memory}=3g\n{options} -Da=b -Dc=d\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert module._spark_defaults() == {
-        "spark.master": "spark://host:7077",
-        "spark.driver.memory": "3g",
-        "spark.driver.extraJavaOptions": "-Da=b -Dc=d",
-    }
+    start()
+    assert asked[1].get("spark.master") == "yarn"
+    assert [asked[1].contains(key) for key in (name, memory, options)] == [True, False, False]
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "none"))
-    assert module._spark_defaults() == {}
+    start()
+    assert asked[2].getAll() == asked[0].getAll()
 
 
 def test_the_workers_python_is_ours_only_for_embedded_masters(
-    monkeypatch: pytest.MonkeyPatch,
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-    import sys
-
-    # Set before it is deleted, so that whatever the code sets is undone.
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    module._set_python("spark://host:7077", {})
+    start("yarn")
     assert "PYSPARK_PYTHON" not in os.environ
-    module._set_python("local[2]", {})
+    start("local[2]")
     assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    module._set_python("local[2]", {})
+    start("local[2]")
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     # PySpark itself reads the environment only.
-    module._set_python("spark://host:7077", {"spark.pyspark.python": "/opt/other"})
+    start("yarn", spark__pyspark__python="/opt/other")
     assert os.environ["PYSPARK_PYTHON"] == "/opt/other"
 
 

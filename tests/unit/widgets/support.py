@@ -97,6 +97,12 @@ def points(buffer: bytes) -> npt.NDArray[np.float32]:
     return np.frombuffer(buffer, "<f4").reshape(4, -1)
 
 
+def mimebundle(shown: Any) -> dict[str, Any]:
+    """Return what IPython is given of an object at a cell's end."""
+    found: dict[str, Any] = shown._repr_mimebundle_()
+    return found
+
+
 class Front:
     """A front end: applies what it is sent as the protocol says."""
 

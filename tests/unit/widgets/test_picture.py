@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.telemetry.samples import joined, milestone, started
-from tests.unit.widgets.support import FACTS, FakeRun
+from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.events import (
     CommandAccepted,
@@ -43,7 +43,7 @@ def trained(milestones: int = 20, workers: int = 2, **changes: Any) -> RunModel:
 
 
 def bundle(model: RunModel) -> dict[str, str]:
-    return Result(FakeRun(model))._repr_mimebundle_()  # type: ignore[arg-type]
+    return mimebundle(Result(FakeRun(model)))  # type: ignore[arg-type]
 
 
 def html(model: RunModel) -> str:
@@ -135,7 +135,7 @@ def test_it_says_that_something_went_wrong_on_purpose() -> None:
     model = trained()
     run = FakeRun(model)
     run.chaos_log = (Slow(5, worker=1), Kill(worker=0))
-    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
     assert "Chaos on purpose" in page
     assert "partition 1: 5 times slower; partition 0: killed, once" in page
 
@@ -177,7 +177,7 @@ def test_whatever_others_wrote_is_escaped() -> None:
     frames = NASTY, f'File "/site-packages/{NASTY}'
     model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
     model(RunFinished(3.0, "failed", NASTY))
-    page = Result(run)._repr_mimebundle_()["text/html"]  # type: ignore[arg-type]
+    page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
     assert "<script" not in page
     assert "&lt;script" in page
 

@@ -1,16 +1,17 @@
-"""Views without a kernel: their channels lead nowhere, what is sent on them is seen here."""
+"""Views without a kernel: the test is at the other end of their comms."""
 
 from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from comm.base_comm import BaseComm
 
 from tests.unit.telemetry.samples import milestone, started
-from tests.unit.widgets.support import FakeRun, Front
+from tests.unit.widgets.support import FakeRun, Front, mimebundle
 from tos_notebook import widgets
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import RunFinished, StateChanged
@@ -35,37 +36,64 @@ class ByHand:
         self.fed = [one for one in self.fed if one.tick(self.now)]
 
 
+class Line(BaseComm):  # type: ignore[misc]
+    """A comm whose other end is here: keeps what a widget sends beside its state."""
+
+    def __init__(self, **given: Any) -> None:
+        self.messages: list[Any] = []
+        self.front: Callable[[Any, Any], object] = lambda content, buffers: None
+        super().__init__(**given)
+
+    def publish_msg(
+        self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
+    ) -> None:
+        if msg_type == "comm_msg" and data["method"] == "custom":
+            self.messages.append(data["content"])
+            self.front(data["content"], buffers)
+
+    def say(self, content: Any) -> None:
+        """Send as a front end does."""
+        data = {"method": "custom", "content": content}
+        self.handle_msg({"content": {"data": data}, "buffers": []})
+
+
 class Stage:
     def __init__(self) -> None:
+        self.lines: list[Line] = []
         self.model, self.pump = RunModel(), ByHand()
         self.run = FakeRun(self.model)
         self.model(started(self.pump.now))
         self.model(StateChanged(self.pump.now, "running"))
         self.views: list[RunView] = []
 
-    def view(self) -> tuple[RunView, Front, Front]:
-        """Return a view, and what it sends on its stream and on its control channel."""
-        view = RunView(self.run, self.pump)  # type: ignore[arg-type]
-        stream, control = Front(), Front()
-        view._feed._send = stream
-        answers = control.messages
-        view._control.send = lambda content, buffers=None: answers.append(content)
+    def open(self, **given: Any) -> Line:
+        """Open a comm, as a kernel does."""
+        self.lines.append(Line(**given))
+        return self.lines[-1]
+
+    def view(self) -> tuple[RunView, Line, Front]:
+        """Return a view, its control channel, and what its stream's front end shows."""
+        self.lines.clear()
+        view, front = RunView(self.run, self.pump), Front()  # type: ignore[arg-type]
+        # Between them the stream's layout gets one.
+        control, *_, stream = self.lines
+        stream.front = front
         self.views.append(view)
-        return view, stream, control
+        return view, control, front
 
     def end(self) -> None:
         self.model(RunFinished(self.pump.now, "finished"))
         self.run.active = False
 
 
-def say(view: RunView, /, **content: Any) -> None:
-    """Send as a front end does."""
-    view._control._handle_custom_msg(content, [])
+def hello(view: str) -> dict[str, str]:
+    return {"type": "hello", "view": view}
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     made = Stage()
+    monkeypatch.setattr("ipywidgets.comm.create_comm", made.open)
     yield made
     for view in made.views:
         view.close()
@@ -87,10 +115,10 @@ def test_the_stream_names_its_control_channel() -> None:
 
 
 def test_two_views_of_one_run_work_side_by_side(stage: Stage) -> None:
-    (first, one, _), (second, two, _) = stage.view(), stage.view()
-    say(first, type="hello", view="a")
+    (_, first, one), (_, second, two) = stage.view(), stage.view()
+    first.say(hello("a"))
     stage.pump.tick()
-    say(second, type="hello", view="b")
+    second.say(hello("b"))
     stage.model(milestone(stage.pump.now))
     stage.pump.tick()
     assert one.kinds == ["snapshot", "delta"]
@@ -101,8 +129,8 @@ def test_two_views_of_one_run_work_side_by_side(stage: Stage) -> None:
 
 
 def test_a_command_is_answered_on_the_control_channel_alone(stage: Stage) -> None:
-    view, stream, control = stage.view()
-    say(view, type="command", id=1, command="pause", arguments={})
+    _, control, stream = stage.view()
+    control.say({"type": "command", "id": 1, "command": "pause", "arguments": {}})
     assert stage.run.told == [("pause",)]
     assert [answer["ok"] for answer in control.messages] == [True]
     assert stream.messages == []
@@ -112,8 +140,8 @@ def test_a_command_is_answered_on_the_control_channel_alone(stage: Stage) -> Non
 def test_what_is_no_message_is_passed_over(
     stage: Stage, content: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    view, stream, control = stage.view()
-    view._receive(view._control, content, [])
+    _, control, stream = stage.view()
+    control.say(content)
     assert "Expected hello or a command" in caplog.text
     assert (stage.run.told, stream.messages, control.messages) == ([], [], [])
 
@@ -121,11 +149,11 @@ def test_what_is_no_message_is_passed_over(
 def test_a_live_view_names_its_run_for_front_ends_with_a_plug_in(stage: Stage) -> None:
     view, _, _ = stage.view()
     # A plug-in could not show what it is not told of.
-    assert RUN not in view._repr_mimebundle_()
+    assert RUN not in mimebundle(view)
     stage.model.announced = True
-    assert view._repr_mimebundle_()[RUN] == {"run": "run-1", "number": 1}
+    assert mimebundle(view)[RUN] == {"run": "run-1", "number": 1}
     stage.end()
-    assert RUN not in view._repr_mimebundle_()
+    assert RUN not in mimebundle(view)
 
 
 def test_a_cell_shows_it_live_and_in_the_end_still(
@@ -159,10 +187,10 @@ def test_a_cell_shows_it_live_and_in_the_end_still(
 
 
 def test_a_page_that_is_reloaded_after_the_end_gets_the_last_state(stage: Stage) -> None:
-    view, stream, _ = stage.view()
+    _, control, stream = stage.view()
     stage.end()
     stage.pump.tick()
-    say(view, type="hello", view="late")
+    control.say(hello("late"))
     stage.pump.tick()
     assert stream.kinds == ["snapshot"]
     assert stream.state["run"]["state"] == "finished"
@@ -170,8 +198,8 @@ def test_a_page_that_is_reloaded_after_the_end_gets_the_last_state(stage: Stage)
 
 
 def test_an_error_is_in_the_view_within_one_tick(stage: Stage) -> None:
-    view, stream, _ = stage.view()
-    say(view, type="hello", view="a")
+    _, control, stream = stage.view()
+    control.say(hello("a"))
     stage.pump.tick()
     stage.model(RunFinished(stage.pump.now, "failed", "ValueError: no\n  File x"))
     stage.run.active = False
@@ -181,8 +209,8 @@ def test_an_error_is_in_the_view_within_one_tick(stage: Stage) -> None:
 
 
 def test_a_closed_view_is_fed_no_more(stage: Stage) -> None:
-    view, stream, _ = stage.view()
-    say(view, type="hello", view="a")
+    view, control, stream = stage.view()
+    control.say(hello("a"))
     view.close()
     view.close()
     stage.pump.tick()
@@ -199,7 +227,7 @@ def test_a_view_does_not_keep_a_run_that_is_over(stage: Stage) -> None:
     del stage.run
     gc.collect()
     assert run() is None
-    assert "finished" in view._repr_mimebundle_()["text/plain"]
+    assert "finished" in mimebundle(view)["text/plain"]
 
 
 def test_a_run_that_nobody_watched_has_no_view() -> None:
