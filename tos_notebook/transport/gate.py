@@ -117,6 +117,8 @@ class Gate:
         Clients that may be at it at a time.
     failed : callable
         Takes the error after which it lets no more clients in.
+    retry : float
+        Seconds to wait after an error of its own.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Gate:
         seconds: float,
         max_pending: int,
         failed: Callable[[Exception], object],
+        retry: float = _RETRY,
     ) -> None:
         self._sock = sock
         self._prepare = prepare
@@ -136,6 +139,7 @@ class Gate:
         self._seconds = seconds
         self._max_pending = max_pending
         self._failed = failed
+        self._retry = retry
         # The oldest first, as all have the same time.
         self._clients: dict[PendingClient, None] = {}
         self._hosts: Counter[str] = Counter()
@@ -159,7 +163,7 @@ class Gate:
                 if errors == _GIVE_UP:
                     self._failed(error)
                     break
-                self._closing.wait(_RETRY)
+                self._closing.wait(self._retry)
         for client in list(self._clients):
             self._dismiss(client)
         self._selector.close()
@@ -200,7 +204,7 @@ class Gate:
             # Nobody more, or somebody who has left again.
             return
         except OSError as error:
-            if not self._closing.wait(_RETRY):
+            if not self._closing.wait(self._retry):
                 log.warning("A connection could not be accepted: %s", error)
 
     def _enter(self, sock: socket.socket, host: str, peer: str) -> None:
