@@ -13,7 +13,7 @@ import pytest
 
 from tests.clusters import application
 from tests.clusters.standalone import Standalone
-from tos_notebook._version import __version__
+from tos_notebook import __version__
 
 PROGRAM = Path(__file__).with_name("connect_program.py")
 

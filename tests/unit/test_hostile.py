@@ -35,7 +35,8 @@ from tos_notebook.telemetry.figure import LABEL, figure
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report
 from tos_notebook.training.results.card import card
-from tos_notebook.training.saved import SavedRuns, _saved
+from tos_notebook.training.saved import SavedRun, SavedRuns
+from tos_notebook.training.summaries import summaries
 from tos_notebook.widgets import Result, RunModel
 
 hostile = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -216,7 +217,7 @@ SUMMARY = {
 @hostile
 def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
     shelf: Any = Shelf({**SUMMARY, "run": text, "state": text})
-    found = SavedRuns(_saved([shelf]))
+    found = SavedRuns([SavedRun(*found) for found in summaries([shelf])])
     page = found._repr_html_()
     assert len(found) == 1
     assert page is not None
@@ -240,7 +241,7 @@ def test_one_saved_run_of_wrong_fields_is_shown_as_unreadable_beside_the_others(
     wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     shelves: Any = [Shelf({**GOOD, **wrong}, "hdfs:///runs/run-1"), Shelf(GOOD)]
-    found = SavedRuns(_saved(shelves))
+    found = SavedRuns([SavedRun(*found) for found in summaries(shelves)])
     assert [(run.run, run.state) for run in found] == [
         ("run-1", "unreadable"),
         ("run-2", "finished"),
@@ -252,7 +253,7 @@ def test_one_saved_run_of_wrong_fields_is_shown_as_unreadable_beside_the_others(
 def test_a_saved_run_without_all_of_its_fields_is_shown_as_unreadable() -> None:
     for name in GOOD:
         shelf: Any = Shelf({n: value for n, value in GOOD.items() if n != name})
-        assert [run.state for run in _saved([shelf])] == ["unreadable"]
+        assert [found.state for found in summaries([shelf])] == ["unreadable"]
 
 
 def test_a_folder_that_cannot_be_listed_hides_no_saved_run() -> None:
@@ -261,7 +262,7 @@ def test_a_folder_that_cannot_be_listed_hides_no_saved_run() -> None:
             raise CheckpointError("Permission denied")
 
     shelves: Any = [Locked(GOOD), Shelf(GOOD)]
-    assert [run.state for run in _saved(shelves)] == ["unreadable", "finished"]
+    assert [found.state for found in summaries(shelves)] == ["unreadable", "finished"]
 
 
 @pytest.mark.parametrize("text", [t for t in TEXTS.values() if t != LONG])

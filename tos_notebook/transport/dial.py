@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from time import monotonic, sleep
 from typing import Any
 
@@ -13,7 +14,7 @@ from .sockets import SocketChannel, Timeouts, gone, is_loopback
 from .tcp import TcpChannel
 from .tls import TlsChannel, wrap_client
 
-_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds. A server that many strangers crowd may close a connection before its turn, or not come
 to it in time."""
 
@@ -60,6 +61,7 @@ def open_channel(
     fingerprint: bytes | None,
     timeouts: Timeouts,
     hello: bytes = b"",
+    pauses: Sequence[float] = PAUSES,
 ) -> SocketChannel[Any]:
     """Connect to an acceptor and prove the secret to it.
 
@@ -76,6 +78,8 @@ def open_channel(
         How long the other side may take.
     hello : bytes
         What to say of ourselves, of the length that the acceptor expects.
+    pauses : sequence of float
+        Seconds before each further attempt, where the other side has closed the connection.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def open_channel(
         Whoever listens there is none of ours, or of another version.
     """
     late = False
-    for pause in _PAUSES:
+    for pause in pauses:
         try:
             return _open(host, port, secret, fingerprint, timeouts, hello)
         except ConnectTimeout:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tos_notebook._version import __version__
+from tos_notebook import __version__
 from tos_notebook.cluster import environment
 from tos_notebook.cluster.connect import connect
 from tos_notebook.cluster.environment import check_reports, driver_packages, make_probe, warm_up

@@ -16,6 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import tos_notebook
+from tests.support.threads import wait_for_end
 from tos_notebook import magics
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
@@ -186,11 +187,11 @@ class Engine:
     def session(self, spark: Any, program: Any, **options: Any) -> Any:
         made = SimpleNamespace(spark=spark, program=program, options=options, closed=False)
         made.close = lambda: setattr(made, "closed", True)
-        made.start = lambda data, epochs=1, **more: self._start(made, data, epochs, more)
+        made.start = lambda data, epochs=1, **more: self.begin(made, data, epochs, more)
         self.sessions.append(made)
         return made
 
-    def _start(self, session: Any, data: Any, epochs: int, options: dict[str, Any]) -> FakeRun:
+    def begin(self, session: Any, data: Any, epochs: int, options: dict[str, Any]) -> FakeRun:
         session.data, session.epochs, session.started = data, epochs, options
         run = FakeRun(len(self.runs) + 1)
         self.runs.append(run)
@@ -245,3 +246,46 @@ def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         if thread.name.startswith("tos-close"):
             thread.join(10)
     assert not [t for t in threading.enumerate() if t.name.startswith("tos-")]
+
+
+class Cluster:
+    """A fake of `connect` and of what is asked of a context."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.shipped: list[bool] = []
+        self.warmed: list[Any] = []
+        self.error: Exception | None = None
+        self.release = threading.Event()
+        self.release.set()
+        self.context = self.new_context()
+
+    @staticmethod
+    def new_context() -> Any:
+        named = {"master": "local[2]", "appName": "notebook", "version": "4.0.1"}
+        return SimpleNamespace(**named, startTime=0, uiWebUrl=None, _jsc=object())
+
+    def connect(self, master: Any = None, *, config: Any, warm_up: bool, ship: bool) -> Any:
+        assert not warm_up
+        self.calls.append((master, config))
+        self.shipped.append(ship)
+        return SimpleNamespace(sparkContext=self.context)
+
+    def warm_up(self, sc: Any, timeout: float) -> None:
+        self.warmed.append(sc)
+        assert self.release.wait(10)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def cluster(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Have the magics know of no Spark yet, and connect to a fake one."""
+    made = Cluster()
+    cells.shell.extension_manager.reload_extension("tos_notebook")
+    monkeypatch.setattr("tos_notebook.cluster.connect.connect", made.connect)
+    monkeypatch.setattr("tos_notebook.cluster.environment.warm_up", made.warm_up)
+    monkeypatch.setattr("tos_notebook.cluster.summary.slots", lambda sc: 2)
+    monkeypatch.setattr("tos_notebook.cluster.summary.task_cores", lambda sc: 1)
+    yield made
+    wait_for_end("tos-warm-up")

@@ -67,7 +67,7 @@ def test_a_resumed_run_may_have_them_too(
 
     def resume(uri: str, **options: Any) -> Any:
         asked.update(options)
-        return engine._start(SimpleNamespace(), None, 1, {})
+        return engine.begin(SimpleNamespace(), None, 1, {})
 
     monkeypatch.setattr("tos_notebook.training.resume.resume", resume)
     line = "%tos_resume hdfs:///runs/1 --validation-every 5 --validation-on executors"

@@ -125,16 +125,16 @@ def test_keras_model_of_the_cell(cells: Cells, engine: Engine) -> None:
     output = cells(TRAIN + KERAS.format("newer"))
     assert "Captured a Keras model" in output
     assert "optimizer  SGD, learning rate 0.01\n" in output
-    assert program(engine)._model is cells.space["newer"]
+    assert program(engine).model is cells.space["newer"]
 
 
 def test_keras_model_that_the_cell_only_names(cells: Cells, engine: Engine) -> None:
     cells(KERAS.format("older") + KERAS.format("model"))
     cells(f"{TRAIN}\nolder.compile('adam', 'mae')")
-    assert program(engine)._model is cells.space["older"]
+    assert program(engine).model is cells.space["older"]
     output = cells(f"{TRAIN}\n1 + 1")
     assert "Captured a Keras model: the variable model of an earlier cell" in output
-    assert program(engine)._model is cells.space["model"]
+    assert program(engine).model is cells.space["model"]
     assert "earlier cell" not in cells(f"{TRAIN} --model older\n1 + 1")
     assert "earlier cell" not in cells(f"{TRAIN}\nmodel.summary()")
 
@@ -143,9 +143,9 @@ def test_keras_model_among_several(cells: Cells, engine: Engine) -> None:
     two = KERAS.format("a") + KERAS.format("b")
     assert "found a, b. Name it, such as --model a" in cells.fails(TRAIN + two)
     cells(f"{TRAIN} --model b{two}")
-    assert program(engine)._model is cells.space["b"]
+    assert program(engine).model is cells.space["b"]
     cells(TRAIN + two + KERAS.format("model"))
-    assert program(engine)._model is cells.space["model"]
+    assert program(engine).model is cells.space["model"]
 
 
 def test_keras_model_without_compile(cells: Cells, engine: Engine) -> None:

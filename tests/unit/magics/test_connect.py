@@ -2,67 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.magics.conftest import Cells
+from tests.support.threads import wait_for_end
+from tests.unit.magics.conftest import Cells, Cluster
 from tos_notebook.errors import WorkerEnvironment
-from tos_notebook.magics.connect import Connection
-
-
-class Cluster:
-    """A fake of `connect` and of what is asked of a context."""
-
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
-        self.shipped: list[bool] = []
-        self.warmed: list[Any] = []
-        self.error: Exception | None = None
-        self.release = threading.Event()
-        self.release.set()
-        self.context = self.new_context()
-
-    @staticmethod
-    def new_context() -> Any:
-        named = {"master": "local[2]", "appName": "notebook", "version": "4.0.1"}
-        return SimpleNamespace(**named, startTime=0, uiWebUrl=None, _jsc=object())
-
-    def connect(self, master: Any = None, *, config: Any, warm_up: bool, ship: bool) -> Any:
-        assert not warm_up
-        self.calls.append((master, config))
-        self.shipped.append(ship)
-        return SimpleNamespace(sparkContext=self.context)
-
-    def warm_up(self, sc: Any, timeout: float) -> None:
-        self.warmed.append(sc)
-        assert self.release.wait(10)
-        if self.error is not None:
-            raise self.error
-
-
-@pytest.fixture
-def cluster(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    made = Cluster()
-    magics = cells.shell.magics_manager.registry["TosMagics"]
-    connection = Connection()
-    monkeypatch.setattr(magics, "_connection", connection)
-    monkeypatch.setattr("tos_notebook.cluster.connect.connect", made.connect)
-    monkeypatch.setattr("tos_notebook.cluster.environment.warm_up", made.warm_up)
-    monkeypatch.setattr("tos_notebook.cluster.summary.slots", lambda sc: 2)
-    monkeypatch.setattr("tos_notebook.cluster.summary.task_cores", lambda sc: 1)
-    yield made
-    if connection.warm_up is not None:
-        connection.warm_up.join(10)
-        assert not connection.warm_up.active
-
-
-def warmed(cells: Cells) -> None:
-    cells.shell.magics_manager.registry["TosMagics"]._connection.warm_up.join(10)
 
 
 def test_this_package_is_sent_to_all_executors_when_asked(cells: Cells, cluster: Cluster) -> None:
@@ -88,17 +35,17 @@ def test_it_warms_up_in_the_background_once(cells: Cells, cluster: Cluster) -> N
     assert "reusing it" in (again := cells("%tos_connect"))
     assert "still warm up" in again
     cluster.release.set()
-    warmed(cells)
+    wait_for_end("tos-warm-up")
     assert "The executors are warm." in cells("%tos_connect")
     assert cluster.warmed == [cluster.context]
 
 
 def test_another_context_is_warmed_up_again(cells: Cells, cluster: Cluster) -> None:
     cells("%tos_connect")
-    warmed(cells)
+    wait_for_end("tos-warm-up")
     cluster.context = cluster.new_context()
     assert "Adopted the running Spark" in cells("%tos_connect")
-    warmed(cells)
+    wait_for_end("tos-warm-up")
     assert len(cluster.warmed) == 2
 
 
@@ -112,7 +59,7 @@ def test_what_goes_wrong_in_warming_up_is_shown_by_the_next_magic_once(
 ) -> None:
     cluster.error = WorkerEnvironment("Host a: cannot import tensorflow")
     cells("%tos_connect")
-    warmed(cells)
+    wait_for_end("tos-warm-up")
     assert "WorkerEnvironment: Host a" in cells.fails("%tos_status")
     assert "Host a" not in cells.fails("%tos_status")
     cluster.error = None
@@ -143,11 +90,8 @@ def test_mistakes_are_one_message(cells: Cells, cluster: Cluster, line: str, tex
     assert len(output.strip().splitlines()) == 1
 
 
-def test_a_real_spark_is_adopted(
-    cells: Cells, spark_context: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    magics = cells.shell.magics_manager.registry["TosMagics"]
-    monkeypatch.setattr(magics, "_connection", Connection())
+def test_a_real_spark_is_adopted(cells: Cells, spark_context: Any) -> None:
+    cells.shell.extension_manager.reload_extension("tos_notebook")
     cells.space["sc"] = spark_context
     output = cells("%tos_connect --no-warm-up")
     assert "Adopted the running Spark on local[2,4]" in output

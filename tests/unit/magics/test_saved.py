@@ -41,7 +41,7 @@ class Saved:
 
     def resume(self, uri: str, spark: Any, **options: Any) -> Any:
         self.asked.append((uri, options))
-        return self.engine._start(SimpleNamespace(), None, 1, {})
+        return self.engine.begin(SimpleNamespace(), None, 1, {})
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
-from tests.unit.magics.conftest import Cells, Engine, FakeRun
+from tests.support.threads import wait_for_end
+from tests.unit.magics.conftest import Cells, Cluster, Engine, FakeRun
 from tos_notebook.errors import DataError, WorkerError
 
 LINE = "%tos_train --model program --data train"
@@ -287,21 +287,14 @@ def test_a_changed_cell_is_the_same_cell_by_its_id(
     assert [run.active for run in engine.runs] == [False, True, True, True]
 
 
-def test_an_error_in_warming_up_is_shown_once(cells: Cells, engine: Engine) -> None:
-    connection = cells.shell.magics_manager.registry["TosMagics"]._connection
-    failing = SimpleNamespace(error=DataError("no tensorflow there"))
-
-    def raise_once() -> None:
-        error, failing.error = failing.error, None
-        if error:
-            raise error
-
-    connection.warm_up = SimpleNamespace(raise_once=raise_once)
-    try:
-        assert "no tensorflow there" in cells.fails(LINE)
-        cells(LINE)
-    finally:
-        connection.warm_up = None
+def test_an_error_in_warming_up_is_shown_once(
+    cells: Cells, cluster: Cluster, engine: Engine
+) -> None:
+    cluster.error = DataError("no tensorflow there")
+    cells("%tos_connect local[2]")
+    wait_for_end("tos-warm-up")
+    assert "no tensorflow there" in cells.fails(LINE)
+    cells(LINE)
 
 
 def test_columns_of_a_frame_are_named_by_options(

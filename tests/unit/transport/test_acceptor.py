@@ -21,7 +21,6 @@ from tos_notebook.errors import (
     ConnectTimeout,
     TransportError,
 )
-from tos_notebook.transport import dial
 from tos_notebook.transport.acceptor import Acceptor, Endpoint
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import open_channel
@@ -127,15 +126,12 @@ def test_a_stranger_costs_one_closed_connection(peer: Peer) -> None:
     assert peer.arrived.empty()
 
 
-def test_a_hello_of_another_length_lets_nobody_in(
-    nothing_left: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dial, "_PAUSES", ())
+def test_a_hello_of_another_length_lets_no_peer_in(nothing_left: None) -> None:
     peer = Peer(tls=False, handshake=0.05)
     address = peer.acceptor.address
     for hello in (HELLO[:-1], HELLO + b"!"):
         with pytest.raises((AuthenticationError, ConnectionClosed, ConnectTimeout)):
-            open_channel(*address, SECRET, None, Timeouts(), hello)
+            open_channel(*address, SECRET, None, Timeouts(), hello, pauses=())
     peer.close()
     assert peer.arrived.empty()
 

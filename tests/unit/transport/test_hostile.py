@@ -18,8 +18,10 @@ import pytest
 
 from tests.unit.transport.peers import LIMIT, PARAMETERS, SECRET, Relay, Server, read, read_all
 from tos_notebook.errors import ConnectTimeout, TosError
-from tos_notebook.transport import dial, sockets
-from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.transport import sockets
+from tos_notebook.transport.client import ChannelConnection
+from tos_notebook.transport.dial import connect_tcp, open_channel
+from tos_notebook.transport.sockets import Timeouts
 from tos_notebook.transport.tcp import TcpChannel
 from tos_notebook.wire.frames import HEADER_SIZE, encode_head
 from tos_notebook.wire.messages import Fetch, Push
@@ -238,7 +240,10 @@ def test_a_challenge_sent_back_is_no_proof(serve: Open, kind: str) -> None:
 
 def _session(address: Any, fingerprint: bytes) -> bytes:
     """Push and fetch over a connection; return the parameters that came."""
-    connection = connect_tcp(*address, SECRET, fingerprint, timeout=0.5, request_timeout=0.5)
+    # One attempt, as each has an end of its own.
+    timeouts = Timeouts(0.5, 0.0, 0.5)
+    channel = open_channel(*address, SECRET, fingerprint, timeouts, pauses=())
+    connection = ChannelConnection(channel, 1 << 20)
     try:
         connection.request(PUSH, UPDATE)
         return bytes(connection.request(Fetch(7))[1] or b"")
@@ -257,10 +262,9 @@ def _lengths(server: Server) -> dict[bool, int]:
 @pytest.mark.parametrize("cut", [False, True], ids=["flipped", "truncated"])
 @pytest.mark.parametrize("upward", [True, False], ids=["to the server", "to the worker"])
 def test_within_tls_whatever_is_changed_on_its_way_is_noticed(
-    serve: Open, monkeypatch: pytest.MonkeyPatch, upward: bool, cut: bool
+    serve: Open, upward: bool, cut: bool
 ) -> None:
     """What arrives is what was sent, or nothing: at forty places of a whole session."""
-    monkeypatch.setattr(dial, "_PAUSES", ())
     server = serve("tls", handshake=0.5, transfer=0.5)
     # The last words are a goodbye, without which the session was complete.
     length = _lengths(server)[upward] - 60

@@ -42,7 +42,7 @@ def server(nothing_left: None) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dial, "_PAUSES", ())
+    monkeypatch.setattr(dial, "sleep", lambda seconds: None)
 
 
 # -- when ----------------------------------------------------------------------------------

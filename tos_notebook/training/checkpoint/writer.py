@@ -85,6 +85,8 @@ class CheckpointWriter:
         Number of the checkpoint from which the run continues.
     clock : callable
         Returns the time in seconds.
+    timeout : float
+        Seconds that the end of a run waits for a checkpoint under way.
     """
 
     def __init__(
@@ -97,6 +99,8 @@ class CheckpointWriter:
         history: tuple[str, ...] = (),
         resumed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        timeout: float = CHECKPOINT_TIMEOUT,
     ) -> None:
         self.folder = folder
         self.every = every
@@ -105,6 +109,7 @@ class CheckpointWriter:
         self._claim, self._number = claim
         self._history = history
         self._clock = clock
+        self._timeout = timeout
         self._began = clock()
         self._written: dict[int, float] = {}
         """When each checkpoint was written, by its number."""
@@ -143,15 +148,15 @@ class CheckpointWriter:
     def finish(self) -> None:
         """Write the last checkpoint, of a run that has ended, and end the thread.
 
-        One that takes longer than `CHECKPOINT_TIMEOUT` is reported as failed, and continues.
+        One that takes longer than the timeout is reported as failed, and continues.
         """
         if self._subject is None:
             return
         self._ending = True
         self._due.set()
-        self._thread.join(CHECKPOINT_TIMEOUT)
+        self._thread.join(self._timeout)
         if self._thread.is_alive():
-            self._tell(self._failed(self._late()))
+            self._tell(self._subject, self._failed(self._late()))
         elif self._subject.spoiled():
             self._withdraw()
 
@@ -173,31 +178,32 @@ class CheckpointWriter:
     def _late(self) -> str:
         return (
             f"The last checkpoint of {self._origin.run_id} was still being written "
-            f"{CHECKPOINT_TIMEOUT:g} s after the run's end. "
+            f"{self._timeout:g} s after the run's end. "
             f"See whether {self.folder.storage.uri} answers."
         )
 
     def _keep_on(self) -> None:
+        assert self._subject is not None
         ending = False
         while not ending:
             self._due.wait(self.every.seconds)
             self._due.clear()
             # Looked at before the checkpoint is written: the run may end meanwhile.
             ending = self._ending
-            self._try()
+            self.save(self._subject)
 
-    def _try(self) -> None:
-        assert self._subject is not None
+    def save(self, subject: Subject) -> None:
+        """Write a checkpoint now, and publish what became of it: training continues without it."""
         self._saving = self._clock()
         try:
-            event: Event | None = self.write(self._subject)
+            event: Event | None = self.write(subject)
         except Exception as error:
             known = isinstance(error, CheckpointError | WaitTimeout)
             event = self._failed(str(error) if known else f"{type(error).__name__}: {error}")
         finally:
             self._saving = None
         if event is not None:
-            self._tell(event)
+            self._tell(subject, event)
 
     def _prune(self) -> None:
         """Delete old checkpoints; the new one is as good if one of them stays."""
@@ -214,11 +220,10 @@ class CheckpointWriter:
         self.status = replace(self.status, error=text)
         return CheckpointFailed(time.time(), text)
 
-    def _tell(self, event: Event) -> None:
-        assert self._subject is not None
+    def _tell(self, subject: Subject, event: Event) -> None:
         # A run that has given up waiting for its last checkpoint hears of nothing any more.
         with suppress(SessionClosed):
-            self._subject.publish(event)
+            subject.publish(event)
 
     def write(self, subject: Subject) -> CheckpointWritten | None:
         """Write a checkpoint now; return None if there is nothing new to write.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
+from tests.support.threads import wait_for_end
 from tests.unit.worker.support import (
     LIMIT,
     Aside,
@@ -68,7 +69,8 @@ from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.resume import _origin, _restorable
-from tos_notebook.training.saved import COLUMNS, _saved
+from tos_notebook.training.saved import COLUMNS
+from tos_notebook.training.summaries import summaries
 
 
 class Disk:
@@ -140,6 +142,7 @@ class Kept:
         epochs: int = 1,
         resumed: int | None = None,
         progress: Progress | None = None,
+        timeout: float = LIMIT,
         **of: Any,
     ) -> None:
         self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
@@ -151,6 +154,7 @@ class Kept:
             claim if resumed is None else Claim(claim.name, resumed),
             resumed=resumed,
             clock=lambda: self.now,
+            timeout=timeout,
         )
         reached = 0 if progress is None else progress.reached.epoch
         self.training, _ = counting_training(
@@ -439,13 +443,12 @@ def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
         raise CheckpointError("permission denied")
 
     monkeypatch.setattr(kept.disk, "delete", refuse)
-    kept.keeper._subject = kept.subject
     for sequence in (0, 1):
         kept.push(sequence)
-        kept.keeper._try()
+        kept.keeper.save(kept.subject)
         kept.now += 61.0
     kept.push(2)
-    kept.keeper._try()
+    kept.keeper.save(kept.subject)
     assert [event.number for event in kept.seen(CheckpointWritten)] == [1, 2, 3]
     assert kept.seen(CheckpointFailed) == []
     assert kept.keeper.status.error is None
@@ -545,8 +548,8 @@ def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept:
     with pytest.raises(CheckpointError, match="saves nothing"):
         folder.require(first.name)
     assert kept.disk.list() == before
-    kept.keeper._claim, kept.keeper._number = second
-    written = kept.keeper.write(kept.subject)
+    later = CheckpointWriter(folder, origin(), kept.keeper.every, 2, second)
+    written = later.write(kept.subject)
     assert written is not None
     assert (written.number, folder.last().number) == (4, 4)
     # Who gives its claim back, as the run could not go on there, leaves the one before in charge.
@@ -642,7 +645,7 @@ def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None
         kept.push(0)
         assert kept.keeper.write(kept.subject) is not None
         disks.append(kept.disk)
-    assert [run.run for run in _saved(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
+    assert [run for run, *_ in summaries(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
 
 
 def test_ids_of_runs_are_unique_and_in_universal_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -702,14 +705,13 @@ def test_a_full_disk_costs_one_checkpoint_and_no_event(kept: Kept) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    kept.keeper._subject = kept.subject
     kept.push(0)
     kept.disk.before_write = full
-    kept.keeper._try()
+    kept.keeper.save(kept.subject)
     assert "No space left on device" in str(kept.seen(CheckpointFailed)[0])
     kept.push(1)
     kept.disk.before_write = lambda: None
-    kept.keeper._try()
+    kept.keeper.save(kept.subject)
     last = from_sealed(kept.keeper.folder.last().sealed, "last")
     told = [e for name in last.history for e in events(kept.keeper.folder.read(name), name)]
     assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
@@ -726,13 +728,12 @@ def test_nothing_new_is_not_written_again(kept: Kept) -> None:
 def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(kept: Kept, part: str) -> None:
     kept.push(0)
     kept.disk.refuses = part
-    kept.keeper._subject = kept.subject
-    kept.keeper._try()
+    kept.keeper.save(kept.subject)
     assert [e.message for e in kept.seen(CheckpointFailed)] == ["the disk is full"]
     kept.disk.refuses = ""
     kept.push(1)
     assert kept.keeper.status == CheckpointStatus(None, None, "the disk is full")
-    kept.keeper._try()
+    kept.keeper.save(kept.subject)
     assert (kept.keeper.status.number, kept.keeper.status.error) == (2, None)
     assert len(set(kept.disk.written)) == len(kept.disk.written), "a file was written twice"
     last = from_sealed(kept.keeper.folder.last().sealed, "last")
@@ -839,10 +840,8 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
         read_data(folder, origin())
 
 
-def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
+def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, timeout=0.01)
     free = threading.Event()
     subject = Subject(
         kept.training.snapshot, lambda: None, dict, kept.events.append,
@@ -855,7 +854,7 @@ def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(
     assert "The last checkpoint of run-1 was still being written" in str(failed)
     assert str(kept.keeper.status) == f"The run has no checkpoint yet: {failed.message}"
     free.set()
-    kept.keeper._thread.join(LIMIT)
+    wait_for_end("tos-checkpoint-run-1")
     # It came after all.
     assert kept.keeper.status.number == 1
     assert kept.keeper.status.error is None
