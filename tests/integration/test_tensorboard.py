@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.integration.conftest import classifier
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import EpochFinished
+from tos_notebook.training.observers.tensorboard import TensorBoardWriter
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -73,7 +75,8 @@ def test_event_files_hold_curves_histograms_settings_and_the_graph(
 def test_curves_can_be_read_while_the_run_trains(
     train: Train, digits: Digits, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.observers.tensorboard.PERIOD", 0.0)
+    at_once = partial(TensorBoardWriter, period=0.0)
+    monkeypatch.setattr("tos_notebook.training.observers.tensorboard.TensorBoardWriter", at_once)
     x, y, *_ = digits
     session = train(classifier(), batch_size=50)
     run = session.start((x, y), epochs=10_000, tensorboard=str(tmp_path), sinks=[watch])

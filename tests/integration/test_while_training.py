@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
 from tests.support.tracked import curve, only_run, store
 from tests.support.watching import Watch
-from tos_notebook.cluster import asking
+from tos_notebook.cluster.asking import Asking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled
-from tos_notebook.training.observers import schedule
+from tos_notebook.training import factory
+from tos_notebook.training.observers import build
+from tos_notebook.training.observers.schedule import SMALLEST, Scheduler
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.picture import Result
 
@@ -122,7 +125,7 @@ def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Di
     before = session.program.read().copy()
     run = session.run((x, y), learning_rate=lambda step: 0.0)
     assert np.array_equal(before, session.program.read())
-    assert run.settings["learning_rate"] == schedule.SMALLEST
+    assert run.settings["learning_rate"] == SMALLEST
     run = session.run((x, y), learning_rate=0.25)
     assert not np.array_equal(before, session.program.read())
     assert run.settings["learning_rate"] == 0.25
@@ -130,11 +133,16 @@ def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Di
 
 
 def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
-    train: Train, digits: Digits, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train,
+    digits: Digits,
+    watch: Watch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spark_context: Any,
 ) -> None:
     import keras
 
-    monkeypatch.setattr(schedule, "PERIOD", 0.0)
+    monkeypatch.setattr(build, "Scheduler", partial(Scheduler, period=0.0))
     x, y, *_ = digits
     decay = keras.optimizers.schedules.PiecewiseConstantDecay([50, 10_000], [0.4, 0.2, 0.1])
     session = train(classifier(), batch_size=50, sync_interval=2, directory=str(tmp_path))
@@ -150,7 +158,7 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     changes = [e.changes for e in watch.of(CommandAccepted) if e.changes]
     assert changes == [{"learning_rate": "0.2"}]
     again = tos.resume(
-        run.uri, spark=session._factory.sc, program=classifier(), epochs=run.status.epoch + 1,
+        run.uri, spark=spark_context, program=classifier(), epochs=run.status.epoch + 1,
         learning_rate=lambda step: 0.5 if step >= run.status.steps else 1.0,
     ).wait(120)  # fmt: skip
     assert again.settings["learning_rate"] == 0.5
@@ -253,7 +261,7 @@ def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
     """Data that do need one are refused, with the run that is in the way."""
     from pyspark.sql import SparkSession
 
-    monkeypatch.setattr(asking, "HELD", 0.5)
+    monkeypatch.setattr(factory, "Asking", partial(Asking, held=0.5))
     x, y, *_ = digits
     rows = [(row, int(label)) for row, label in zip(x[:200].tolist(), y[:200], strict=True)]
     rdd = spark_context.parallelize(rows, 2)

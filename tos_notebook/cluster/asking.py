@@ -46,12 +46,23 @@ class Asking:
     holders : callable
         Returns which runs hold all slots, such as "run 1 holds both slots of local[2]"; empty if
         some are free.
+    held : float
+        Seconds after which a call gives up, if other runs hold all slots.
+    look : float
+        Seconds between two looks at who is in the way.
     """
 
-    def __init__(self, sc: SparkContext, holders: Callable[[], str] = str) -> None:
+    def __init__(
+        self,
+        sc: SparkContext,
+        holders: Callable[[], str] = str,
+        held: float = HELD,
+        look: float = LOOK,
+    ) -> None:
         self._sc = sc
         self._holders = holders
-        self._held_limit = HELD
+        self._held_limit = held
+        self._look = look
 
     @contextmanager
     def patiently(self) -> Iterator[None]:
@@ -93,7 +104,7 @@ class Asking:
         answer = aside(partial(in_pool, self._sc, pool_of(self._sc), grouped), group)
         silent = held = looked = time.monotonic()
         try:
-            while not wait({answer}, LOOK).done:
+            while not wait({answer}, self._look).done:
                 holders, now = self._holders(), time.monotonic()
                 if not holders:
                     held = now

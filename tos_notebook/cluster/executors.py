@@ -133,7 +133,7 @@ def _tasks_started(sc: SparkContext) -> int | None:
         return None
 
 
-def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
+def executor_of(sc: SparkContext, task_attempt_id: int, timeout: float = ANSWER) -> tuple[str, str]:
     """Return the executor id and host of a running task.
 
     The task cannot know them itself; it can send its ``TaskContext.taskAttemptId()``.
@@ -142,6 +142,8 @@ def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     ----------
     sc : SparkContext
     task_attempt_id : int
+    timeout : float
+        Seconds for Spark to say so.
 
     Returns
     -------
@@ -152,7 +154,7 @@ def executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     if is_local(sc):
         return DRIVER, "127.0.0.1"
     try:
-        return within(ANSWER, lambda: _executor_of(sc, task_attempt_id), "Spark's list of tasks")
+        return within(timeout, lambda: _executor_of(sc, task_attempt_id), "Spark's list of tasks")
     except WaitTimeout as error:
         # A worker asks while it joins, and can train without it.
         logger.warning("%s", error)
@@ -166,7 +168,7 @@ def _executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     return UNKNOWN, UNKNOWN
 
 
-def where_to_look(sc: SparkContext, executor: str | None) -> str:
+def where_to_look(sc: SparkContext, executor: str | None, timeout: float = ANSWER) -> str:
     """Return a sentence that says where to look if an executor, or Spark as a whole, is silent.
 
     Parameters
@@ -174,9 +176,11 @@ def where_to_look(sc: SparkContext, executor: str | None) -> str:
     sc : SparkContext
     executor : str or None
         An executor's id; None for Spark as a whole.
+    timeout : float
+        Seconds for Spark to say what it has.
     """
     try:
-        return within(ANSWER, lambda: _where_to_look(sc, executor), "Spark's list of executors")
+        return within(timeout, lambda: _where_to_look(sc, executor), "Spark's list of executors")
     except WaitTimeout as error:
         return str(error)
 

@@ -82,6 +82,8 @@ def run_job(
         For `cancel`; no group may be used again after that.
     description : str
         Shown in Spark's own user interface.
+    timeout : float
+        Seconds for Spark to answer.
 
     Raises
     ------
@@ -105,7 +107,7 @@ def in_pool(sc: Any, pool: str | None, call: Callable[[], Result]) -> Result:
     return call()
 
 
-def cancel(sc: SparkContext, group: str) -> None:
+def cancel(sc: SparkContext, group: str, timeout: float = ANSWER) -> None:
     """Cancel a group's jobs, those to come included; from any thread.
 
     Spark that has stopped, such as with its application on YARN, has none left.
@@ -115,10 +117,10 @@ def cancel(sc: SparkContext, group: str) -> None:
     WaitTimeout
         Spark does not answer.
     """
-    _ask(sc, lambda context: context.cancelJobGroupAndFutureJobs(group), "cancel its job")
+    _ask(sc, lambda context: context.cancelJobGroupAndFutureJobs(group), "cancel its job", timeout)
 
 
-def kill_task(sc: SparkContext, task: int, reason: str) -> None:
+def kill_task(sc: SparkContext, task: int, reason: str, timeout: float = ANSWER) -> None:
     """Ask Spark to kill a task attempt, its Python process included, and to start another.
 
     Parameters
@@ -128,16 +130,23 @@ def kill_task(sc: SparkContext, task: int, reason: str) -> None:
         Spark's task attempt id; one that has ended is left alone.
     reason : str
         Shown in Spark's own user interface.
+    timeout : float
+        Seconds for Spark to answer.
 
     Raises
     ------
     WaitTimeout
         Spark does not answer.
     """
-    _ask(sc, lambda context: context.killTaskAttempt(task, True, reason), f"kill task {task}")
+    _ask(
+        sc,
+        lambda context: context.killTaskAttempt(task, True, reason),
+        f"kill task {task}",
+        timeout,
+    )
 
 
-def _ask(sc: SparkContext, call: Callable[[Any], object], what: str) -> None:
+def _ask(sc: SparkContext, call: Callable[[Any], object], what: str, timeout: float) -> None:
     """Make a call with Java's Spark context, unless it has stopped."""
 
     def call_if_running() -> None:
@@ -145,7 +154,7 @@ def _ask(sc: SparkContext, call: Callable[[Any], object], what: str) -> None:
         if context is not None and not context.isStopped():
             call(context)
 
-    within(ANSWER, call_if_running, f"Spark to {what}")
+    within(timeout, call_if_running, f"Spark to {what}")
 
 
 def cancellation(error: BaseException) -> str | None:

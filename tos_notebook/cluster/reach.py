@@ -27,6 +27,8 @@ class ReachabilityProbe:
         The address that executors are given.
     port : int
         0 for any free one.
+    timeout : float
+        Seconds for it to answer an executor.
 
     Attributes
     ----------
@@ -41,8 +43,9 @@ class ReachabilityProbe:
         The port cannot be listened on.
     """
 
-    def __init__(self, contact: str, port: int = 0) -> None:
+    def __init__(self, contact: str, port: int = 0, timeout: float = KNOCK_TIMEOUT) -> None:
         self._contact = contact
+        self._timeout = timeout
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         host = listening_host(contact)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -57,7 +60,7 @@ class ReachabilityProbe:
 
         A closure, because those are pickled by value: it must run where this package is missing.
         """
-        host, port, nonce, timeout = self._contact, self.port, self._nonce, KNOCK_TIMEOUT
+        host, port, nonce, timeout = self._contact, self.port, self._nonce, self._timeout
 
         def knock() -> str:
             import socket

@@ -21,10 +21,8 @@ from .requests import WorkerRequests
 from .settings import Settings
 from .snapshots import Asked, Progress, Snapshot, Snapshotter
 from .state import ControlState, log
+from .timeouts import TIMEOUTS, Timeouts
 from .watchdog import Facts
-
-SETTLE = 5.0
-"""Seconds that the end of a run waits for pushes that are being merged."""
 
 
 class Mark(NamedTuple):
@@ -62,6 +60,7 @@ class Coordinator:
         Takes a Spark task attempt id, returns (executor id, host).
     on_failure : callable
         Called once, from a connection's thread, when the run cannot continue.
+    timeouts : Timeouts
 
     Attributes
     ----------
@@ -77,8 +76,9 @@ class Coordinator:
         publish: Callable[[Event], None],
         locate: Callable[[int], tuple[str, str]],
         on_failure: Callable[[], None],
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
-        self.state = ControlState(run_id, settings, publish, locate, on_failure)
+        self.state = ControlState(run_id, settings, publish, locate, on_failure, timeouts)
         self.trainer = trainer
         self.requests = WorkerRequests(self.state)
         self.reports = Reports(self.state)
@@ -214,7 +214,7 @@ class Coordinator:
         with self.state.changed:
             self.state.settled = True
             self.state.changed.notify_all()
-            if not self.state.gate.wait_idle(SETTLE):
+            if not self.state.gate.wait_idle(self.state.timeouts.settle):
                 log.warning(
                     "A push of %s is still being merged after its end. The model does not hold it.",
                     self.state.run_id,

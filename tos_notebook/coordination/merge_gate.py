@@ -23,7 +23,7 @@ class MergeGate:
         """Whether merges wait outside."""
 
     def wait_open(self) -> None:
-        """Wait while the gate is held: for `snapshots.HOLD_TIMEOUT` at most."""
+        """Wait while the gate is held: for `Timeouts.hold` at most."""
         if self.held:
             self._changed.wait_for(lambda: not self.held)
 

@@ -34,9 +34,6 @@ from .membership import Doing, Member
 from .row_checks import RowChecks
 from .state import KEPT_FAILURES, KEPT_JOINS, ControlState, log
 
-LONG_POLL = 0.5
-"""Seconds for which the server holds a waiting worker's poll, so that it can answer at once."""
-
 _BRIEF = 200
 """Characters."""
 
@@ -218,7 +215,7 @@ class WorkerRequests:
         return self._state.issue_directive(member)
 
     def poll(self, member: Member, message: Poll) -> Proceed:
-        """Answer a waiting worker: at once if it may continue, else after `LONG_POLL`.
+        """Answer a waiting worker: at once if it may continue, else after `Timeouts.long_poll`.
 
         Raises
         ------
@@ -230,7 +227,8 @@ class WorkerRequests:
             member.hear(Doing.WAIT)
             self._state.wait(member)
             self._state.changed.wait_for(
-                lambda: self._state.directive(member) is not Directive.WAIT, timeout=LONG_POLL
+                lambda: self._state.directive(member) is not Directive.WAIT,
+                self._state.timeouts.long_poll,
             )
             self._state.check_current(member)
             directive = self._state.issue_directive(member)

@@ -19,9 +19,6 @@ from .state import ControlState
 Asked = tuple[int, AnyPartitioner]
 """A repartition: into how many partitions, and by what."""
 
-HOLD_TIMEOUT = 10.0
-"""Seconds that a copy waits for pushes that are being merged, before it is given up."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunPosition:
@@ -130,7 +127,7 @@ class Snapshotter:
         Raises
         ------
         WaitTimeout
-            A push is still being merged after `HOLD_TIMEOUT`.
+            A push is still being merged after `Timeouts.hold`.
         CheckpointError
             The combiner keeps something that cannot be saved, or the center is not what the
             ledger says: a push was merged in part, or counts and was not merged. Or it is the
@@ -150,9 +147,9 @@ class Snapshotter:
             if state.rows.unconfirmed:
                 self._not_yet(last)
                 return None
-            if not state.gate.hold(HOLD_TIMEOUT):
+            if not state.gate.hold(state.timeouts.hold):
                 self._release_gate()
-                raise WaitTimeout(f"A push is still being merged after {HOLD_TIMEOUT:g} s.")
+                raise WaitTimeout(f"A push is still being merged after {state.timeouts.hold:g} s.")
             epoch = state.ledger.open_epoch(span.first_epoch)
             reached = RunPosition(epoch, epoch > span.last_epoch, span.layout, state.earlier)
             ledger, wanted = state.ledger.to_json(epoch), asked()

@@ -26,6 +26,7 @@ from .membership import Member, Membership
 from .merge_gate import MergeGate
 from .settings import Settings
 from .settings_log import SettingsLog
+from .timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class ControlState:
         Takes a Spark task attempt id, returns (executor id, host).
     on_failure : callable
         Called once, from a connection's thread, when the run cannot continue.
+    timeouts : Timeouts
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class ControlState:
         publish: Callable[[Event], None],
         locate: Callable[[int], tuple[str, str]],
         on_failure: Callable[[], None],
+        timeouts: Timeouts,
     ) -> None:
         self.run_id = run_id
+        self.timeouts = timeouts
         self.machine = Machine()
         self.failures: deque[WorkerError] = deque(maxlen=KEPT_FAILURES)
         self.raised = 0

@@ -226,6 +226,10 @@ class Watchdog:
         The facts' clock.
     act : callable, optional
         Takes the facts of each look, and their time.
+    interval : float
+        Seconds between two looks.
+    timeout : float
+        Seconds that its end waits for a look under way.
     """
 
     def __init__(
@@ -236,12 +240,16 @@ class Watchdog:
         patience: float,
         clock: Callable[[], float] = time.monotonic,
         act: Callable[[Facts, float], None] = lambda facts, now: None,
+        interval: float = INTERVAL,
+        timeout: float = WATCHDOG_TIMEOUT,
     ) -> None:
         self._act = act
         self._facts = facts
         self._look = look
         self._publish = publish
         self._patience = patience
+        self._interval = min(interval, patience / 4)
+        self._timeout = timeout
         self._clock = clock
         self._open: dict[str, Stalled] = {}
         self._ended = threading.Event()
@@ -260,11 +268,11 @@ class Watchdog:
         """End the thread, and withdraw what was published."""
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join(WATCHDOG_TIMEOUT)
+            self._thread.join(self._timeout)
             if self._thread.is_alive():
                 log.warning(
                     "The watchdog still looks %g s after the run's end; it is left.",
-                    WATCHDOG_TIMEOUT,
+                    self._timeout,
                 )
         self._withdraw(set())
 
@@ -294,7 +302,7 @@ class Watchdog:
             self._publish(StallEnded(time.time(), cause))
 
     def _run(self) -> None:
-        while not self._ended.wait(min(INTERVAL, self._patience / 4)):
+        while not self._ended.wait(self._interval):
             try:
                 with suppress(SessionClosed):
                     self.check()

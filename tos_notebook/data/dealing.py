@@ -117,10 +117,12 @@ def keep(sc: Any, source: DataSource, what: str = "data", when: str = EPOCHS) ->
     return (note,)
 
 
-def release(source: DataSource, what: str = "data of the run") -> tuple[str, ...]:
+def release(
+    source: DataSource, what: str = "data of the run", timeout: float = RELEASE_TIMEOUT
+) -> tuple[str, ...]:
     """Let Spark drop what it has stored; what goes wrong costs memory there, and is a note."""
     try:
-        within(RELEASE_TIMEOUT, source.close, f"Spark to release the {what}")
+        within(timeout, source.close, f"Spark to release the {what}")
     except Exception as error:
         reason = str(error).partition("\n")[0]
         note = f"Spark has not released the {what}: {reason}"

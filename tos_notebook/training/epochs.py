@@ -313,7 +313,7 @@ class Epochs:
         if source is None:
             return
         earlier, self._layout, self.source = self.source, layout, source
-        unreleased = release(earlier, "rows of an earlier layout")
+        unreleased = release(earlier, "rows of an earlier layout", self._plan.limits.release)
         self._lasting += unreleased
         self.notes += unreleased
         took = time.perf_counter() - began

@@ -81,6 +81,8 @@ class Lifecycle:
             bus.publish,
             plan.options.patience,
             act=self._standstill.check,
+            interval=plan.limits.stall_look,
+            timeout=plan.limits.watchdog,
         )
         self._given = bus.sinks
         self._told = () if parts.resumed is None else parts.resumed.notes
@@ -343,7 +345,7 @@ class Lifecycle:
         self.model.keep(self.parts.limits.evaluation)
 
     def _release_data(self) -> None:
-        self._told += release(self.epochs.source)
+        self._told += release(self.epochs.source, timeout=self.parts.limits.release)
 
     def _end_observers(self) -> None:
         if not self.observers:

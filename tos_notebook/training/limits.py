@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..coordination.watchdog import INTERVAL, WATCHDOG_TIMEOUT
+from ..data.dealing import RELEASE_TIMEOUT
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -23,6 +26,12 @@ class Limits:
         Between two looks at whether it continues, while its job does.
     give_up : float
         For a job to end after the run was stopped or has failed.
+    release : float
+        For Spark to release data.
+    stall_look : float
+        Between two looks at what it waits for.
+    watchdog : float
+        At its end, for such a look under way.
     """
 
     evaluation: float = 600.0
@@ -31,3 +40,6 @@ class Limits:
     stop_grace: float = 1.0
     job_look: float = 1.0
     give_up: float = 60.0
+    release: float = RELEASE_TIMEOUT
+    stall_look: float = INTERVAL
+    watchdog: float = WATCHDOG_TIMEOUT

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tos_notebook.cluster import asking
 from tos_notebook.cluster.asking import Asking
 from tos_notebook.errors import ConfigError, WaitTimeout
 
@@ -54,10 +54,11 @@ class Spark:
         return 3
 
 
+asking = partial(Asking, held=0.01, look=0.001)
+
+
 @pytest.fixture(autouse=True)
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(asking, "LOOK", 0.001)
-    monkeypatch.setattr(asking, "HELD", 0.01)
+def ended() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
@@ -65,7 +66,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_call_that_ends_is_as_without_a_limit() -> None:
-    ask = Asking(Spark())
+    ask = asking(Spark())
     assert ask("a number", lambda: 3) == 3
     with pytest.raises(KeyError, match="x"):
         ask("a key", lambda: {}["x"])
@@ -73,7 +74,7 @@ def test_a_call_that_ends_is_as_without_a_limit() -> None:
 
 def test_a_look_at_data_names_the_run_that_holds_the_slots() -> None:
     spark = Spark()
-    ask = Asking(spark, lambda: "run 1 holds both slots of local[2]")
+    ask = asking(spark, lambda: "run 1 holds both slots of local[2]")
     with pytest.raises(WaitTimeout, match=r"for the data, which.*but run 1 holds both slots"):
         ask("the data", spark.job)
     assert spark.canceled.wait(10)
@@ -94,7 +95,7 @@ def test_a_caller_that_waits_anyway_waits_for_the_slots_of_other_runs() -> None:
 
     thread = threading.Thread(target=free)
     thread.start()
-    ask = Asking(spark, held)
+    ask = asking(spark, held)
     with ask.patiently():
         assert ask("the data", spark.job) == 3
     thread.join(10)
@@ -103,7 +104,7 @@ def test_a_caller_that_waits_anyway_waits_for_the_slots_of_other_runs() -> None:
 def test_a_call_for_which_spark_does_nothing_is_a_named_error() -> None:
     spark = Spark("0.01")
     with pytest.raises(WaitTimeout, match=r"Waited 0.01 s for the data.*spark.tos.start.timeout"):
-        Asking(spark)("the data", spark.job)
+        asking(spark)("the data", spark.job)
     assert spark.canceled.wait(10)
 
 
@@ -115,7 +116,7 @@ def test_a_call_for_which_tasks_work_may_take_its_time() -> None:
         assert spark.asked.wait(10)
         return 3
 
-    assert Asking(spark)("the data", job) == 3
+    assert asking(spark)("the data", job) == 3
 
 
 def test_an_interrupt_ends_the_wait_and_cancels_the_job() -> None:
@@ -125,11 +126,11 @@ def test_an_interrupt_ends_the_wait_and_cancels_the_job() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Asking(spark, interrupted)("the data", spark.job)
+        asking(spark, interrupted)("the data", spark.job)
     assert spark.canceled.wait(10)
 
 
 @pytest.mark.parametrize("value", ["soon", "0", "-1", "inf"])
 def test_a_limit_that_is_none_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=r"spark.tos.start.timeout: expected seconds"):
-        Asking(Spark(value))("a number", lambda: 3)
+        asking(Spark(value))("a number", lambda: 3)

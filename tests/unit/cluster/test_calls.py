@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
+from tests.support.threads import wait_for_end
 from tos_notebook.cluster import calls, connect, executors, jobs
 from tos_notebook.cluster.calls import announced, within
 from tos_notebook.errors import WaitTimeout
@@ -39,16 +40,11 @@ class Hung:
 
 
 @pytest.fixture
-def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(jobs, "ANSWER", 0.01)
-    monkeypatch.setattr(executors, "ANSWER", 0.01)
-    monkeypatch.setattr(connect, "ANSWER", 0.01)
+def hung() -> Iterator[Any]:
     made = Hung()
     yield made
     made.freed.set()
-    for thread in threading.enumerate():
-        if thread.name == "tos-java":
-            thread.join(10)
+    wait_for_end("tos-java")
 
 
 def test_a_call_that_ends_in_time_is_as_without_a_limit() -> None:
@@ -59,7 +55,7 @@ def test_a_call_that_ends_in_time_is_as_without_a_limit() -> None:
 
 def test_a_worker_joins_although_the_jvm_does_not_say_where_it_runs(hung: Any) -> None:
     found = Future[Any]()
-    asking = threading.Thread(target=lambda: found.set_result(executors.executor_of(hung, 7)))
+    asking = threading.Thread(target=lambda: found.set_result(executors.executor_of(hung, 7, 0.01)))
     asking.start()
     assert found.result(5) == ("?", "?")
     asking.join(5)
@@ -67,21 +63,25 @@ def test_a_worker_joins_although_the_jvm_does_not_say_where_it_runs(hung: Any) -
 
 def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:
     with pytest.raises(WaitTimeout, match=r"Waited 0.01 s for Spark to cancel its job.*JVM"):
-        jobs.cancel(hung, "run-1")
+        jobs.cancel(hung, "run-1", 0.01)
     with pytest.raises(WaitTimeout, match="for Spark to kill task 7"):
-        jobs.kill_task(hung, 7, "it stood still")
+        jobs.kill_task(hung, 7, "it stood still", 0.01)
 
 
 def test_connecting_to_a_spark_whose_jvm_hangs_is_a_named_error(
     hung: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def soon(seconds: float, call: Callable[[], Any], what: str) -> Any:
+        return within(0.01, call, what)
+
     monkeypatch.setattr(connect, "active_context", lambda: hung)
+    monkeypatch.setattr(connect, "within", soon)
     with pytest.raises(WaitTimeout, match="for the running Spark to say that it runs"):
         connect.connect(warm_up=False)
 
 
 def test_where_to_look_says_so_if_the_jvm_hangs(hung: Any) -> None:
-    assert "the JVM) does not answer" in executors.where_to_look(hung, None)
+    assert "the JVM) does not answer" in executors.where_to_look(hung, None, 0.01)
 
 
 def test_a_call_that_takes_long_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,6 @@ import pytest
 from pyspark import cloudpickle
 
 from tos_notebook.cluster import connect as connecting
-from tos_notebook.cluster import reach
 from tos_notebook.cluster.environment import _reachability
 from tos_notebook.cluster.executors import contact_host, contact_port, encrypts_loopback
 from tos_notebook.cluster.reach import ReachabilityProbe, listening_host, make_probe
@@ -41,9 +40,8 @@ def test_another_program_at_the_address_is_not_taken_for_the_driver() -> None:
         assert knock() == "another program answers there"
 
 
-def test_one_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "KNOCK_TIMEOUT", 0.05)
-    with ReachabilityProbe("127.0.0.1") as probe:
+def test_one_that_accepts_and_says_nothing_is_given_up() -> None:
+    with ReachabilityProbe("127.0.0.1", timeout=0.05) as probe:
         port, knock = probe.port, probe.knock()
     with socket.create_server(("127.0.0.1", port)):
         assert knock().startswith("TimeoutError")

@@ -35,10 +35,9 @@ from tos_notebook.combiners import (
     SlowMo,
     TensorCombiner,
 )
-from tos_notebook.coordination import coordinator as training_module
-from tos_notebook.coordination import requests as answers_module
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.membership import Member
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.errors import (
     CheckpointError,
     CombinerError,
@@ -65,7 +64,7 @@ from tos_notebook.events import (
     WorkerLost,
 )
 from tos_notebook.steering.machine import Command, RunEvent
-from tos_notebook.training.results import held_model
+from tos_notebook.training.results.held_model import HeldModel
 from tos_notebook.wire.messages import Directive, Failed, Poll, Suspect
 from tos_notebook.wire.settings import WorkerSettings
 
@@ -503,15 +502,9 @@ def wait_in(training: Coordinator, member: Member) -> None:
     assert training.poll(member, Poll(0)).directive is Directive.WAIT
 
 
-@pytest.fixture
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "LONG_POLL", 0.001)
-
-
-@pytest.mark.usefixtures("no_patience")
 @pytest.mark.parametrize("how", ["lost", "failed", "finished"])
 def test_a_pause_does_not_wait_for_a_worker_that_leaves(how: str) -> None:
-    training, events = counting_training(partitions=2)
+    training, events = counting_training(partitions=2, timeouts=Timeouts(long_poll=0.001))
     waits, leaves = begin(training, 0), begin(training, 1, task=1)
     training.command(Command.PAUSE, "")
     wait_in(training, waits)
@@ -527,10 +520,9 @@ def test_a_pause_does_not_wait_for_a_worker_that_leaves(how: str) -> None:
     assert applied(events, "pause") == 1
 
 
-@pytest.mark.usefixtures("no_patience")
 def test_a_pause_does_not_wait_for_a_worker_that_is_loading() -> None:
     """It trains nothing before it has asked whether to."""
-    training, events = counting_training(partitions=2)
+    training, events = counting_training(partitions=2, timeouts=Timeouts(long_poll=0.001))
     waits, loads = begin(training, 0), enter(training, 1, task=1)
     training.command(Command.PAUSE, "")
     wait_in(training, waits)
@@ -548,9 +540,8 @@ def test_a_worker_begins_with_the_parameters_of_when_it_is_ready() -> None:
     assert LAYOUT.tensors(begun)["total"] == 4
 
 
-@pytest.mark.usefixtures("no_patience")
 def test_a_pause_that_was_resumed_before_it_took_effect_is_not_reported() -> None:
-    training, events = counting_training(partitions=2)
+    training, events = counting_training(partitions=2, timeouts=Timeouts(long_poll=0.001))
     members = [begin(training, partition, task=partition) for partition in range(2)]
     training.command(Command.PAUSE, "")
     wait_in(training, members[0])
@@ -560,9 +551,8 @@ def test_a_pause_that_was_resumed_before_it_took_effect_is_not_reported() -> Non
     assert [event.command for event in of(CommandAccepted, events)] == ["pause", "resume"]
 
 
-@pytest.mark.usefixtures("no_patience")
 def test_a_setting_changed_while_paused_does_not_end_the_pause() -> None:
-    training, events = counting_training()
+    training, events = counting_training(timeouts=Timeouts(long_poll=0.001))
     member = enter(training)
     training.command(Command.PAUSE, "")
     training.change_settings(Command.SET, "sync_interval=3", sync_interval=3)
@@ -982,12 +972,9 @@ def test_settling_waits_for_the_push_under_way_and_lets_no_other_in() -> None:
     assert len(of(MilestoneCommitted, events)) == 1
 
 
-def test_settling_ends_even_if_a_combiner_does_not(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(training_module, "SETTLE", 0.01)
+def test_settling_ends_even_if_a_combiner_does_not(caplog: pytest.LogCaptureFixture) -> None:
     slow = Slow()
-    training, _ = counting_training(combiner=slow)
+    training, _ = counting_training(combiner=slow, timeouts=Timeouts(settle=0.01))
     member = enter(training)
     merging = Aside(lambda: training.push(member, push(0), update(5)))
     assert slow.entered.wait(LIMIT)
@@ -1025,12 +1012,11 @@ class StopsBetween(Downpour):
 
 
 @pytest.mark.parametrize("kind", [Slow, StopsBetween])
-def test_the_model_never_gets_half_a_push(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_never_gets_half_a_push(kind: Any) -> None:
     """A merge that outlasts the end of the run is not in it, or the end says so."""
-    monkeypatch.setattr(held_model, "MERGE", 0.01)
     combiner, program = kind(), Written()
     training, _ = counting_training(combiner=combiner)
-    model = held_model.HeldModel(program, training.store)  # type: ignore[arg-type]
+    model = HeldModel(program, training.store, patience=0.01)  # type: ignore[arg-type]
     member = enter(training)
     merging = Aside(lambda: training.push(member, push(0), update(5)))
     assert combiner.entered.wait(LIMIT)
@@ -1047,15 +1033,14 @@ def test_the_model_never_gets_half_a_push(kind: Any, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("how", ["resume", "stop", "failure", "end"])
-def test_a_long_poll_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
+def test_a_long_poll_ends_with_what_it_waits_for(how: str) -> None:
     paused = threading.Event()
 
     def publish(event: Any) -> None:
         if isinstance(event, CommandApplied):
             paused.set()
 
-    training, _ = counting_training(publish=publish)
+    training, _ = counting_training(publish=publish, timeouts=Timeouts(long_poll=3 * LIMIT))
     member = enter(training)
     training.command(Command.PAUSE, "")
     polling = Aside(lambda: training.poll(member, Poll(0)))

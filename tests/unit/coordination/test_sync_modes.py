@@ -21,8 +21,8 @@ from tests.unit.worker.support import (
     push,
 )
 from tos_notebook.combiners import EASGD, Downpour
-from tos_notebook.coordination import requests as answers_module
 from tos_notebook.coordination.membership import Member
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
@@ -33,8 +33,7 @@ GO, WAIT = Directive.GO, Directive.WAIT
 
 
 @pytest.fixture(autouse=True)
-def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(answers_module, "LONG_POLL", 0.0)
+def clean(tmp_path: Path) -> Iterator[None]:
     with nothing_left(tmp_path / "shared"):
         yield
 
@@ -42,8 +41,16 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class Crew:
     """A run and its workers, each of which pushes 1 at every milestone."""
 
-    def __init__(self, sync: str, partitions: int, **options: object) -> None:
-        made = counting_training(partitions, epochs=10**6, sync=as_sync(sync), **options)  # type: ignore[arg-type]
+    def __init__(
+        self, sync: str, partitions: int, long_poll: float = 0.0, **options: object
+    ) -> None:
+        made = counting_training(
+            partitions,
+            epochs=10**6,
+            sync=as_sync(sync),
+            timeouts=Timeouts(long_poll=long_poll),
+            **options,  # type: ignore[arg-type]
+        )
         self.training, self.events = made
         self.members: dict[int, Member] = {}
         self.counts = dict.fromkeys(range(partitions), 0)
@@ -259,9 +266,8 @@ def test_a_pause_and_a_barrier_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("how", ["push", "lost", "switch"])
-def test_a_long_poll_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr(answers_module, "LONG_POLL", 60.0)
-    crew = Crew("bsp", 2)
+def test_a_long_poll_ends_with_what_it_waits_for(how: str) -> None:
+    crew = Crew("bsp", 2, long_poll=60.0)
     crew.enter(0, 1)
     crew.push(0)
     polling = Aside(lambda: crew.poll(0))

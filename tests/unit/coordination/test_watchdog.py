@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.support import LIMIT, counting_training, finish, join, of, push
-from tos_notebook.coordination import watchdog as watchdog_module
 from tos_notebook.coordination.membership import Doing, Member
 from tos_notebook.coordination.watchdog import JOB, Facts, Phase, Watchdog, held, waits
 from tos_notebook.events import Event, Stalled, StallEnded
@@ -143,6 +142,7 @@ class Told:
             self._publish,
             PATIENCE,
             lambda: self.now,
+            interval=0.001,
         )
 
     def _publish(self, event: Event) -> None:
@@ -183,30 +183,26 @@ def test_several_waits_are_told_beside_each_other() -> None:
     assert {event.cause for event in of(Stalled, told.at(60.0))} == {"silent 0.7", "worker"}
 
 
-def test_closing_withdraws_what_is_open_and_ends_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
+def test_closing_withdraws_what_is_open_and_ends_the_thread() -> None:
     told = Told(facts(member(0)))
     told.now = 60.0
     told.watchdog.start()
     assert told.published.wait(LIMIT)
     told.watchdog.close()
     assert [type(event) for event in told.events] == [Stalled, StallEnded]
-    assert not told.watchdog._thread.is_alive()
+    assert "tos-watchdog" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_looking_at_spark_that_fails_does_not_end_the_watch(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
     looks, published = threading.Semaphore(0), list[Event]()
 
     def found() -> Facts:
         looks.release()
         raise RuntimeError("no Spark")
 
-    watchdog = Watchdog(found, str, published.append, PATIENCE)
+    watchdog = Watchdog(found, str, published.append, PATIENCE, interval=0.001)
     watchdog.start()
     # The second one comes only if the first has not ended the thread.
     assert all(looks.acquire(timeout=LIMIT) for _ in range(2))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.threads import wait_for_end
 from tests.unit.magics.conftest import Cells, Engine
-from tos_notebook.magics import board
 
 LINE = "%tos_train --model program --data train"
 
@@ -44,7 +43,6 @@ def test_what_is_not_local_is_copied_until_the_run_has_ended(
     cells: Cells, engine: Engine, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = [b"one", b"onetwo"]
-    monkeypatch.setattr(board, "PERIOD", 0.01)
     monkeypatch.setattr(
         "tos_notebook.training.observers.tensorboard.event_files",
         lambda sc, uri: [("a.tfevents", content[0])],
@@ -56,9 +54,7 @@ def test_what_is_not_local_is_copied_until_the_run_has_ended(
     assert f"hdfs:///logs is copied to {folder}" in output
     content.pop(0)
     engine.runs[0].end()
-    (thread,) = [t for t in threading.enumerate() if t.name == "tos-mirror"] or [None]
-    if thread is not None:
-        thread.join(10)
+    wait_for_end("tos-mirror")
     assert (folder / "a.tfevents").read_bytes() == b"onetwo"
     assert "repeat the magic" in cells("%tos_tensorboard hdfs:///logs")
 

@@ -12,7 +12,6 @@ import pytest
 from tests.support.numpy_program import Counting
 from tests.unit.worker.support import Aside, center, counting_training, finish, join, of, push
 from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.data import dealing as deal_module
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment
 from tos_notebook.events import JobRestarted
@@ -211,11 +210,11 @@ def test_spark_that_does_not_answer_about_the_data_holds_no_run_up_that_was_stop
 def test_a_run_continues_while_spark_does_not_answer_about_an_earlier_layout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deal_module, "RELEASE_TIMEOUT", 0.01)
     training, _ = counting_training(rows=3, epochs=2)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda source: freed.wait(SECONDS))
-    ran, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, every=1)
+    limits = Limits(release=0.01)
+    ran, left = scripted(monkeypatch, training, [returns(3)] * 2, 2, None, 1, limits)
     Aside(ran.train).result()
     freed.set()
     assert not left

@@ -16,16 +16,15 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
+from tests.support.threads import wait_for_end
 from tests.unit.magics.conftest import FakeRun as FakeRunOfMagics
 from tests.unit.training.checkpoint.test_writer import Disk, origin
 from tests.unit.widgets.support import FakeRun as FakeRunOfViews
 from tests.unit.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
 from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
 from tos_notebook.combiners import Combiner, Downpour
-from tos_notebook.coordination import watchdog as watchdog_module
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.settings import Settings
-from tos_notebook.data import dealing
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import (
     ClusterUnreachable,
@@ -62,7 +61,7 @@ from tos_notebook.training.checkpoint.writer import CheckpointWriter
 from tos_notebook.training.epochs import RunPlan
 from tos_notebook.training.limits import Limits
 from tos_notebook.training.observers.base import Maker
-from tos_notebook.training.observers.validation import Validator, validator
+from tos_notebook.training.observers.validation import validator
 from tos_notebook.training.options import RunOptions
 from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
@@ -255,9 +254,7 @@ class Setting:
         for run in self.runs:
             if run.active:
                 run.stop()
-        for thread in threading.enumerate():
-            if thread.name == "tos-run":
-                thread.join(LIMIT)
+        wait_for_end("tos-run")
         if self.cluster.served is not None:
             self.cluster.served.close()
 
@@ -464,22 +461,17 @@ def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Settin
     assert isinstance(setting.events[-1], RunFinished)
 
 
-def test_a_validation_that_does_not_end_does_not_fail_the_run(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tos_notebook.training.observers.validation.EVALUATION_TIMEOUT", 0.01)
+def test_a_validation_that_does_not_end_does_not_fail_the_run(setting: Setting) -> None:
     gate = threading.Event()
 
     def rows() -> Any:
         gate.wait(LIMIT)
         return (np.arange(3.0),)
 
-    run = begun(setting.make(epochs=1), [validator(rows)])
+    run = begun(setting.make(epochs=1), [validator(rows, timeout=0.01)])
     assert run.wait(LIMIT).state == "finished"
     gate.set()
-    (observer,) = run.lifecycle.observers
-    assert isinstance(observer, Validator)
-    assert observer._executor.ended(LIMIT)
+    wait_for_end("tos-validation")
 
 
 def test_a_sink_that_stands_still_delays_no_validation_and_the_run_ends(
@@ -799,21 +791,16 @@ def test_the_job_s_own_error_is_explained(
 def test_a_jvm_that_hangs_at_the_end_does_not_keep_the_run_from_ending(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dealing, "RELEASE_TIMEOUT", 0.01)
-    monkeypatch.setattr(watchdog_module, "WATCHDOG_TIMEOUT", 0.01)
     freed = threading.Event()
     monkeypatch.setattr(ArraySource, "close", lambda self: freed.wait(LIMIT))
-    run = setting.make()
+    run = setting.make(limits=Limits(release=0.01, stall_look=0.001, watchdog=0.01))
     monkeypatch.setattr(run.lifecycle.watchdog, "check", lambda: freed.wait(LIMIT))
-    monkeypatch.setattr(watchdog_module, "INTERVAL", 0.001)
     begun(run).wait(LIMIT)
     assert run.state == "finished"
     assert setting.program.written == [exact(1)]
     freed.set()
-    run.lifecycle.watchdog._thread.join(LIMIT)
-    for thread in threading.enumerate():
-        if thread.name == "tos-java":
-            thread.join(LIMIT)
+    wait_for_end("tos-watchdog")
+    wait_for_end("tos-java")
 
 
 def test_data_that_cannot_be_released_cost_no_weights(
@@ -914,10 +901,10 @@ def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(setting: S
         run.wait(LIMIT)
 
 
-def kept(folder: Path) -> tuple[Disk, CheckpointWriter]:
+def kept(folder: Path, timeout: float = LIMIT) -> tuple[Disk, CheckpointWriter]:
     """Return what a run has checkpoints with."""
-    disk = Disk(folder)
-    return disk, CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
+    disk, every = Disk(folder), Trigger(milestones=1000)
+    return disk, CheckpointWriter(Folder(disk), origin(), every, 3, timeout=timeout)
 
 
 def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
@@ -936,10 +923,9 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 
 
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
-    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setting: Setting, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tos_notebook.training.checkpoint.writer.CHECKPOINT_TIMEOUT", 0.01)
-    (disk, keeper), answers = kept(tmp_path), threading.Event()
+    (disk, keeper), answers = kept(tmp_path, timeout=0.01), threading.Event()
     run = setting.make(keeper=keeper)
     disk.before_write = lambda: answers.wait(LIMIT)
     with pytest.warns(RuntimeWarning, match="was still being written 0.01 s after the run's end"):
@@ -947,7 +933,7 @@ def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     assert isinstance(setting.events[-2], CheckpointFailed)
     assert isinstance(setting.events[-1], RunFinished)
     answers.set()
-    keeper._thread.join(LIMIT)
+    wait_for_end("tos-checkpoint-run-1")
     # It came after all.
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.notes) == (1, ())

@@ -13,7 +13,7 @@ from tests.support.numpy_program import Counting, SoftmaxRegression, digits
 from tests.unit.worker.support import LIMIT, Aside, center, counting_training, numbers, of
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD
-from tos_notebook.coordination import requests as answers_module
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerLost
 from tos_notebook.steering.machine import Command, RunEvent
 
@@ -63,17 +63,14 @@ def _applied(events: list[Event], command: str) -> int:
     return sum(event.command == command for event in of(CommandApplied, events))
 
 
-@pytest.fixture
-def long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a poll last longer than a test may: only a wake-up ends it in time."""
-    monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
+WOKEN = Timeouts(long_poll=3 * LIMIT)
+"""A poll lasts longer than a test may: only a wake-up ends it in time."""
 
 
-@pytest.mark.usefixtures("long_poll")
 @pytest.mark.parametrize("kind", ["inproc", "tcp"])
 def test_a_pause_stands_still_and_a_resume_goes_on_at_once(serve: Any, kind: str) -> None:
     events = Watch()
-    training, _ = counting_training(partitions=2, rows=40, publish=events.append)
+    training, _ = counting_training(partitions=2, rows=40, publish=events.append, timeouts=WOKEN)
     served = serve(training, kind)
     gates = [Gate(5), Gate(7)]
     programs = [Counting(), Counting()]
@@ -101,10 +98,9 @@ def test_a_pause_stands_still_and_a_resume_goes_on_at_once(serve: Any, kind: str
     assert sum(wait > 0 for wait in waits[pushed : pushed + 2]) == 2
 
 
-@pytest.mark.usefixtures("long_poll")
 def test_a_worker_that_joins_while_paused_waits_before_it_trains(serve: Any) -> None:
     events = Watch()
-    training, _ = counting_training(rows=3, publish=events.append)
+    training, _ = counting_training(rows=3, publish=events.append, timeouts=WOKEN)
     training.command(Command.PAUSE, "")
     program = Counting()
     worker = Aside(lambda: serve(training).work(program, columns=1))
@@ -115,14 +111,13 @@ def test_a_worker_that_joins_while_paused_waits_before_it_trains(serve: Any) -> 
     assert center(training)["rows"] == 3
 
 
-@pytest.mark.usefixtures("long_poll")
 @pytest.mark.parametrize("kind", ["inproc", "tcp"])
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_stop_ends_workers_at_their_next_milestone_and_keeps_the_center(
     serve: Any, kind: str, paused: bool
 ) -> None:
     events = Watch()
-    training, _ = counting_training(rows=40, sync_interval=2, publish=events.append)
+    training, _ = counting_training(rows=40, sync_interval=2, publish=events.append, timeouts=WOKEN)
     program, gate = Counting(), Gate(5)
     program.on_batch = gate
     worker = Aside(lambda: serve(training, kind).work(program, columns=1))
@@ -239,12 +234,11 @@ def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: An
     assert not of(WorkerLost, events)
 
 
-@pytest.mark.usefixtures("long_poll")
 @pytest.mark.parametrize("codec", ["fp32", "int8"])
 def test_a_swap_while_paused_holds_from_the_first_push_after_it(serve: Any, codec: str) -> None:
     events = Watch()
     pair = as_codecs(codec)
-    training, _ = counting_training(rows=4, publish=events.append, codec=pair)
+    training, _ = counting_training(rows=4, publish=events.append, codec=pair, timeouts=WOKEN)
     program, gate = Counting(), Gate(1)
     program.on_batch = gate
     worker = Aside(lambda: serve(training).work(program, columns=1))

@@ -21,7 +21,7 @@ from tests.unit.worker.support import (
 )
 from tos_notebook.archive.spec import Trained
 from tos_notebook.combiners import EASGD, FedAvg
-from tos_notebook.coordination import requests as answers_module
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import MilestoneCommitted
 from tos_notebook.steering.machine import Command
@@ -30,11 +30,13 @@ from tos_notebook.wire.messages import Directive, Poll
 
 KINDS = pytest.mark.parametrize("kind", ["inproc", "tcp", "tcp without shared memory"])
 
+WOKEN = Timeouts(long_poll=3 * LIMIT)
+"""A worker is woken, not found by a later question."""
+
 
 @pytest.fixture
 def transport(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take care that a worker is woken, not found by a later question, and of where it looks."""
-    monkeypatch.setattr(answers_module, "LONG_POLL", 3 * LIMIT)
+    """Take care of where a worker looks."""
     if "without" in kind:
         monkeypatch.setattr("tos_notebook.strategies.ps.trainer.attach", lambda name, nbytes: None)
     return kind.split()[0]
@@ -47,7 +49,7 @@ def test_averaged_rounds_of_one_batch_are_a_large_batch(serve: Any, transport: s
     x, y = digits(96)
     programs = [SoftmaxRegression() for _ in range(4)]
     training, events = counting_training(
-        *(4, 3, FedAvg()), program=programs[0], columns=(x, y), sync=as_sync("bsp")
+        *(4, 3, FedAvg()), program=programs[0], columns=(x, y), sync=as_sync("bsp"), timeouts=WOKEN
     )
     served = serve(training, transport)
     together = threading.Barrier(4)
@@ -78,7 +80,9 @@ def test_every_batch_counts_once_and_nobody_gets_further_ahead(
     serve: Any, transport: str, sync: str
 ) -> None:
     """With partitions of different lengths, more of them than run at a time."""
-    training, events = counting_training(partitions=5, epochs=1, rows=203, sync=as_sync(sync))
+    training, events = counting_training(
+        partitions=5, epochs=1, rows=203, sync=as_sync(sync), timeouts=WOKEN
+    )
     served = serve(training, transport)
     together = threading.Barrier(2)
 
@@ -113,7 +117,9 @@ class Remembering(Counting):
 @KINDS
 def test_who_keeps_its_own_parameters_does_so_after_waiting(serve: Any, transport: str) -> None:
     """An elastic exchange conserves w + c: all that was trained is in the three together."""
-    training, events = counting_training(2, 1, EASGD(alpha=0.5), rows=20, sync=as_sync("bsp"))
+    training, events = counting_training(
+        2, 1, EASGD(alpha=0.5), rows=20, sync=as_sync("bsp"), timeouts=WOKEN
+    )
     served = serve(training, transport)
     programs = [Remembering(), Remembering()]
     together = threading.Barrier(2)

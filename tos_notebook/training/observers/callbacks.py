@@ -50,15 +50,27 @@ class Callbacks(Observer):
     evaluation : Evaluation or None
         Of the parameters that the model holds, before the end of an epoch is told.
     on_error : {"disable", "raise"}
+    bound : int
+        Milestones that may wait for slow callbacks.
+    begin_timeout, timeout : float
+        Seconds that the first Spark job waits for them, and the end of the run.
     """
 
     def __init__(
-        self, context: RunContext, hooks: Hooks, evaluation: Evaluation | None, on_error: str
+        self,
+        context: RunContext,
+        hooks: Hooks,
+        evaluation: Evaluation | None,
+        on_error: str,
+        bound: int = BOUND,
+        begin_timeout: float = BEGIN_TIMEOUT,
+        timeout: float = CALLBACKS_TIMEOUT,
     ) -> None:
         self._context = context
         self._hooks = hooks
         self._evaluation = evaluation
         self._on_error = on_error
+        self._begin_timeout, self._timeout = begin_timeout, timeout
         # The telemetry thread's.
         self._epoch = context.epochs.start
         self._windows: defaultdict[int, Window] = defaultdict(Window)
@@ -71,7 +83,7 @@ class Callbacks(Observer):
         self._logs: Mapping[str, float] = {}
         self._stopped = False
         self._refresh_at = 0.0
-        self._executor = SerialExecutor("tos-callbacks", BOUND)
+        self._executor = SerialExecutor("tos-callbacks", bound)
 
     @property
     def is_current_thread(self) -> bool:
@@ -89,10 +101,10 @@ class Callbacks(Observer):
     def begin(self) -> None:
         """Call the hooks of the beginning: what they set is in force from the first batch on."""
         self._executor.put(self._train_begin)
-        if not self._executor.settle(BEGIN_TIMEOUT):
+        if not self._executor.settle(self._begin_timeout):
             logger.warning(
                 "on_train_begin of the callbacks takes longer than %g s; training begins.",
-                BEGIN_TIMEOUT,
+                self._begin_timeout,
             )
 
     def __call__(self, event: Event) -> None:
@@ -118,11 +130,11 @@ class Callbacks(Observer):
                 "out. Their losses are in the epochs' logs all the same.",
                 self._left_out,
             )
-        self._executor.end(CALLBACKS_TIMEOUT)
+        self._executor.end(self._timeout)
 
     def _milestone(self, epoch: int, window: Window) -> None:
         waiting = self._early[epoch] if epoch != self._epoch else None
-        if self._executor.full if waiting is None else len(waiting) >= BOUND:
+        if self._executor.full if waiting is None else len(waiting) >= self._executor.bound:
             self._left_out += 1
             return
         call = partial(self._batch, window.milestones - 1, window.means())

@@ -46,12 +46,21 @@ class MLflowLogger(BestEffort):
     context : RunContext
     wanted : MLflow
     log : MLflowLog
+    timeout : float
+        Seconds that the end of a run waits for what is still to be logged.
     """
 
-    def __init__(self, context: RunContext, wanted: MLflow, log: MLflowLog) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        wanted: MLflow,
+        log: MLflowLog,
+        timeout: float = LOGGING_TIMEOUT,
+    ) -> None:
         super().__init__("tos-mlflow", BOUND, "MLflow no longer hears of this run")
         self._context = context
         self._wanted = wanted
+        self._timeout = timeout
         self._samples = context.samples
         self._epochs_done = context.epochs.start
         self._window = Window(time.time())
@@ -86,9 +95,9 @@ class MLflowLogger(BestEffort):
             logger.warning("MLflow was too slow: %d points were left out.", self._left_out)
         self._executor.put(self._close)
         try:
-            self._executor.end(LOGGING_TIMEOUT)
+            self._executor.end(self._timeout)
         except WaitTimeout:
-            self._note(f"MLflow has not answered within {LOGGING_TIMEOUT:g} s of the run's end.")
+            self._note(f"MLflow has not answered within {self._timeout:g} s of the run's end.")
             raise
 
     def _point(self, now: float) -> None:

@@ -47,11 +47,14 @@ class Scheduler(Observer):
     context : RunContext
     schedule : callable
         Returns what can be set.
+    period : float
+        Seconds between two commands, at least.
     """
 
-    def __init__(self, context: RunContext, schedule: Schedule) -> None:
+    def __init__(self, context: RunContext, schedule: Schedule, period: float = PERIOD) -> None:
         self._context = context
         self._schedule = schedule
+        self._period = period
         self._steps = context.steps
         self._set: float | None = None
         self._ended = False
@@ -69,7 +72,7 @@ class Scheduler(Observer):
         self._steps += event.steps
         now = time.perf_counter()
         if now >= self._due and not self._executor.full:
-            self._due = now + PERIOD
+            self._due = now + self._period
             self._executor.put(partial(self._apply, self._steps))
 
     def finish(self, last: bool) -> None:

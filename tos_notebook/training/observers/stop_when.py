@@ -36,13 +36,22 @@ class EarlyStop(Observer):
     context : RunContext
     conditions : sequence of callable
         Each takes a `RunStatus`.
+    period : float
+        Seconds between two looks.
+    timeout : float
+        Seconds that the end of a run waits for a condition that computes.
     """
 
     def __init__(
-        self, context: RunContext, conditions: Sequence[Callable[[RunStatus], Any]]
+        self,
+        context: RunContext,
+        conditions: Sequence[Callable[[RunStatus], Any]],
+        period: float = PERIOD,
+        timeout: float = CONDITION_TIMEOUT,
     ) -> None:
         self._context = context
         self._active = list(conditions)
+        self._period, self._timeout = period, timeout
         self._validated: deque[RunStatus] = deque()
         self._unvalidated: ValidationFailed | None = None
         self._ending = False
@@ -78,10 +87,10 @@ class EarlyStop(Observer):
             self._changed.notify_all()
         if self._thread.ident is None:
             return
-        self._thread.join(CONDITION_TIMEOUT)
+        self._thread.join(self._timeout)
         if self._thread.is_alive():
             raise WaitTimeout(
-                f"A condition of stop_when= still computes after {CONDITION_TIMEOUT:g} s."
+                f"A condition of stop_when= still computes after {self._timeout:g} s."
             )
 
     # -- on the thread ----------------------------------------------------------------
@@ -89,7 +98,7 @@ class EarlyStop(Observer):
     def _run(self) -> None:
         while self._active:
             with self._changed:
-                self._changed.wait_for(self._is_told, PERIOD)
+                self._changed.wait_for(self._is_told, self._period)
                 if self._ending:
                     return
                 status = self._validated.popleft() if self._validated else None

@@ -75,12 +75,21 @@ class TensorBoardWriter(BestEffort):
     folder : str
     open_stream : callable
         Returns the stream of the event file; called once, on the thread.
+    bound : int
+        Points that may wait for a slow file system; more are left out.
+    period : float
+        Seconds between two points of a curve.
     """
 
     def __init__(
-        self, context: RunContext, folder: str, open_stream: Callable[[], Growing]
+        self,
+        context: RunContext,
+        folder: str,
+        open_stream: Callable[[], Growing],
+        bound: int = BOUND,
+        period: float = PERIOD,
     ) -> None:
-        super().__init__("tos-tensorboard", BOUND, "Event files are not written any more")
+        super().__init__("tos-tensorboard", bound, "Event files are not written any more")
         self.folder = folder
         self._context = context
         self._open = open_stream
@@ -90,7 +99,7 @@ class TensorBoardWriter(BestEffort):
         # The thread's.
         self._writer: EventWriter | None = None
         self._flush_at = 0.0
-        self._pace = PERIOD
+        self._period = self._pace = period
 
     def __call__(self, event: Event) -> None:
         """Have written what an event says."""
@@ -119,7 +128,7 @@ class TensorBoardWriter(BestEffort):
 
     def _milestone(self, event: MilestoneCommitted) -> None:
         if self._window is None:
-            self._window, self._due = Window(event.time), event.time + PERIOD
+            self._window, self._due = Window(event.time), event.time + self._period
         self._samples += event.samples
         self._window.add(event.samples, _means(event), _rates(event))
         if event.time >= self._due:
@@ -154,7 +163,7 @@ class TensorBoardWriter(BestEffort):
     def _start(self, when: float) -> None:
         run = self._context.run
         stream = self._open()
-        self._pace = ROLLING if stream.rolls else PERIOD
+        self._pace = ROLLING if stream.rolls else self._period
         self._writer = writer = EventWriter(stream)
         writer.settings(when, {name: _plain(value) for name, value in run.settings.items()})
         if run.program.drawing is not None:

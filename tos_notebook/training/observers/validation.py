@@ -194,11 +194,19 @@ class Validator(Observer):
     every : Trigger, optional
         How often, and at the end of a run that was trained to its end; by default when an epoch
         is done.
+    timeout : float
+        Seconds that the end of a run waits for an evaluation under way.
     """
 
-    def __init__(self, evaluation: Evaluation, every: Trigger | None = None) -> None:
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        every: Trigger | None = None,
+        timeout: float = EVALUATION_TIMEOUT,
+    ) -> None:
         self._evaluation = evaluation
         self._every = every
+        self._timeout = timeout
         self._epoch = 0
         self._milestones = 0
         self._asked_at: float | None = None
@@ -236,10 +244,10 @@ class Validator(Observer):
         elif self._every is not None:
             self._executor.put(self._evaluate_trained)
         self._executor.leave()
-        if not self._executor.ended(EVALUATION_TIMEOUT):
+        if not self._executor.ended(self._timeout):
             raise WaitTimeout(
                 "The evaluation of the validation data did not end within "
-                f"{EVALUATION_TIMEOUT:g} s. Validate on fewer rows."
+                f"{self._timeout:g} s. Validate on fewer rows."
             )
 
     def _is_due(self, every: Trigger, now: float) -> bool:
@@ -265,14 +273,16 @@ class Validator(Observer):
             self._evaluation(self._epoch)
 
 
-def validator(rows: Rows, every: Trigger | None = None) -> Maker:
+def validator(
+    rows: Rows, every: Trigger | None = None, timeout: float = EVALUATION_TIMEOUT
+) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(context: RunContext) -> Validator:
         found = Evaluation(
             rows, context.model.evaluate, context.publish, context.samples, context.model.feeds
         )
-        return Validator(found, every)
+        return Validator(found, every, timeout)
 
     return make
 

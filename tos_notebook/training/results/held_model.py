@@ -35,10 +35,13 @@ class HeldModel(Predictor):
     program : Program
     store : Parameters
         Has the center.
+    patience : float
+        Seconds that the end of a run waits for a push that is still being merged.
     """
 
-    def __init__(self, program: Program, store: Parameters) -> None:
+    def __init__(self, program: Program, store: Parameters, patience: float = MERGE) -> None:
         self.program = program
+        self._patience = patience
         self._store = store
         # Reentrant: a callback may evaluate.
         self._lock = threading.RLock()
@@ -124,7 +127,7 @@ class HeldModel(Predictor):
     def _final(self) -> Array:
         """Return a copy: a merge that did not end in time may write to the center yet."""
         try:
-            return self._store.read(patience=MERGE)[0]
+            return self._store.read(patience=self._patience)[0]
         except WaitTimeout as error:
             raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
 

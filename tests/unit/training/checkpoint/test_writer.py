@@ -37,6 +37,7 @@ from tos_notebook.common.content import content_of
 from tos_notebook.coordination import snapshots
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.snapshots import Progress
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTimeout
 from tos_notebook.events import (
@@ -158,7 +159,12 @@ class Kept:
         )
         reached = 0 if progress is None else progress.reached.epoch
         self.training, _ = counting_training(
-            1, epochs, rows=50, first=reached, publish=self._publish
+            1,
+            epochs,
+            rows=50,
+            first=reached,
+            publish=self._publish,
+            timeouts=Timeouts(hold=timeout),
         )
         if progress is not None:
             self.training.restore(progress)
@@ -405,9 +411,9 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
 
 
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(snapshots, "HOLD_TIMEOUT", 0.01)
+    kept = Kept(tmp_path, timeout=0.01)
     kept.training.state.gate.enter()
     with pytest.raises(WaitTimeout, match="still being merged after"):
         kept.training.snapshot()

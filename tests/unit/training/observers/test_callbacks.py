@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.threads import wait_for_end
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import CallbackError, ConfigError, InvalidTransition, TosError, WaitTimeout
 from tos_notebook.events import CallbackFailed, EpochFinished, Event
-from tos_notebook.training.observers import callbacks as module
 from tos_notebook.training.observers.base import RunContext
 from tos_notebook.training.observers.callbacks import Callbacks
 from tos_notebook.training.observers.validation import Evaluation
@@ -97,7 +97,12 @@ class Followed:
     """Callbacks of a run of two epochs, which a test tells what happens."""
 
     def __init__(
-        self, *callbacks: Recorder, rows: Any = None, on_error: str = "disable", first: int = 0
+        self,
+        *callbacks: Recorder,
+        rows: Any = None,
+        on_error: str = "disable",
+        first: int = 0,
+        **limits: Any,
     ) -> None:
         self.hooks, self.model, self.run = FakeHooks(*callbacks), FakeModel(), FakeRun()
         self.events: list[Event] = []
@@ -110,7 +115,8 @@ class Followed:
         context: Any = RunContext(  # type: ignore[arg-type]
             self.run, self.model, store, publish, fail, range(first, 2), 0
         )
-        self.callbacks = Callbacks(context, self.hooks, evaluation, on_error)  # type: ignore[arg-type]
+        given: Any = context, self.hooks, evaluation, on_error
+        self.callbacks = Callbacks(*given, **limits)
 
     def train(self, *epochs: int, milestones: int = 2) -> None:
         for epoch in epochs:
@@ -328,13 +334,11 @@ def test_a_callback_that_raises_may_end_the_run(follow: Follow) -> None:
 
 
 def test_slow_callbacks_miss_milestones_but_no_loss(
-    follow: Follow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    follow: Follow, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "BOUND", 4)
     gate = threading.Event()
     callback = Recorder(on_train_begin=lambda logs: gate.wait(LIMIT))
-    followed = follow(callback)
-    monkeypatch.setattr(module, "BEGIN_TIMEOUT", 0.01)
+    followed = follow(callback, bound=4, begin_timeout=0.01)
     followed.callbacks.begin()
     followed.train(0, milestones=11)
     gate.set()
@@ -346,17 +350,14 @@ def test_slow_callbacks_miss_milestones_but_no_loss(
     assert "takes longer than 0.01 s; training begins" in caplog.text
 
 
-def test_a_callback_that_does_not_return_is_a_named_error(
-    follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_callback_that_does_not_return_is_a_named_error(follow: Follow) -> None:
     gate = threading.Event()
-    followed = follow(Recorder(on_train_end=lambda logs: gate.wait(LIMIT)))
+    followed = follow(Recorder(on_train_end=lambda logs: gate.wait(LIMIT)), timeout=0.01)
     followed.callbacks.begin()
-    monkeypatch.setattr(module, "CALLBACKS_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="tos-callbacks is still busy"):
         followed.callbacks.finish(last=True)
     gate.set()
-    monkeypatch.undo()
+    wait_for_end("tos-callbacks")
 
 
 def test_the_thread_knows_itself(follow: Follow) -> None:

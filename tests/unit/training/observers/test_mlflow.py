@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.hostile import TEXTS
+from tests.support.threads import wait_for_end
 from tests.support.tracked import curve, only_run, store
 from tests.unit.steering.test_conditions import status
 from tests.unit.telemetry.samples import milestone, started
@@ -194,12 +195,12 @@ class SlowLog(MLflowLog):
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[MLflowLogger, SlowLog]]]:
+def slow() -> Iterator[Callable[..., tuple[MLflowLogger, SlowLog]]]:
     log = SlowLog()
 
-    def make() -> tuple[MLflowLogger, SlowLog]:
+    def make(timeout: float = 10.0) -> tuple[MLflowLogger, SlowLog]:
         context: Any = SimpleNamespace(run=FakeRun(), samples=0, epochs=range(2))
-        tracker = MLflowLogger(context, MLflow(), log)
+        tracker = MLflowLogger(context, MLflow(), log, timeout)
         tracker(started(0.0))
         return tracker, log
 
@@ -221,15 +222,14 @@ def test_a_slow_server_misses_points_and_holds_nobody_up(
 
 
 def test_a_server_that_does_not_answer_is_a_named_error(
-    slow: Callable[[], tuple[MLflowLogger, SlowLog]], monkeypatch: pytest.MonkeyPatch
+    slow: Callable[..., tuple[MLflowLogger, SlowLog]],
 ) -> None:
-    tracker, log = slow()
-    monkeypatch.setattr(module, "LOGGING_TIMEOUT", 0.01)
+    tracker, log = slow(0.01)
     with pytest.raises(WaitTimeout, match="tos-mlflow is still busy"):
         tracker.finish(last=True)
     assert tracker.notes == ("MLflow has not answered within 0.01 s of the run's end.",)
     log.gate.set()
-    tracker._executor.end(10)
+    wait_for_end("tos-mlflow")
 
 
 def test_what_cannot_be_logged_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

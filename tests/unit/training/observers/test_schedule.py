@@ -37,12 +37,12 @@ class FakeRun:
 class Scheduled:
     """A scheduler of a fake run, at the step where the run begins."""
 
-    def __init__(self, given: Callable[[int], Any], steps: int = 0) -> None:
+    def __init__(self, given: Callable[[int], Any], steps: int = 0, period: float = 0.0) -> None:
         first, schedule = checked_rate(given, PROGRAM)
         assert schedule is not None
         self.run, self.events = FakeRun(first), list[Event]()
         context: Any = SimpleNamespace(run=self.run, publish=self.events.append, steps=steps)
-        self.scheduler = Scheduler(context, schedule)
+        self.scheduler = Scheduler(context, schedule, period)
         self.scheduler.begin()
 
     def train(self, steps: int) -> None:
@@ -51,9 +51,8 @@ class Scheduled:
 
 
 @pytest.fixture
-def scheduled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Scheduled]]:
+def scheduled() -> Iterator[Callable[..., Scheduled]]:
     made: list[Scheduled] = []
-    monkeypatch.setattr(module, "PERIOD", 0.0)
 
     def make(given: Callable[[int], Any], **options: Any) -> Scheduled:
         made.append(Scheduled(given, **options))
@@ -81,16 +80,16 @@ def test_a_resumed_run_goes_on_at_its_step(scheduled: Make) -> None:
     assert one.run.rates == [0.01]
 
 
-def test_commands_are_few(scheduled: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_few(scheduled: Make) -> None:
     one = scheduled(lambda step: 1 - step / 10_000)
     for _ in range(200):
         one.train(1)
     # By a hundredth of itself at a time.
     assert one.run.rates == [0.99, 0.9801]
-    monkeypatch.setattr(module, "PERIOD", 1e9)
-    one.train(1000)
-    one.train(1000)
-    assert len(one.run.rates) == 3
+    seldom = scheduled(lambda step: 1 - step / 10_000, period=1e9)
+    seldom.train(1000)
+    seldom.train(1000)
+    assert len(seldom.run.rates) == 1
 
 
 def test_a_schedule_of_keras_may_end_at_nothing(scheduled: Make) -> None:

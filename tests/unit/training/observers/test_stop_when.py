@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.threads import wait_for_end
 from tests.unit.steering.test_conditions import status
 from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, InvalidTransition, WaitTimeout
 from tos_notebook.events import CallbackFailed, Event, Validated, ValidationFailed
 from tos_notebook.steering import conditions as stop
 from tos_notebook.steering.status import RunStatus
-from tos_notebook.training.observers import stop_when as module
 from tos_notebook.training.observers.stop_when import EarlyStop, stopping
 
 LIMIT = 10.0
@@ -41,11 +41,11 @@ class FakeRun:
 class Watched:
     """A early_stop of a fake run."""
 
-    def __init__(self, *conditions: Callable[[RunStatus], Any]) -> None:
+    def __init__(self, *conditions: Callable[[RunStatus], Any], timeout: float = LIMIT) -> None:
         self.run, self.events, self.told = FakeRun(), [], threading.Semaphore(0)
         self.failed: list[Exception] = []
         context = SimpleNamespace(run=self.run, publish=self.publish, fail=self.failed.append)
-        self.early_stop = EarlyStop(context, conditions)  # type: ignore[arg-type]
+        self.early_stop = EarlyStop(context, conditions, 0.001, timeout)  # type: ignore[arg-type]
 
     def publish(self, event: Event) -> None:
         self.events.append(event)
@@ -58,12 +58,11 @@ class Watched:
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
+def watch() -> Iterator[Callable[..., Watched]]:
     made: list[Watched] = []
-    monkeypatch.setattr(module, "PERIOD", 0.001)
 
-    def make(*conditions: Callable[[RunStatus], Any]) -> Watched:
-        made.append(Watched(*conditions))
+    def make(*conditions: Callable[[RunStatus], Any], **options: float) -> Watched:
+        made.append(Watched(*conditions, **options))
         made[-1].early_stop.begin()
         return made[-1]
 
@@ -151,7 +150,7 @@ def test_a_run_ends_with_an_error_when_no_condition_can_be_met_any_more(watch: W
     """Else it would train all its epochs, which are many, for nothing."""
     watched = watch(*stop.parse("val_loss < 0.1"))
     watched.early_stop(FAILED)
-    watched.early_stop._thread.join(LIMIT)
+    wait_for_end("tos-stop-when")
     (error,) = watched.failed
     assert isinstance(error, DataError)
     assert str(error).startswith(
@@ -174,7 +173,7 @@ def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch
 def test_a_validation_that_fails_after_the_last_epoch_is_only_noted(watch: Watch) -> None:
     watched = watch(*stop.parse("val_loss < 0.1"))
     watched.early_stop(replace(FAILED, epoch=watched.run.status.epochs - 1))
-    watched.early_stop._thread.join(LIMIT)
+    wait_for_end("tos-stop-when")
     assert watched.failed == []
     assert "can never be met" in watched.early_stop.notes[0]
 
@@ -186,22 +185,19 @@ def test_a_run_that_has_ended_by_itself_does_no_harm(watch: Watch) -> None:
     watched.early_stop.finish(last=True)
 
 
-def test_a_condition_that_does_not_return_is_a_named_error(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_condition_that_does_not_return_is_a_named_error(watch: Watch) -> None:
     gate, asked = threading.Event(), threading.Event()
 
     def slow(status: RunStatus) -> None:
         asked.set()
         gate.wait(LIMIT)
 
-    watched = watch(slow)
+    watched = watch(slow, timeout=0.01)
     assert asked.wait(LIMIT)
-    monkeypatch.setattr(module, "CONDITION_TIMEOUT", 0.01)
     with pytest.raises(WaitTimeout, match="still computes"):
         watched.early_stop.finish(last=False)
     gate.set()
-    monkeypatch.setattr(module, "CONDITION_TIMEOUT", LIMIT)
+    wait_for_end("tos-stop-when")
 
 
 def test_the_thread_knows_itself(watch: Watch) -> None:

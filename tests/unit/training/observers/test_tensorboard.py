@@ -12,7 +12,6 @@ import pytest
 from tests.unit.telemetry.samples import milestone, started
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.telemetry.tensorboard import read_scalars
-from tos_notebook.training.observers import tensorboard as module
 from tos_notebook.training.observers.base import RunContext
 from tos_notebook.training.observers.tensorboard import TensorBoardWriter
 
@@ -41,15 +40,22 @@ class Memory:
 
 
 class Boarded:
-    def __init__(self, open_stream: Callable[[], Any] | None = None, samples: int = 0) -> None:
+    def __init__(
+        self,
+        open_stream: Callable[[], Any] | None = None,
+        samples: int = 0,
+        drawing: tuple[str, bytes] | None = ("graph", b""),
+        **options: Any,
+    ) -> None:
         self.file = Memory()
         settings = {"learning_rate": None, "batch_size": 32, "combiner": object()}
-        program = SimpleNamespace(drawing=("graph", b""))
+        program = SimpleNamespace(drawing=drawing)
         run = SimpleNamespace(settings=settings, program=program)
         unused: Any = None
         context: Any = RunContext(run, unused, unused, unused, unused, range(2), samples)  # type: ignore[arg-type]
         self.settings = settings
-        self.board = TensorBoardWriter(context, "/logs", open_stream or (lambda: self.file))  # type: ignore[arg-type, return-value]
+        stream: Any = open_stream or (lambda: self.file)
+        self.board = TensorBoardWriter(context, "/logs", stream, **options)
 
     def settle(self) -> None:
         assert self.board._executor.settle(LIMIT)
@@ -129,10 +135,8 @@ def test_a_loss_that_is_not_a_number_makes_no_point(boarded: Callable[..., Board
 
 def test_a_slow_file_system_holds_nobody_up(
     boarded: Callable[..., Boarded],
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(module, "BOUND", 3)
     gate = threading.Event()
     file = Memory()
 
@@ -140,7 +144,7 @@ def test_a_slow_file_system_holds_nobody_up(
         assert gate.wait(LIMIT)
         return file
 
-    found = boarded(slow)
+    found = boarded(slow, bound=3)
     found.board(started(0.0))
     for number in range(50):
         found.board(EpochFinished(float(number), number, 1))
@@ -171,8 +175,7 @@ def test_a_failing_file_system_is_noted_once(
 def test_the_file_begins_with_settings_and_a_graph_where_there_is_one(
     boarded: Callable[..., Boarded], drawing: Any, text: bytes
 ) -> None:
-    found = boarded()
-    found.board._context.run.program.drawing = drawing  # type: ignore[misc]
+    found = boarded(drawing=drawing)
     found.board(started(0.0))
     found.board.finish(last=True)
     assert found.board.notes == ()

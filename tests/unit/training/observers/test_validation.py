@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.hostile import TEXTS
+from tests.support.threads import wait_for_end
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.source import as_rows
@@ -26,7 +27,7 @@ LIMIT = 10.0
 class Evaluation:
     """Evaluates when it is allowed to; counts how many do so at once."""
 
-    def __init__(self, every: str | int | None = None) -> None:
+    def __init__(self, every: str | int | None = None, timeout: float = LIMIT) -> None:
         self.events: list[Event] = []
         self.loads = 0
         self.started = threading.Semaphore(0)
@@ -36,7 +37,7 @@ class Evaluation:
         self.more: dict[str, float] = {}
         rhythm = None if every is None else as_trigger("validation_every", every)
         evaluation = validation.Evaluation(self._rows, self._evaluate, self._publish)
-        self.validator = Validator(evaluation, rhythm)
+        self.validator = Validator(evaluation, rhythm, timeout)
 
     def _rows(self) -> Any:
         self.loads += 1
@@ -181,15 +182,14 @@ def test_a_loss_that_is_not_finite_is_noted_as_long_as_it_is() -> None:
     assert [type(event) for event in events] == [Validated] * 3
 
 
-def test_an_evaluation_that_does_not_end_is_a_named_error(
-    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(validation, "EVALUATION_TIMEOUT", 0.01)
+def test_an_evaluation_that_does_not_end_is_a_named_error() -> None:
+    evaluation = Evaluation(timeout=0.01)
     evaluation.epoch(0)
     assert evaluation.started.acquire(timeout=LIMIT)
     with pytest.raises(WaitTimeout, match="did not end within"):
         evaluation.validator.finish(last=True)
-    monkeypatch.undo()
+    evaluation.allowed.release()
+    wait_for_end("tos-validation")
 
 
 @pytest.mark.parametrize("evaluation", ["3 milestones"], indirect=True)
