@@ -1,10 +1,18 @@
 """Events: facts about a run that have already happened, published to sinks.
 
-Commands (see `tos_notebook.steering.machine`) are imperative, events are in the past tense.
-Every event carries ``time``, seconds since the epoch, as the server's clock read it.
+Commands (see `tos_notebook.steering.machine`) are imperative, events are in the past tense. What
+several events have:
 
-Nobody changes an event. They are not frozen all the same: making one frozen costs three times
-as much, at every milestone.
+- `epoch`, `partition`: their numbers, from 0; `epochs`, `partitions`: how many the run has.
+- `samples`: rows that were trained.
+- `attempt`: which try of Spark's at the partition it is, from 0.
+- `executor`, `host`: Spark's id of the worker's executor, and where that runs.
+- `sequence`: which push of the partition in the epoch it is, from 0.
+- `command`: the name, as in `tos_notebook.steering.machine.Command`.
+- `detail`, `message`, `reason`: what was asked for, what happened, and why, if that is known.
+
+Events are not changed. They are not frozen all the same: making one frozen costs three times as
+much, at every milestone.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ class Event:
     """Base of all events."""
 
     time: float
+    """Seconds since 1970, by the server's clock."""
 
 
 @dataclass(slots=True)
@@ -29,9 +38,11 @@ class RunStarted(Event):
     """A run was accepted; its first Spark job is about to start."""
 
     run_id: str
+    """That of `Run.run_id`."""
     epochs: int
     partitions: int
     samples: int | None
+    """Rows of the data; None where the size is unknown."""
 
 
 @dataclass(slots=True)
@@ -49,11 +60,7 @@ class WorkerJoined(Event):
 
 @dataclass(slots=True)
 class MilestoneCommitted(Event):
-    """The server merged one push. One row of ``run.history``.
-
-    ``loss`` and ``metrics`` are means over the milestone's samples. ``exchange`` is the
-    time of the exchange *before* the milestone's computation, which gave it its parameters.
-    """
+    """The server merged one push. One row of ``run.history``."""
 
     epoch: int
     partition: int
@@ -62,21 +69,26 @@ class MilestoneCommitted(Event):
     attempt: int
     sequence: int
     steps: int
+    """Batches that were trained since the pull."""
     samples: int
     loss: float
+    """Mean over the milestone's samples."""
     staleness: int
+    """Versions between the pull and the push."""
     version: int
+    """The center's after the merge."""
     compute: float
     """Seconds in TensorFlow."""
     wait: float
     """Seconds the worker was told to wait (pause, synchronisation)."""
     exchange: float
-    """Seconds between sending an update and adopting the reply."""
+    """Seconds between sending an update and adopting the reply, which this milestone began with."""
     bytes_up: int
     """Bytes of the update as it came."""
     bytes_down: int
     """Bytes of parameters that went to the worker since its last milestone."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Means over the milestone's samples."""
     workers: int = 1
     """How many took part in the training then."""
 
@@ -94,7 +106,7 @@ class UpdateSkipped(Event):
 
 @dataclass(slots=True)
 class RowsSkipped(Event):
-    """Rows of one partition were left out because of one column, as the policy ``skip`` says.
+    """Rows of one partition were left out because of a `column`, as the policy ``skip`` says.
 
     Told when the Spark job that read them has ended.
     """
@@ -103,6 +115,7 @@ class RowsSkipped(Event):
     """Of the data as they came."""
     column: str
     rows: int
+    """How many were left out."""
     first: int
     """The first of them, from 0 within the partition."""
     reason: str
@@ -144,6 +157,7 @@ class Validated(Event):
     epoch: int
     samples: int
     values: Mapping[str, float]
+    """Loss and metrics by name."""
 
     @property
     def wrong(self) -> str:
@@ -179,7 +193,9 @@ class CallbackFailed(Event):
     """
 
     callback: str
+    """Its class or name."""
     hook: str
+    """What it was asked: such as ``on_epoch_end``, ``schedule`` or ``stop_when``."""
     message: str
 
 
@@ -207,11 +223,12 @@ class WeightsMeasured(Event):
 
 @dataclass(slots=True)
 class Repartitioned(Event):
-    """The data was laid out anew between two epochs."""
+    """The data was laid out again between two epochs."""
 
     epoch: int
     partitions: int
     seconds: float
+    """How long it took."""
 
 
 @dataclass(slots=True)
@@ -235,6 +252,7 @@ class WorkerFailed(Event):
     host: str
     message: str
     frames: tuple[str, ...]
+    """The traceback's lines, innermost last."""
     epoch: int
     batches: tuple[int, ...]
     """The first and the last batch among which it lies, from 0; empty while reading the data."""
@@ -258,13 +276,15 @@ class StallEnded(Event):
     """What the run has waited for came, or it waits for something else now."""
 
     cause: str
+    """As in `Stalled`."""
 
 
 @dataclass(slots=True)
 class LabelsSkewed(Event):
-    """A partition's labels are far from those of all rows, which `text` says with the remedy."""
+    """A partition's labels are far from those of all rows."""
 
     text: str
+    """Which it is, and the remedy."""
 
     def __str__(self) -> str:
         return self.text
@@ -301,6 +321,7 @@ class CommandAccepted(Event):
     command: str
     detail: str
     changes: Mapping[str, str] = field(default_factory=dict)
+    """The settings of ``set`` by name, as text."""
 
 
 @dataclass(slots=True)
@@ -324,17 +345,19 @@ class StateChanged(Event):
     """The run's state machine moved."""
 
     state: str
+    """The new one, as in `RunStatus.state`."""
 
 
 @dataclass(slots=True)
 class RunResumed(Event):
-    """A run goes on from a checkpoint, in another process or after its end.
+    """A run continues from a checkpoint, in another process or after its end.
 
     The events until the checkpoint come before, as they were; what was trained after it is gone,
     and is trained again.
     """
 
     checkpoint: int
+    """Its number."""
     epochs: int
     partitions: int
     samples: int | None
@@ -346,9 +369,11 @@ class CheckpointWritten(Event):
     """A checkpoint was written, whole."""
 
     number: int
+    """Counts those of the run."""
     version: int
     """That of the center in it."""
     nbytes: int
+    """Bytes of its files."""
     seconds: float
     """From its beginning to its end, on a thread of its own."""
     stall: float
@@ -357,7 +382,7 @@ class CheckpointWritten(Event):
 
 @dataclass(slots=True)
 class CheckpointFailed(Event):
-    """A checkpoint could not be written; training goes on, and it is tried again when due.
+    """A checkpoint could not be written; training continues, and it is tried again when due.
 
     At the run's end: it was not written in time.
     """
@@ -370,12 +395,10 @@ class CheckpointFailed(Event):
 
 @dataclass(slots=True)
 class RunFinished(Event):
-    """The run ended; nothing follows.
-
-    ``outcome`` is ``finished``, ``stopped`` or ``failed``; ``error`` its message if failed,
-    ``reason`` why it was stopped, if that is known.
-    """
+    """The run ended; nothing follows."""
 
     outcome: str
+    """``finished``, ``stopped`` or ``failed``."""
     error: str | None = None
+    """Its message if it failed."""
     reason: str | None = None

@@ -176,7 +176,13 @@ class Runner(Protocol):
         ...
 
     def set_learning_rate(self, value: float) -> None:
-        """Set the learning-rate variable."""
+        """Set the learning-rate variable.
+
+        Parameters
+        ----------
+        value : float
+            Above 0.
+        """
         ...
 
     def reset(self) -> None:
@@ -187,7 +193,7 @@ class Runner(Protocol):
         """Put the optimizer state back to its captured values.
 
         So are counters by which an optimizer corrects for state that has begun at 0. A schedule
-        of the learning rate goes on, and so does all else that is local: metrics, random seeds.
+        of the learning rate continues, and so does all else that is local: metrics, random seeds.
         """
         ...
 
@@ -201,12 +207,10 @@ class Runner(Protocol):
 
         Returns
         -------
-        message : str
-            ``TypeName: text``, the text in one sentence.
-        frames : list of str
-            Frames as `traceback.format_list` writes them, without the last line break, innermost
-            last; the layer's name where no code of the user's made the operation.
-
-        None if the error is not of the program's own operations.
+        tuple of (str, list of str), or None
+            The message: ``TypeName: text`` in one sentence. Then the frames as
+            `traceback.format_list` writes them, innermost last and without the last line break; the
+            layer's name where no code of the user's made the operation. None if the program's own
+            operations did not raise it.
         """
         ...

@@ -1,4 +1,4 @@
-"""Partitioners: which partition each row goes to when the data is laid out anew."""
+"""Partitioners: which partition each row goes to when the data is laid out again."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Partitioner(Protocol):
         Returns
         -------
         ndarray, shape (rows,), any integer dtype
+            From 0; in the order of the rows.
         """
 
 
@@ -97,7 +98,18 @@ class RandomPartitioner:
         self.seed = seed
 
     def assign(self, rows: int, epoch: int, partition: int) -> npt.NDArray[np.int64]:
-        """Return the target partition of each row; see `Partitioner.assign`."""
+        """Return the target partition of each row; see `Partitioner.assign`.
+
+        Parameters
+        ----------
+        rows, epoch, partition : int
+            Of the source partition; that the layout is for; the source partition.
+
+        Returns
+        -------
+        ndarray, shape (rows,), int64
+            In 0 .. `num_partitions` - 1.
+        """
         key = mix_key(self.seed, epoch, partition)
         hashes: npt.NDArray[np.uint64] = mix64(np.arange(rows, dtype=np.uint64) ^ np.uint64(key))
         targets = np.empty(rows, np.int64)
@@ -140,6 +152,16 @@ class Shards:
 
     def deal(self, counts: Integers) -> tuple[Integers, Integers]:
         """Return the shards' ends and owners; see `LabelPartitioner.deal`.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (classes,), int64
+            Rows of each label, in ascending order of the labels.
+
+        Returns
+        -------
+        ends, targets : ndarray, shape (shards,), int64
+            Where each shard ends in the sorted rows, and the partition that it goes to.
 
         Raises
         ------
@@ -190,7 +212,18 @@ class Dirichlet:
         self.seed = not_negative("seed", seed)
 
     def deal(self, counts: Integers) -> tuple[Integers, Integers]:
-        """Return where each label's rows are cut, and whose they are."""
+        """Return where each label's rows are cut, and whose they are; see `LabelPartitioner.deal`.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (classes,), int64
+            Rows of each label, in ascending order of the labels.
+
+        Returns
+        -------
+        ends, targets : ndarray, shape (classes * num_partitions,), int64
+            Where each piece ends in the sorted rows, and the partition that it goes to.
+        """
         shares = self._shares(len(counts))
         cuts = np.rint(np.cumsum(shares, axis=1) * counts[:, None]).astype(np.int64)
         cuts[:, -1] = counts

@@ -73,7 +73,7 @@ class DataSource(Protocol):
     def persist(self) -> None:
         """Let Spark compute the rows once for all jobs, until every layout is closed.
 
-        Rows that nobody computes are left as they are.
+        Rows that need no computing are left as they are.
         """
 
     def tasks(self, sc: Any) -> Any:
@@ -84,13 +84,40 @@ class DataSource(Protocol):
         Parameters
         ----------
         sc : SparkContext
+
+        Returns
+        -------
+        RDD of tuple of ndarray
+            A block has one array for each column.
         """
 
     def rows(self, partition: int) -> Columns | None:
-        """Return a partition's rows if the driver holds them, else None."""
+        """Return a partition's rows if the driver holds them.
+
+        Parameters
+        ----------
+        partition : int
+            From 0.
+
+        Returns
+        -------
+        tuple of ndarray, or None
+            One for each column, shape (rows, ...); None if `tasks` yields them.
+        """
 
     def number(self, partition: int, row: int) -> int | None:
-        """Return which row of the arrays a partition's row is; None if there is none."""
+        """Return which row of the user's arrays a partition's row is.
+
+        Parameters
+        ----------
+        partition, row : int
+            Both from 0.
+
+        Returns
+        -------
+        int or None
+            From 0; None if the data are not arrays.
+        """
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:

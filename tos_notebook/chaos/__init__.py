@@ -7,7 +7,7 @@
 
 Rules belong to one run: nothing else turns them on, and they end with it at the latest. The server
 decides at every exchange what happens in a worker's next milestone and tells the worker just that,
-so that chaos which was taken back, or whose server is gone, cannot go on.
+so that chaos which was taken back, or whose server is gone, ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ class Steered(Protocol):
     """A run."""
 
     def chaos(self, *rules: Rule) -> None:
-        """Put rules into force instead of those before; none to end it."""
+        """Put rules into force instead of those before.
+
+        Parameters
+        ----------
+        *rules : Rule
+            None to end it.
+        """
 
 
 @contextmanager
@@ -39,10 +45,15 @@ def on(run: Steered, *rules: Rule) -> Iterator[None]:
     *rules : Rule
         At least one.
 
+    Yields
+    ------
+    None
+        The rules are in force until the block ends.
+
     Raises
     ------
     ConfigError
-        There is no rule, or it fits the run in no way.
+        No rule was given, or one does not fit the run.
     InvalidTransition
         The run is over.
     """

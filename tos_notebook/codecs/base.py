@@ -104,7 +104,19 @@ class Coder:
             part.decode(payload[span], vectors[segment])
 
     def add(self, payload: Buffer, out: Buffer) -> None:
-        """Add the update that a payload stands for; see `decode`."""
+        """Add the update that a payload stands for; see `decode`.
+
+        Parameters
+        ----------
+        payload : ndarray, shape (nbytes,), uint8
+        out : ndarray, shape (layout.nbytes,), uint8
+            Every parameter is added to; padding is left as it is.
+
+        Raises
+        ------
+        RemoteProtocolError
+            As for `decode`.
+        """
         self._check(payload)
         vectors = self.layout.vectors(out)
         for segment, span, part in self._parts:
@@ -113,8 +125,24 @@ class Coder:
     def follow(self, values: Buffer, known: Buffer, key: int) -> Buffer:
         """Return in few bytes what leads from `known` towards `values`, and add it to `known`.
 
-        What `add` makes of the payload is equal to the bit. Parameters, return value and errors
-        are those of `encode`; where it raises, `known` is undefined.
+        What `add` makes of the payload is equal to the bit.
+
+        Parameters
+        ----------
+        values, known : ndarray, shape (layout.nbytes,), uint8
+            Finite values. Padding has no influence.
+        key : int
+            As for `encode`.
+
+        Returns
+        -------
+        ndarray, shape (nbytes,), uint8
+            The coder's own memory: valid until the next call.
+
+        Raises
+        ------
+        NonFiniteUpdate
+            As for `encode`; `known` is then undefined.
         """
         vectors = (self.layout.vectors(buffer) for buffer in (values, known, self._work))
         new, old, work = (list(each) for each in vectors)
@@ -180,7 +208,18 @@ class Codec(ABC):
             )
 
     def bind(self, layout: Layout) -> Coder:
-        """Return a coder for updates of one layout. Integers travel as they are."""
+        """Return a coder for updates of one layout. Integers travel as they are.
+
+        Parameters
+        ----------
+        layout : Layout
+            The parameters' names, shapes and dtypes.
+
+        Returns
+        -------
+        Coder
+            With all the memory that it needs, some of the size of one update.
+        """
         parts: list[Sequence[Part]] = []
         for segment in layout.segments:
             dtype, ranges = np.dtype(segment.dtype), ranges_of(layout, segment)
@@ -190,7 +229,20 @@ class Codec(ABC):
 
     @abstractmethod
     def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
-        """Return the parts that code all tensors of a floating-point segment."""
+        """Return the parts that code all tensors of a floating-point segment.
+
+        Parameters
+        ----------
+        dtype : dtype
+            The segment's.
+        ranges : sequence of Range
+            Where its tensors lie, and their shapes.
+
+        Returns
+        -------
+        sequence of Part
+            Together they cover the ranges, each tensor once.
+        """
 
     def __str__(self) -> str:
         given = f":{getattr(self, self.parameter)}" if self.parameter else ""

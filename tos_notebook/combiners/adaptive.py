@@ -83,7 +83,15 @@ class FedAdam(AveragingCombiner):
         move(center, change)
 
     def accumulate(self, v: Array, square: Array) -> None:
-        """Do v = β₂ v + (1 - β₂) Δ̄²; `square` is Δ̄² and may be overwritten."""
+        """Do v = β₂ v + (1 - β₂) Δ̄².
+
+        Parameters
+        ----------
+        v : ndarray
+            The second moment, changed in place.
+        square : ndarray, of the same shape and dtype
+            Δ̄²; it may be overwritten.
+        """
         square *= 1 - self.beta2
         v *= self.beta2
         v += square

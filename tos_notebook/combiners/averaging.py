@@ -42,10 +42,24 @@ class AveragingCombiner(StatefulCombiner):
 
     @abstractmethod
     def step(self, center: Array, change: Array) -> None:
-        """Move `center` by the mean `change`, which may be overwritten."""
+        """Move `center` by the mean of a round's changes.
+
+        Parameters
+        ----------
+        center : ndarray
+            The server's parameters, or any slice of them; changed in place.
+        change : ndarray, of the same shape
+            The mean Δ̄, in the dtype to compute in: float32, or wider. It may be overwritten.
+        """
 
     def weight(self, push: PushInfo) -> float:
-        """Return by what a change is multiplied before it is added up."""
+        """Return by what a change is multiplied before it is added up.
+
+        Parameters
+        ----------
+        push : PushInfo
+            The push that it came with.
+        """
         return 1
 
     def divisor(self) -> float:
@@ -53,7 +67,13 @@ class AveragingCombiner(StatefulCombiner):
         return self.count
 
     def due(self, push: PushInfo) -> int:
-        """Return how many pushes make a round."""
+        """Return how many pushes make a round.
+
+        Parameters
+        ----------
+        push : PushInfo
+            The latest.
+        """
         return self.k or push.workers
 
     def reset(self, like: Array) -> None:
@@ -195,7 +215,8 @@ class FedBuff(OuterMomentum):
     ----------
     k : int, optional
         Pushes of a round; by default half the active workers, at least 1.
-    lr, momentum, nesterov
+    lr, momentum : float
+    nesterov : bool
         See `OuterMomentum`.
     """
 

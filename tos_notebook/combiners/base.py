@@ -1,7 +1,7 @@
 """What a combiner is: the rule by which the server merges one worker's push.
 
 The server knows no algorithm. It hands a combiner the center, what the worker pushed and
-a :class:`PushInfo`; the combiner changes the center and says what the worker goes on with.
+a :class:`PushInfo`; the combiner changes the center and says what the worker continues with.
 
 A combiner itself holds parameters only. State (momentum, a buffer, what each worker adopted)
 lives in what :meth:`Combiner.begin` returns for each slice of the center, which the store
@@ -56,7 +56,9 @@ class Part(NamedTuple):
     rule: Combiner
     """What `Combiner.begin` returned for this slice."""
     center: Array
+    """One dtype."""
     update: Array
+    """Of the same shape and dtype."""
 
 
 class Combiner(ABC):
@@ -80,7 +82,7 @@ class Combiner(ABC):
     """Whether an unchanged push (Δ = 0, or w = c) that meets empty state leaves the center as
     it is. False for a rule that moves by itself, such as one with weight decay."""
     keeps_own: bool = False
-    """Whether a worker goes on with what `merge` left in `update`, and not with the center: after
+    """Whether a worker continues with what `merge` left in `update`, and not with the center: after
     it had to wait, it is then not given the center as that is by now."""
     compares: bool = False
     """Whether the rule compares whole updates with each other, so that a codec which sends but a
@@ -111,6 +113,11 @@ class Combiner(ABC):
         like : ndarray
             The slice, a flat one in a store, for its shape and dtype; its values may be
             changing meanwhile.
+
+        Returns
+        -------
+        Combiner
+            Merges pushes to this slice only.
         """
         return self
 
@@ -139,6 +146,11 @@ class Combiner(ABC):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `dump` returned; called on what `begin` returned for the same slice.
+
+        Parameters
+        ----------
+        state : mapping of str
+            As `dump` returned it, or read from a checkpoint.
 
         Raises
         ------
@@ -190,6 +202,11 @@ class Combiner(ABC):
             The parameter's name.
         center, update : ndarray, of the parameter's shape and dtype
         push : PushInfo
+
+        Returns
+        -------
+        center, reply : array_like, of the parameter's shape
+            The server's new value, and what the worker adopts.
         """
         center, update = center.copy(), update.copy()
         self.merge(center.reshape(-1), update.reshape(-1), push)
@@ -239,7 +256,13 @@ class StatefulCombiner(Combiner):
 
     @abstractmethod
     def reset(self, like: Array) -> None:
-        """Set the empty state for a slice of the shape and dtype of `like`."""
+        """Set the empty state for a slice.
+
+        Parameters
+        ----------
+        like : ndarray
+            Has the slice's shape and dtype; its values may be changing meanwhile.
+        """
 
     def begin(self, like: Array) -> Self:
         """Return a rule of the same parameters with empty state; see `Combiner.begin`."""
@@ -300,7 +323,7 @@ class TensorCombiner(Combiner):
         return _attributes(self)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take all of them over: `compute` may have added some; see `Combiner.restore`."""
+        """Take over all attributes: `compute` may have added some; see `Combiner.restore`."""
         put_back(self, state)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:

@@ -24,6 +24,11 @@ class Clip(Combiner):
     then : Combiner, optional
         What merges the change; by default it is added.
 
+    Raises
+    ------
+    ConfigError
+        `norm` is not above 0, or `then` does not take changes.
+
     Examples
     --------
     >>> Clip(1.0, then=Median(k=5, then=FedAdam()))  # doctest: +SKIP

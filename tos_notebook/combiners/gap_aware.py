@@ -24,7 +24,8 @@ class Adopted:
     """One copy of what each worker adopted last, and one of the center at the beginning.
 
     A worker that did not adopt its base from a push is taken to have adopted the center at
-    the beginning, if its base is no younger, and else the present one: its gap is not known.
+    the beginning, if its base is not younger. Else it is taken to have adopted the present one,
+    because its gap is not known.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,15 @@ class _GapCombiner(StatefulCombiner):
 
     @abstractmethod
     def correct(self, change: Array, gap: Array) -> None:
-        """Change `change` in place; `gap` may be overwritten."""
+        """Change a worker's change by the gap.
+
+        Parameters
+        ----------
+        change : ndarray
+            Δ, changed in place; in the dtype to compute in.
+        gap : ndarray, of the same shape and dtype
+            c - b; it may be overwritten.
+        """
 
     def reset(self, like: Array) -> None:
         """Set the empty state; see `StatefulCombiner.reset`."""
@@ -154,7 +163,13 @@ class DCASGD(_GapCombiner):
         self.lr = positive("DCASGD(lr)", lr)
 
     def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
-        """Refuse a push of several steps, and make room; see `Combiner.prepare`."""
+        """Refuse a push of several steps, and make room; see `Combiner.prepare`.
+
+        Raises
+        ------
+        CombinerError
+            The worker took more than one step since its pull.
+        """
         if push.steps != 1:
             raise CombinerError(
                 f"DCASGD: expected one step per milestone, got {push.steps} from worker "

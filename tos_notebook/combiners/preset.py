@@ -47,7 +47,12 @@ class Preset:
         return combiner
 
     def made(self, value: object) -> bool:
-        """Whether a value is a combiner of this name, whatever its parameters."""
+        """Whether a value is a combiner of this name, whatever its parameters.
+
+        Parameters
+        ----------
+        value : object
+        """
         return isinstance(value, Combiner) and type(value) is self.kind and value.name == self.name
 
     def __repr__(self) -> str:

@@ -4,12 +4,11 @@ Changes are collected until K workers have pushed: one voice for each worker, so
 does not outvote the rest. A worker that pushes again meanwhile began at the same center again,
 so its voice is the mean of its changes; their sum would overshoot. A change with NaN or infinity
 in it has no voice, but its worker has spoken: the round does not wait for it. K voices are
-aggregated, and
-the aggregate is merged as one push of a single worker: added to the center, or handed to a server
-optimizer, ``Median(then=FedAdam())``.
+aggregated, and the aggregate is merged as one push of a single worker: added to the center, or
+handed to a server optimizer, ``Median(then=FedAdam())``.
 
-With K = n the slowest worker sets the pace. With fewer than three voices there is no majority,
-and no protection. A round that is not full when a run ends is dropped.
+With K = n the slowest worker sets the pace. Fewer than three voices have neither a majority nor
+protection. A round that is not full when a run ends is dropped.
 """
 
 from __future__ import annotations
@@ -53,10 +52,27 @@ class RobustCombiner(StatefulCombiner):
 
     @abstractmethod
     def aggregate(self, changes: Array) -> Array:
-        """Return one change for K of them, stacked along axis 0, which may be overwritten."""
+        """Return one change for those of K workers.
+
+        Parameters
+        ----------
+        changes : ndarray, shape (K, ...)
+            A worker's in each row, in the dtype to compute in. They may be overwritten.
+
+        Returns
+        -------
+        ndarray, shape (...)
+            Of the same dtype.
+        """
 
     def due(self, push: PushInfo) -> int:
-        """Return how many workers make a round; to wait for more than there are is for ever."""
+        """Return how many workers make a round; to wait for more than there are is for ever.
+
+        Parameters
+        ----------
+        push : PushInfo
+            The latest.
+        """
         return min(self.k or push.workers, push.workers)
 
     def of_statistics(self) -> Combiner:
@@ -95,7 +111,13 @@ class RobustCombiner(StatefulCombiner):
         update[...] = center
 
     def is_full(self, push: PushInfo) -> bool:
-        """Return whether as many workers have spoken as make a round, that of `push` included."""
+        """Return whether as many workers have spoken as make a round.
+
+        Parameters
+        ----------
+        push : PushInfo
+            The latest, which counts as well.
+        """
         return len(self.voices.keys() | self.spoiled | {push.worker}) >= self.due(push)
 
     def _hear(self, worker: int, change: Array) -> None:
@@ -106,7 +128,20 @@ class RobustCombiner(StatefulCombiner):
         self.counts[worker] += 1
 
     def joined(self, worker: int, change: Array) -> Array:
-        """Return what the voice of a worker will be with another change."""
+        """Return what the voice of a worker will be with another change: the mean of its changes.
+
+        Parameters
+        ----------
+        worker : int
+            Its partition.
+        change : ndarray
+            Of the slice's shape, in the dtype to compute in.
+
+        Returns
+        -------
+        ndarray
+            `change` itself if it is the worker's first in this round.
+        """
         voice = self.voices.get(worker)
         if voice is None:
             return change
@@ -135,7 +170,8 @@ class TrimmedMean(RobustCombiner):
     trim : float
         Share of the changes to leave out at either end, in [0, 0.5). At least this share, but
         not all: of 3 changes one at either end, whatever `trim` above 0.
-    k, then
+    k : int, optional
+    then : Combiner, optional
         See `RobustCombiner`.
     """
 
@@ -149,7 +185,13 @@ class TrimmedMean(RobustCombiner):
         self.trim = below("TrimmedMean(trim)", trim, 0.5)
 
     def cut(self, voices: int) -> int:
-        """Return how many changes to leave out at either end."""
+        """Return how many changes to leave out at either end.
+
+        Parameters
+        ----------
+        voices : int
+            K, how many changes there are.
+        """
         wanted = math.ceil(round(self.trim * voices, 9))
         return min(wanted, (voices - 1) // 2)
 
@@ -181,8 +223,14 @@ class MultiKrum(RobustCombiner):
     ----------
     f : int
         How many bad workers to expect; K should be at least 2 f + 3.
-    k, then
+    k : int, optional
+    then : Combiner, optional
         See `RobustCombiner`.
+
+    Raises
+    ------
+    ConfigError
+        `f` is below 1, or `k` below 2 f + 3.
     """
 
     name = "multikrum"

@@ -25,7 +25,13 @@ class _DividedDelta(Combiner):
 
     @abstractmethod
     def divisor(self, push: PushInfo) -> float:
-        """Return by how much a change shrinks, at least 1."""
+        """Return by how much a change shrinks, at least 1.
+
+        Parameters
+        ----------
+        push : PushInfo
+            The push that it came with.
+        """
 
 
 class Downpour(_DividedDelta):

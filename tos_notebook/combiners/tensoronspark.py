@@ -48,10 +48,19 @@ class MeanWeightCombiner(Combiner):
     ) -> Any:
         """Return ``((num - 1) origin + new) / num``; see `TensorCombiner.compute`.
 
+        Parameters
+        ----------
+        origin_weight, new_weight : ndarray
+            The server's value and the worker's, of one shape and dtype.
+        worker_id : int
+            Not used.
+        name : str, optional
+            Not used.
+
         Raises
         ------
         ConfigError
-            `num` was not given: nobody says here how many workers there are.
+            `num` was not given. A call by hand does not say how many workers there are.
         """
         if self.num is None:
             raise ConfigError("MeanWeightCombiner.compute needs num: MeanWeightCombiner(num=4).")
@@ -78,7 +87,17 @@ class UpdateMeanWeightCombiner(Combiner):
     def compute(
         self, origin_weight: Array, new_weight: Array, worker_id: int = -1, name: str | None = None
     ) -> Any:
-        """Return `new_weight` at the first call for `name`, then the mean of the two."""
+        """Return `new_weight` at the first call for `name`, then the mean of the two.
+
+        Parameters
+        ----------
+        origin_weight, new_weight : ndarray
+            The server's value and the worker's, of one shape and dtype.
+        worker_id : int
+            Not used.
+        name : str, optional
+            The parameter's; each has a first call of its own.
+        """
         if name in self._seen:
             return (origin_weight + new_weight) / 2
         self._seen.add(name)
@@ -108,6 +127,15 @@ class DeltaWeightCombiner(Downpour):
         for `name` returned. Before its first call every worker is taken to have pulled the
         first origin ever seen for `name`, the initial value. Keeps one copy of each
         tensor for each worker.
+
+        Parameters
+        ----------
+        origin_weight, new_weight : ndarray
+            The server's value and the worker's, of one shape and dtype.
+        worker_id : int
+            The worker's partition.
+        name : str, optional
+            The parameter's.
         """
         first = self._first.setdefault(name, np.array(origin_weight))
         base = self._pulled.get((worker_id, name), first)

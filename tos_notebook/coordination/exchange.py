@@ -20,34 +20,65 @@ from .settings import Settings
 
 
 class Parameters(Protocol):
-    """The parameters of one run."""
+    """The parameters of one run, which any thread may read."""
 
     layout: Layout
+    """Their names, shapes and dtypes, and where each lies in a buffer."""
 
     @property
     def version(self) -> int:
-        """How often they have changed."""
+        """How often they have changed; a `Push` names the one that it was trained from."""
 
     @property
     def torn(self) -> str | None:
-        """Why they are not what the ledger says, a sentence; None while they are."""
+        """Why they are not what the ledger says, in a sentence; None while they are."""
 
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
-        """Return a copy, shape (layout.nbytes,), uint8, and its version."""
+        """Return a copy, and its version.
+
+        Parameters
+        ----------
+        out : ndarray, shape (layout.nbytes,), uint8, optional
+            Where to; a new buffer by default. Padding between segments is left as it is.
+        patience : float, optional
+            Seconds to wait for a merge under way; the strategy's own by default.
+
+        Returns
+        -------
+        buffer : ndarray, shape (layout.nbytes,), uint8
+            `out`, or the new one.
+        version : int
+            That of the copy.
+
+        Raises
+        ------
+        WaitTimeout
+            A merge has taken longer.
+        """
 
     def load(self, buffer: Buffer) -> None:
-        """Replace them by a copy of a buffer, shape (layout.nbytes,), uint8."""
+        """Replace them by a copy of a buffer.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (layout.nbytes,), uint8
+            Finite values.
+        """
 
 
 class WorkerExchange(Protocol):
-    """The server's side of one worker's parameters, made for its connection."""
+    """The server's side of one worker's parameters, made for its connection.
+
+    The connection's thread calls it: `open`, then for each request `receive_into` and `push` or
+    `poll`. Another thread may call `close`.
+    """
 
     shared: bool
     """Whether payloads are in memory that the worker shares."""
 
     @property
     def brief(self) -> bool:
-        """See `Handler.brief`."""
+        """Whether the next push takes little time, and few bytes to answer; see `Handler.brief`."""
 
     def open(self) -> None:
         """Take the memory that it needs: the worker has joined."""
@@ -56,13 +87,74 @@ class WorkerExchange(Protocol):
         """Give the memory back: the worker has left, or others have taken its place."""
 
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
-        """Return the memory for a payload; see `Handler.receive_into`."""
+        """Return where a request's payload goes.
+
+        Parameters
+        ----------
+        message : Push or Poll
+            The request.
+        nbytes : int
+            Length of its payload, which has not been received yet.
+
+        Returns
+        -------
+        memoryview of `nbytes` bytes, or None
+            None for a request without payload.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The request calls for another length.
+        """
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
-        """Answer a push, whose payload has come."""
+        """Merge a push whose payload has come, and answer it.
+
+        `Reports.admit` says whether the push counts, `Reports.decide` what the worker does next.
+
+        Parameters
+        ----------
+        member : Member
+            Who pushes.
+        message : Push
+            The milestone.
+
+        Returns
+        -------
+        answer : Reply
+            What became of the push, and what the worker does next.
+        payload : buffer or None
+            What it trains from now on. Must stay unchanged until the connection's next request.
+
+        Raises
+        ------
+        TosError
+            The push was refused. The worker gets the error, by its class.
+        """
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
-        """Answer a waiting worker."""
+        """Answer a worker that waits.
+
+        Parameters
+        ----------
+        member : Member
+            Who waits.
+        message : Poll
+            What it has.
+
+        Returns
+        -------
+        answer : Proceed
+            Whether it is to wait longer.
+        payload : buffer or None
+            The parameters to continue with; None while it waits. Must stay unchanged until the
+            connection's next request.
+
+        Raises
+        ------
+        TosError
+            The request was refused. The worker gets the error, by its class.
+        """
 
 
 class Trainer(Protocol):
@@ -70,10 +162,18 @@ class Trainer(Protocol):
 
     @property
     def parameters(self) -> Parameters:
-        """What is trained."""
+        """What is trained; the same object for the whole run."""
 
     def begin(self, reports: Reports, requests: WorkerRequests) -> None:
-        """Begin to serve workers, whose reports and requests go there."""
+        """Begin to serve workers.
+
+        Parameters
+        ----------
+        reports : Reports
+            Takes what workers have trained, and says which of it counts.
+        requests : WorkerRequests
+            Answers what workers ask that has nothing to do with parameters.
+        """
 
     def exchange(self, segment: str) -> WorkerExchange:
         """Return what serves a worker that is about to join.
@@ -82,6 +182,11 @@ class Trainer(Protocol):
         ----------
         segment : str
             Names shared memory of the worker's host, or is empty.
+
+        Returns
+        -------
+        WorkerExchange
+            For one connection only.
         """
 
     def change(
@@ -92,6 +197,7 @@ class Trainer(Protocol):
         Parameters
         ----------
         settings : Settings
+            All of them, as they are from now on.
         names : collection of str
             Of those that were given, though they may be as before.
         entered : callable
@@ -99,7 +205,13 @@ class Trainer(Protocol):
         """
 
     def final(self) -> TosError | None:
-        """Return what is wrong with the parameters at the end of a run; None if nothing is."""
+        """Return what is wrong with the parameters at the end of a run.
+
+        Returns
+        -------
+        TosError or None
+            What the run fails with; None if nothing is wrong.
+        """
 
     def snapshot(self, entered: Callable[[], object]) -> Any:
         """Return a copy of all that is trained, as of one version.
@@ -109,6 +221,11 @@ class Trainer(Protocol):
         entered : callable
             To be called once nothing that comes later can be in the copy.
 
+        Returns
+        -------
+        object
+            What `restore` takes, and `Strategy.to_parts` turns into values that can be saved.
+
         Raises
         ------
         CheckpointError
@@ -117,6 +234,11 @@ class Trainer(Protocol):
 
     def restore(self, copied: Any) -> None:
         """Continue from what `snapshot` returned, before any worker joins.
+
+        Parameters
+        ----------
+        copied : object
+            What `snapshot` returned, of a trainer of the same strategy.
 
         Raises
         ------

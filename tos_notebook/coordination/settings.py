@@ -14,19 +14,59 @@ class StrategySettings(Protocol):
     """Settings that a strategy has of its own; a frozen dataclass."""
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
-        """Raise ConfigError if they do not go together."""
+        """Check that they go together.
+
+        Parameters
+        ----------
+        sync : SyncMode
+            How far a worker may be ahead of others.
+        sync_interval : int
+            Batches between two exchanges, which every strategy has.
+
+        Raises
+        ------
+        ConfigError
+            They do not.
+        """
 
     def changed(self, **changes: Any) -> StrategySettings:
-        """Return others; raise ConfigError for a name that the strategy does not have."""
+        """Return others.
+
+        Parameters
+        ----------
+        **changes
+            Settings by name, checked.
+
+        Returns
+        -------
+        StrategySettings
+
+        Raises
+        ------
+        ConfigError
+            The strategy does not have one of them.
+        """
 
     def require_saveable(self) -> None:
         """Raise CheckpointError if the state that belongs to them cannot be saved."""
 
     def for_worker(self) -> dict[str, str]:
-        """Return what a worker must know of them."""
+        """Return what a worker must know of them.
+
+        Returns
+        -------
+        dict of str to str
+            `WorkerSettings.strategy`, which `Exchange.use` gets.
+        """
 
     def shown(self) -> dict[str, Any]:
-        """Return what a user reads of them, by name."""
+        """Return what a user reads of them.
+
+        Returns
+        -------
+        dict of str
+            By name; ``codec`` is text, ``combiner`` a Combiner.
+        """
 
 
 @dataclass(frozen=True, slots=True)

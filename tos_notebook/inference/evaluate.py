@@ -66,10 +66,29 @@ class Evaluable(Protocol):
         """What each row is made of."""
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """Pack what measures rows."""
+        """Pack what measures rows; see `tos_notebook.program.export.measuring.pack_measure`.
+
+        Parameters
+        ----------
+        columns : sequence of ColumnSpec
+            One for each feed.
+        target : Path
+            The archive to write.
+        """
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
-        """Return loss and metrics of the sums over all rows."""
+        """Return loss and metrics of the sums over all rows.
+
+        Parameters
+        ----------
+        sums : sequence of ndarray, float64
+            Of each variable of the state that `pack_measure` packed.
+
+        Returns
+        -------
+        mapping of str to float
+            By name.
+        """
 
 
 def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float]:

@@ -30,7 +30,15 @@ class Comm(Protocol):
     """What a page needs of a comm."""
 
     def send(self, data: Any, *, buffers: Any = None) -> None:
-        """Send to the front end."""
+        """Send to the front end.
+
+        Parameters
+        ----------
+        data : dict
+            A message, as JSON has it.
+        buffers : list of bytes, optional
+            What goes with it as it is.
+        """
         ...
 
     def close(self) -> None:
@@ -51,11 +59,21 @@ class Hub(Protocol):
         ...
 
     def feed(self, page: Any) -> None:
-        """Have a session told what is new."""
+        """Have a session told what is new.
+
+        Parameters
+        ----------
+        page : PageSession
+        """
         ...
 
     def leave(self, page: Any) -> None:
-        """Forget a session."""
+        """Forget a session.
+
+        Parameters
+        ----------
+        page : PageSession
+        """
         ...
 
 

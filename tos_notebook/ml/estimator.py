@@ -28,7 +28,7 @@ PARTS = 1_000_000
 
 
 class TensorEstimator(Estimator, TrainingParams, Stored):
-    """Trains a Keras model on a DataFrame: workers push to a parameter server and go on.
+    """Trains a Keras model on a DataFrame, by workers that push to a parameter server.
 
     Each fit begins with the same weights, and leaves the model that was given as it is.
 
@@ -46,7 +46,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         takes one, such as ``categorical_crossentropy`` of one-hot values.
     weightCol : str, optional
         How much a row counts in the loss.
-    predictionCol, probabilityCol, rawPredictionCol, handleInvalid, modelType
+    predictionCol, probabilityCol, rawPredictionCol, handleInvalid, modelType : str
         Those of `TensorModel`.
     epochs : int
         Passes over the data.
@@ -117,12 +117,22 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         self.setParams(**self._input_kwargs)
 
     def setParams(self, **values: Any) -> TensorEstimator:
-        """Set parameters by their names, those of the constructor; None leaves one as it is.
+        """Set parameters by their names.
+
+        Parameters
+        ----------
+        **values
+            Those of the constructor; None leaves one as it is.
+
+        Returns
+        -------
+        TensorEstimator
+            This one.
 
         Raises
         ------
         ConfigError
-            There is no such parameter, or a value is out of range.
+            A parameter is unknown, or a value out of range.
         """
         for name in values:
             if not self.hasParam(name):

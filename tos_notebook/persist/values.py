@@ -22,10 +22,22 @@ class Keeps(Protocol):
     """What has state of its own, and can give and take it."""
 
     def dump(self) -> Mapping[str, Any]:
-        """Return the state by name, as values that can be saved."""
+        """Return the state by name, as values that can be saved.
+
+        Returns
+        -------
+        mapping of str
+            See `Combiner.dump` for what can be in it.
+        """
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `dump` returned, of an object made by the same parameters."""
+        """Take over a state.
+
+        Parameters
+        ----------
+        state : mapping of str
+            What `dump` returned, of an object made by the same parameters.
+        """
 
 
 class Kept(NamedTuple):

@@ -33,6 +33,7 @@ def capture(model: Any, **options: Any) -> Program:
     Returns
     -------
     Program
+        It knows its parameters, and exports itself for given data.
 
     Raises
     ------

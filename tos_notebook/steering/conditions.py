@@ -145,7 +145,18 @@ class NoImprovement(Condition):
 
 
 def loss_below(limit: float) -> Condition:
-    """Return a condition: the training loss, as mean over the latest milestones, is below this."""
+    """Return a condition on the training loss, as mean over the latest milestones.
+
+    Parameters
+    ----------
+    limit : float
+        The run ends when the loss is below.
+
+    Raises
+    ------
+    ConfigError
+        It is not a number.
+    """
     return metric("loss", below=limit)
 
 
@@ -156,8 +167,8 @@ def metric(name: str, *, above: float | None = None, below: float | None = None)
     ----------
     name : str
         As in `Run.history`.
-    above, below : float
-        One of the two.
+    above, below : float, optional
+        One of the two, beyond which the run ends.
 
     Raises
     ------
@@ -176,23 +187,49 @@ def metric(name: str, *, above: float | None = None, below: float | None = None)
 def validation(name: str, *, above: float | None = None, below: float | None = None) -> Condition:
     """Return a condition on a value of the latest evaluation of the validation data.
 
-    Parameters and errors are those of `metric`; the name is one in `Run.validation`.
+    Parameters
+    ----------
+    name : str
+        As in `Run.validation`.
+    above, below : float, optional
+        One of the two, beyond which the run ends.
+
+    Raises
+    ------
+    ConfigError
+        As for `metric`.
     """
     return metric(VALIDATION + name.removeprefix(VALIDATION), above=above, below=below)
 
 
 def samples(count: int) -> Condition:
-    """Return a condition: so many samples were trained, by all workers together."""
+    """Return a condition: so many samples were trained, by all workers together.
+
+    Parameters
+    ----------
+    count : int
+        At least 1.
+
+    Raises
+    ------
+    ConfigError
+        It is out of range.
+    """
     return Bound("samples", ">=", at_least_one("samples", count))
 
 
 def after(*, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Condition:
     """Return a condition: so much time has passed since the run's start.
 
+    Parameters
+    ----------
+    hours, minutes, seconds : float
+        They add up. Pauses count.
+
     Raises
     ------
     ConfigError
-        It is no time above 0.
+        They do not add up to a time above 0, or one is below 0.
     """
     given = {"hours": hours, "minutes": minutes, "seconds": seconds}
     named = {name: value for name, value in given.items() if value != 0}

@@ -13,18 +13,16 @@ from ..errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatus:
-    """What of a run is saved.
-
-    `number` is that of the newest checkpoint that this process has written, `when` its time in
-    seconds since 1970; both are None before the first. `error` says why there is no newer one,
-    and is None if the latest attempt succeeded. `resumed` is the number of the checkpoint from
-    which the run continued, None for a run that was started.
-    """
+    """What of a run is saved."""
 
     number: int | None = None
+    """Of the newest checkpoint that this process has written; None before the first."""
     when: float | None = None
+    """Its time in seconds since 1970; None before the first."""
     error: str | None = None
+    """Why there is not a newer one; None if the latest attempt succeeded."""
     resumed: int | None = None
+    """The checkpoint from which the run continued; None for a run that was started."""
 
     def __str__(self) -> str:
         """Say what is saved, and what is missing."""
@@ -39,42 +37,48 @@ class CheckpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at one moment. `epoch` counts from 1; before any push the loss is NaN, a rate 0.
-
-    `elapsed` are the seconds since the run's start. Pauses count; the time between the death of
-    its process and a resume does not.
-
-    `rows_skipped` counts what ``on_bad="skip"`` has left out of the data, once for all epochs; a
-    partition's are known when the Spark job that reads it has ended.
-
-    `waits_for` says what has not come for longer than the run's patience, and where to look;
-    `notes` what has gone wrong beside the training, such as a callback that raised.
-
-    `steps` counts the batches of all workers together: the global step. `metrics` are means over
-    the latest milestones, as is the loss; `validation` is the latest evaluation of the validation
-    data, of `validations` so far. `reason` says why the run was stopped, if that is known.
-    `checkpoint` says what is saved; it is None for a run without checkpoints.
-    """
+    """A run at one moment."""
 
     run: str
+    """Its id."""
     state: str
+    """One of starting, running, paused, stopping, finished, stopped, failed."""
     epoch: int
+    """The present one, from 1."""
     epochs: int
+    """How many there will be."""
     milestones: int
+    """Pushes that were merged, of all workers together."""
     samples: int
+    """Rows that were trained, of all epochs and workers together."""
     samples_per_second: float
+    """In the time of training, without pauses; 0 before any push."""
     loss: float
+    """Mean over the latest milestones; NaN before any push."""
     staleness: float
+    """Versions, mean over all milestones; NaN before any push."""
     elapsed: float
+    """Seconds since the run's start. Pauses count; the time between the death of its process and a
+    resume does not."""
     waits_for: tuple[str, ...] = ()
+    """What has not come for longer than the run's patience, and where to look."""
     notes: tuple[str, ...] = ()
+    """What has gone wrong beside the training, such as a callback that raised."""
     rows_skipped: int = 0
+    """What ``on_bad="skip"`` has left out of the data, once for all epochs. A partition's are known
+    when the Spark job that reads it has ended."""
     steps: int = 0
+    """Batches of all workers together: the global step."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Means over the latest milestones."""
     validation: Mapping[str, float] = field(default_factory=dict)
+    """The latest evaluation of the validation data, by name."""
     validations: int = 0
+    """How many evaluations there were so far."""
     reason: str | None = None
+    """Why the run was stopped, if that is known."""
     checkpoint: CheckpointStatus | None = None
+    """What is saved; None for a run without checkpoints."""
 
 
 class Progress(NamedTuple):

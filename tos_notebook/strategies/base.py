@@ -26,7 +26,10 @@ NonFinite = Literal["raise", "skip"]
 
 
 class Strategy(Protocol):
-    """How runs are trained; immutable, its parameters are attributes of the same names."""
+    """How runs are trained; immutable, and good for any number of runs.
+
+    Its parameters are attributes of the same names, so that a checkpoint can name it.
+    """
 
     name: str
     """By which users choose it."""
@@ -37,7 +40,7 @@ class Strategy(Protocol):
 
     @property
     def exchange(self) -> ExchangeMaker:
-        """What makes the worker's side; picklable."""
+        """What makes the worker's side. Picklable: Spark takes it to the executors."""
 
     def trainer(
         self, layout: Layout, initial: Buffer, settings: Settings, non_finite: NonFinite = "raise"
@@ -47,19 +50,42 @@ class Strategy(Protocol):
         Parameters
         ----------
         layout : Layout
+            The parameters' names, shapes and dtypes, and where each lies in a buffer.
         initial : ndarray, shape (layout.nbytes,), uint8
             The first parameters; copied.
         settings : Settings
             Those that the run begins with.
         non_finite : {"raise", "skip"}
             What an update with NaN or infinity does: end the run, or be left out.
+
+        Returns
+        -------
+        Trainer
+            It serves no worker before `Trainer.begin`.
         """
 
     def sweep(self, folder: Path, run_id: str) -> None:
-        """Delete what workers of a run have left in this host's folder for executors."""
+        """Delete what workers of a run have left on this host.
+
+        Parameters
+        ----------
+        folder : Path
+            This host's folder for executors.
+        run_id : str
+        """
 
     def default_combiner(self, sync: SyncMode) -> Combiner | None:
-        """Return the combiner where the user names none; None if the strategy has none."""
+        """Return the combiner where the user names none.
+
+        Parameters
+        ----------
+        sync : SyncMode
+
+        Returns
+        -------
+        Combiner or None
+            None if the strategy has none.
+        """
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> StrategySettings:
         """Return the strategy's own settings.
@@ -70,6 +96,11 @@ class Strategy(Protocol):
             None where `default_combiner` returns None, and the user has named none.
         codec : CodecPair
 
+        Returns
+        -------
+        StrategySettings
+            What `Settings.strategy` is when the run begins.
+
         Raises
         ------
         ConfigError
@@ -77,10 +108,27 @@ class Strategy(Protocol):
         """
 
     def exact_settings(self) -> StrategySettings:
-        """Return settings of its own by which changes add up and nothing is left out."""
+        """Return settings of its own by which changes add up and nothing is left out.
+
+        Returns
+        -------
+        StrategySettings
+            For tests, which compare what was trained with what was sent.
+        """
 
     def settings_to_json(self, settings: Any) -> dict[str, Any]:
-        """Return the strategy's own settings as plain values."""
+        """Return the strategy's own settings as plain values.
+
+        Parameters
+        ----------
+        settings : StrategySettings
+            ``Settings.strategy``.
+
+        Returns
+        -------
+        dict of str
+            Numbers, text, None, and lists and dicts of them.
+        """
 
     def settings_from_json(
         self, value: Mapping[str, Any], combiner: Combiner | None = None
@@ -89,9 +137,15 @@ class Strategy(Protocol):
 
         Parameters
         ----------
-        value : mapping
+        value : mapping of str
+            What `settings_to_json` returned.
         combiner : Combiner, optional
             A user's own, which plain values cannot name.
+
+        Returns
+        -------
+        StrategySettings
+            Equal to those before.
 
         Raises
         ------
@@ -102,14 +156,46 @@ class Strategy(Protocol):
     def own_combiner(self, value: Mapping[str, Any]) -> str | None:
         """Return the name of a user's own combiner, which `settings_from_json` needs.
 
-        None if the plain values hold all.
+        Parameters
+        ----------
+        value : mapping of str
+            What `settings_to_json` returned.
+
+        Returns
+        -------
+        str or None
+            None if the plain values hold all.
         """
 
     def to_parts(self, copied: Any) -> tuple[dict[str, Any], list[Array]]:
-        """Return what `Trainer.snapshot` returned as a JSON value and arrays."""
+        """Return a snapshot as values that can be saved.
+
+        Parameters
+        ----------
+        copied : object
+            What `Trainer.snapshot` returned.
+
+        Returns
+        -------
+        value : dict of str
+            Plain values, as JSON has them.
+        arrays : list of ndarray
+            The rest, of any shape and dtype.
+        """
 
     def from_parts(self, value: dict[str, Any], arrays: list[Array]) -> Any:
-        """Return what `Trainer.restore` takes.
+        """Return a snapshot that was saved.
+
+        Parameters
+        ----------
+        value : dict of str
+        arrays : list of ndarray
+            What `to_parts` returned, as read from a file.
+
+        Returns
+        -------
+        object
+            What `Trainer.restore` takes.
 
         Raises
         ------

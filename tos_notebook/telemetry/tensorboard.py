@@ -28,7 +28,13 @@ class Stream(Protocol):
     """Where records go."""
 
     def write(self, data: bytes, /) -> object:
-        """Append bytes."""
+        """Append to the file.
+
+        Parameters
+        ----------
+        data : bytes
+            Whole records.
+        """
 
     def flush(self) -> object:
         """Let readers see what was written."""

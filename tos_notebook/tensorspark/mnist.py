@@ -47,7 +47,13 @@ _data_dir: str | None = None
 
 
 def set_data_dir(directory: str | os.PathLike[str]) -> None:
-    """Set where the four files are: a local directory or a Hadoop URI."""
+    """Set where the four files are.
+
+    Parameters
+    ----------
+    directory : str or path-like
+        A local directory or a Hadoop URI.
+    """
     global _data_dir
     _data_dir = os.fspath(directory)
 
@@ -78,6 +84,7 @@ def extract_images(sc: SparkContext, path: str) -> RDD[tuple[int, Buffer]]:
     Returns
     -------
     RDD of (int, ndarray of shape (pixels,), uint8)
+        Indices count from 0, those of test images from 2 ** 32.
 
     Raises
     ------
@@ -105,6 +112,7 @@ def extract_labels(
     Returns
     -------
     RDD of (int, ndarray of shape (num_class,), float32), or of (int, int)
+        The former if `one_hot`; indices as in `extract_images`.
 
     Raises
     ------

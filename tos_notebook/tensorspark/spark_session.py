@@ -100,9 +100,12 @@ class SparkSession:
         Returns
         -------
         Run, or what ``session.run`` returns
+            A run if records were fed; it has ended.
 
         Raises
         ------
+        ConfigError
+            Records are fed, and `feed_name_list` is not given.
         TosError
             As `TrainingSession`, its `start` and `Run.wait`.
         """

@@ -43,7 +43,7 @@ def check_combiner(
     Parameters
     ----------
     combiner : str, Combiner, class, object or function
-        Whatever a session takes as a combiner. A class is created anew for each model, an
+        Whatever a session takes as a combiner. A class is called for each model, an
         instance copied.
     dtypes : sequence of str
         The parameters' dtypes to try; integers, too, if the rule is meant for them.
@@ -55,13 +55,14 @@ def check_combiner(
     Returns
     -------
     CheckReport
+        Prints as a table; all checks hold, or were skipped.
 
     Raises
     ------
     CombinerCheckFailed
         A check failed; the message is the report.
     CombinerError
-        It is no combiner.
+        It is not a combiner.
     ConfigError
         No dtype or no model to try.
 

@@ -25,7 +25,9 @@ class CheckReport:
     """What was found of a combiner or a strategy; prints as a table."""
 
     subject: str
+    """What was checked, as it prints."""
     findings: tuple[Finding, ...]
+    """In the order of the checks."""
 
     @property
     def passed(self) -> bool:

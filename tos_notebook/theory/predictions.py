@@ -46,6 +46,11 @@ def implicit_momentum(workers: float) -> float:
     workers : float
         How many train at once, on average; at least 1.
 
+    Returns
+    -------
+    float
+        In [0, 1).
+
     Raises
     ------
     ConfigError
@@ -63,6 +68,11 @@ def effective_rate(rate: float, workers: float) -> float:
         The workers' learning rate η, above 0.
     workers : float
         How many train at once, on average; at least 1.
+
+    Returns
+    -------
+    float
+        The step that synchronous descent would take.
 
     Raises
     ------
@@ -112,6 +122,11 @@ def local_sgd_factor(rate: float, curvature: float, steps: int) -> float:
     steps : int
         H, the steps between two averages (`sync_interval`), at least 1.
 
+    Returns
+    -------
+    float
+        Below 1 in size where the steps are stable.
+
     Raises
     ------
     ConfigError
@@ -126,9 +141,13 @@ class Gauge:
     """A prediction beside what was measured; NaN where nothing is known yet."""
 
     name: str
+    """Of what is predicted."""
     predicted: float
+    """For as many workers as train."""
     measured: float
+    """Of the run, or what follows from its staleness."""
     meaning: str
+    """What it is, in a few words."""
 
 
 def gauges(workers: float, staleness: float, rate: float | None = None) -> tuple[Gauge, ...]:

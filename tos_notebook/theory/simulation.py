@@ -16,6 +16,7 @@ class Fit(NamedTuple):
     """Momentum and step of the descent that fits a trajectory best."""
 
     momentum: float
+    """μ, the share of a move that the next one repeats."""
     step: float
     """Learning rate times curvature, as if nothing were stale."""
 
@@ -57,18 +58,12 @@ def fit_momentum(trajectory: npt.ArrayLike) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Runs of asynchronous descent on a quadratic.
-
-    Attributes
-    ----------
-    parameter : ndarray, shape (steps + 1, runs), float64
-        Its distance to the optimum, 1 at first.
-    staleness : ndarray, shape (steps, runs), int64
-        Of each step, in versions.
-    """
+    """Runs of asynchronous descent on a quadratic."""
 
     parameter: npt.NDArray[np.float64]
+    """Its distance to the optimum, 1 at first; shape (steps + 1, runs)."""
     staleness: npt.NDArray[np.int64]
+    """Of each step, in versions; shape (steps, runs)."""
 
 
 def simulate(

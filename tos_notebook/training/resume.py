@@ -81,7 +81,8 @@ def resume(
         trains all the same, by the program that was saved; `Run.parameters` returns the values.
     combiner : Combiner, class or function, optional
         The run's own combiner, if it is none of the built-in ones.
-    server_host, server_port
+    server_host : str, optional
+    server_port : int, optional
         As for `TrainingSession`.
     **options
         Those of `TrainingSession.start` that a resumed run can be given:

@@ -35,14 +35,10 @@ class Run:
     Attributes
     ----------
     run_id : str
-    number : int
-        Counts the runs of this process from 1.
-    slots : int
-        Tasks that Spark runs at once, as of the run's start.
+    number, slots : int
+        Counts the runs of this process from 1; tasks that Spark runs at once, as of the start.
     master : str
-        Spark's master.
     program : Program
-        What is trained.
     has_learning_rate : bool
         Whether the learning rate can be set while training.
     uri : str or None
@@ -78,7 +74,13 @@ class Run:
         return self.parts.bus.sinks
 
     def add_sink(self, sink: Sink) -> None:
-        """Add a sink, which hears of every event from the next one on; see ``sinks`` of `start`."""
+        """Add a sink, which hears of every event from the next one on.
+
+        Parameters
+        ----------
+        sink : callable
+            As in ``sinks`` of `TrainingSession.start`.
+        """
         self.parts.bus.add(sink, apart=True)
 
     @property
@@ -130,8 +132,7 @@ class Run:
     def theory(self) -> pd.DataFrame:
         """Predictions beside measurements; see `tos_notebook.telemetry.history.History.theory`.
 
-        For the stable curvature the learning rate must have been set while training: what the
-        program itself has is not known here.
+        For the stable curvature, set the learning rate while training: the program's is not known.
         """
         return self.parts.history.theory(self.settings["learning_rate"])
 
@@ -160,19 +161,28 @@ class Run:
         Raises
         ------
         ConfigError
-            The run does not record histograms, or there is no parameter of a name.
+            The run does not record histograms, or does not have a parameter of a name.
         """
         return figures.weights_figure(self.lifecycle.weights, names)
 
     def report(self, path: str | Path) -> Path:
-        """Write figure, settings and workers to one HTML file, which needs no network."""
+        """Write figure, settings and workers to one HTML file, which needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         return report.write(self, self.parts.history, self.parts.optimizer_state, path)
 
     def model_card(self, path: str | os.PathLike[str]) -> str:
-        """Write what somebody who gets the model should know, as Markdown.
+        """Write what those who get the model should know, as Markdown; return the URI or path.
 
-        Data, parameters, settings, versions, and the loss of each epoch. The file to write is a
-        local path or a Hadoop URI. It returns the URI, or the absolute path.
+        Data, parameters, settings, versions, and the loss of each epoch.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A local path or a Hadoop URI.
         """
         parts, source = self.parts, self.lifecycle.epochs.source
         return card.write_card(parts.sc, self, source, parts.optimizer_state, path)
@@ -180,8 +190,12 @@ class Run:
     def wait(self, timeout: float | None = None) -> Run:
         """Wait for the end.
 
-        It waits so many seconds, or for ever by default. It warns (`RuntimeWarning`) if the run's
-        last checkpoint could not be written.
+        It warns (`RuntimeWarning`) if the run's last checkpoint could not be written.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; for ever by default.
 
         Raises
         ------
@@ -210,14 +224,12 @@ class Run:
             once any worker is in the next one; workers are those that have begun their partition.
         each : bool
             Whether each partition is to have so many milestones, and not all together.
-        timeout : float
-            Seconds.
+        timeout : float, in seconds
 
         Raises
         ------
         ConfigError, WaitTimeout
-            Not one of the three was given, or a number out of range; or the time is over, and the
-            run continues.
+            Not exactly one was given, or out of range; or the time is over, and the run continues.
         TosError
             What ended the run, if it failed.
         """
@@ -240,8 +252,7 @@ class Run:
 
         Parameters
         ----------
-        timeout : float
-            Seconds.
+        timeout : float, in seconds
         reason : str, optional
             Why, for `Run.status`, the view and the event `RunFinished`.
 
@@ -258,8 +269,7 @@ class Run:
 
         Parameters
         ----------
-        partitions : int
-            At least 1.
+        partitions : int, at least 1
         partitioner : Partitioner or LabelPartitioner, optional
             Such as one of `tos_notebook.partitioners`; random by default.
 
@@ -275,13 +285,16 @@ class Run:
         """Merge by another rule, from each worker's next milestone on.
 
         A new combiner begins with empty state (momentum, buffers), even one that was in use
-        before; what the old one had not merged yet is dropped. It may be given by its name, or as
-        a Combiner, a class or a function.
+        before; what the old one had not merged yet is dropped.
+
+        Parameters
+        ----------
+        combiner : str, Combiner, class or function
 
         Raises
         ------
         CombinerError, CheckpointError
-            It is no combiner; or the run has checkpoints, and what it keeps cannot be saved.
+            It is not a combiner; or the run has checkpoints, and what it keeps cannot be saved.
         ConfigError, InvalidTransition
             It needs another `sync_interval`, or the run is over.
         """
@@ -326,8 +339,7 @@ class Run:
         Raises
         ------
         ConfigError, InvalidTransition
-            There is no such worker or executor, Spark would not try a killed task again, or the
-            run is over.
+            The run lacks such a worker or executor or is over; Spark would not retry a killed task.
         """
         commands.chaos(self.lifecycle, rules)
         self.chaos_log += rules
@@ -338,10 +350,7 @@ class Run:
 
     @property
     def model(self) -> Any:
-        """The user's Keras model, with the present parameters in it.
-
-        It raises `UnsupportedProgram` for a graph, whose values are in its session.
-        """
+        """The user's Keras model with the present parameters; for a graph, `UnsupportedProgram`."""
         return parameters.keras_model(self.lifecycle.model, self.run_id)
 
     def evaluate(self, *data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
@@ -353,14 +362,8 @@ class Run:
         ----------
         *data : array_like, one for each feed, shape (rows, ...); or RDD, or columns of a DataFrame
             One tuple or list of arrays is taken as its parts. A dictionary of arrays goes by the
-            names of inputs or outputs. What is no array is evaluated on the executors, once they
-            have a slot free.
+            names of inputs or outputs. All else is evaluated on executors, once a slot is free.
         batch_size : int
-
-        Examples
-        --------
-        >>> run.evaluate(x_test, y_test)                                      # doctest: +SKIP
-        >>> run.evaluate(tos.columns(test, "pixels", "digit"))                # doctest: +SKIP
         """
         return evaluate.evaluate(self.lifecycle.model, data, batch_size)
 
@@ -375,26 +378,22 @@ class Run:
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
         """Write the present parameters, or the model with them, to a file or folder.
 
+        It warns (`RuntimeWarning`) if they lack a push that counts, or a part of one.
+
         Parameters
         ----------
         target : str or path-like
             A local path, or any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``). What is there
             is replaced. What it returns is the URI, or the absolute path.
         format : {"keras", "savedmodel", "checkpoint", "numpy"}, optional
-            ``.keras`` file, SavedModel folder, folder with a TensorFlow checkpoint called
-            ``checkpoint``, or ``.npz`` file with an array for each parameter. By default what the
-            name's ending says, ``.keras`` or ``.npz``.
+            ``.keras`` file, SavedModel folder, folder with a TensorFlow ``checkpoint``, or ``.npz``
+            file with an array for each parameter. By default what the name's ending says.
 
         Raises
         ------
         ConfigError, CheckpointError
             The program cannot be written in that format, it is not clear which one is meant, or
             the file system refused.
-
-        Warns
-        -----
-        RuntimeWarning
-            The parameters lack a push that counts, or a part of one. They are saved all the same.
         """
         parameters.warn_of_torn(self.run_id, self.parts.training.parameters)
         return save.save(self.parts.sc, self.lifecycle.model, self.parameters(), target, format)

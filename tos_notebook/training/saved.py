@@ -91,7 +91,15 @@ class SavedRun:
         return figure(self._told())
 
     def resume(self, data: Any = None, **options: Any) -> Run:
-        """Go on; see `tos_notebook.resume`."""
+        """Continue the run; see `tos_notebook.resume`.
+
+        Parameters
+        ----------
+        data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
+            What the run was trained on. Arrays are saved with it, and need not be given.
+        **options
+            All others of `tos_notebook.resume`.
+        """
         return resume(self.uri, data, **options)
 
     def _told(self) -> History:
@@ -119,7 +127,7 @@ class SavedRuns(list[SavedRun]):
 
 
 def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedRuns:
-    """Return the runs of this process that somebody still holds, or those saved in a directory.
+    """Return the runs of this process that are still referred to, or those saved in a directory.
 
     Parameters
     ----------

@@ -56,6 +56,7 @@ class Connection(Protocol):
         Returns
         -------
         answer : Answer
+            What the server says.
         payload : memoryview or None
             None if the answer has no payload, or an empty one.
 
@@ -63,7 +64,7 @@ class Connection(Protocol):
         ------
         TosError
             The server refused: the error it raised, by its class where that has a name on
-            the wire (see `wire.refusals`). The connection goes on if it still can.
+            the wire (see `wire.refusals`). The connection stays open if it still can.
         LocalProtocolError
             A message or buffer that cannot be sent, or a second request at the same time.
         RemoteProtocolError
@@ -140,8 +141,9 @@ class Handler(Protocol):
         Returns
         -------
         answer : Answer
+            What to say.
         payload : buffer or None
-            Must stay unchanged until this connection's next request.
+            What goes with it, contiguous. Must stay unchanged until this connection's next request.
         """
         ...
 
@@ -165,11 +167,11 @@ class Listener(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """Where it listens; with the port that it got if it was made with port 0."""
         ...
 
     def start(self) -> None:
-        """Begin to accept connections."""
+        """Begin to accept connections; return at once."""
         ...
 
     def close(self, timeout: float = 5.0) -> None:
@@ -177,10 +179,15 @@ class Listener(Protocol):
 
         Handlers that block are woken by whoever made them, before.
 
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the threads.
+
         Raises
         ------
         WaitTimeout
-            A thread did not end within `timeout` seconds; it is named.
+            A thread did not end in time; it is named.
         """
         ...
 
@@ -194,19 +201,69 @@ class Channel(Protocol):
         ...
 
     def send(self, head: bytes, payload: memoryview | None) -> None:
-        """Send one frame: header and body, then the payload."""
+        """Send one frame: header and body, then the payload.
+
+        Parameters
+        ----------
+        head : bytes
+            Header and body, packed; see `wire.frames`.
+        payload : memoryview of bytes, or None
+            Contiguous; only read.
+
+        Raises
+        ------
+        TransportError
+            It could not be sent, or not in time.
+        """
         ...
 
     def receive_head(self) -> tuple[Header, bytes]:
-        """Wait for a frame; return its header and body."""
+        """Wait for a frame.
+
+        Returns
+        -------
+        header : Header
+            Says how long the payload is, which is still to be received or discarded.
+        body : bytes
+            The message, packed.
+
+        Raises
+        ------
+        RemoteProtocolError
+            Something else than a frame came.
+        TransportError
+            Nothing came in time, or the stream has ended.
+        """
         ...
 
     def receive_payload(self, target: memoryview) -> None:
-        """Fill `target`, of the payload's length, with the payload of the last head."""
+        """Fill a buffer with the payload of the last head.
+
+        Parameters
+        ----------
+        target : memoryview of bytes
+            As long as the payload, and writable.
+
+        Raises
+        ------
+        TransportError
+            The payload did not come in time, or the stream has ended.
+        """
         ...
 
     def discard(self, nbytes: int) -> None:
-        """Throw away the last head's payload of `nbytes`, so that a refusal gets through."""
+        """Throw away the last head's payload, so that a refusal gets through.
+
+        Parameters
+        ----------
+        nbytes : int
+            Its length, or what is left of it.
+
+        Raises
+        ------
+        TransportError
+            The payload did not come in time, or the stream has ended.
+        """
         ...
 
     def shutdown(self) -> None:
@@ -223,7 +280,7 @@ class Watched(Channel, Protocol):
     """A channel that one thread can watch together with others."""
 
     def fileno(self) -> int:
-        """Return what becomes readable when a frame comes."""
+        """Return the file descriptor that becomes readable when a frame comes."""
         ...
 
     def look(self) -> Header | None:

@@ -21,7 +21,18 @@ class Fed(Protocol):
     """What the pump feeds."""
 
     def tick(self, now: float) -> bool:
-        """Send what is new; return whether more may follow."""
+        """Send what is new.
+
+        Parameters
+        ----------
+        now : float
+            Seconds since 1970.
+
+        Returns
+        -------
+        bool
+            Whether more may follow.
+        """
         ...
 
 

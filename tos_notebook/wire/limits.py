@@ -21,11 +21,28 @@ class Limit(Protocol):
         ...
 
     def holds(self, value: Any) -> bool:
-        """Return whether a value of the field's type fits."""
+        """Return whether a value fits.
+
+        Parameters
+        ----------
+        value : object
+            Of the field's type.
+        """
         ...
 
     def fit(self, value: Any) -> Any:
-        """Return what to send of a value."""
+        """Return what to send of a value.
+
+        Parameters
+        ----------
+        value : object
+            Of the field's type.
+
+        Returns
+        -------
+        object
+            The value, cut where that makes it fit.
+        """
         ...
 
 

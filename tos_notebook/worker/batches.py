@@ -52,7 +52,20 @@ class Feed(Protocol):
         """
 
     def row(self, first: int, index: int) -> int:
-        """Return which row of the partition is row `index` of those from batch `first` on."""
+        """Return which row of the partition a row of some batches is.
+
+        Parameters
+        ----------
+        first : int
+            The first of the batches.
+        index : int
+            The row among theirs, from 0.
+
+        Returns
+        -------
+        int
+            From 0.
+        """
 
 
 class InMemoryBatches:

@@ -17,25 +17,104 @@ Answer = TypeVar("Answer")
 
 
 class Exchange(Protocol):
-    """The worker's side of a strategy."""
+    """The worker's side of a strategy, for one task. One thread calls it, first `join`."""
 
     vectors: list[Array]
-    """The parameters to train, a vector for each segment of the layout."""
+    """The parameters to train, as they were adopted last: a vector for each segment of the layout,
+    shape (segment.size,), in the segment's dtype."""
 
     def join(self, message: Join) -> Joined:
-        """Open the partition, which brings no parameters yet."""
+        """Open the partition, which brings no parameters yet.
+
+        Parameters
+        ----------
+        message : Join
+            Who the worker is; the strategy may add its `segment`.
+
+        Returns
+        -------
+        Joined
+            Where to begin, and by which settings.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The server answered something else.
+        TosError
+            The server refused, or the connection failed; see `Connection.request`.
+        """
 
     def use(self, settings: WorkerSettings) -> None:
-        """Adopt other settings."""
+        """Adopt other settings, for updates that are written from now on.
+
+        Parameters
+        ----------
+        settings : WorkerSettings
+            Its `strategy` is what `StrategySettings.for_worker` returned.
+
+        Raises
+        ------
+        RemoteProtocolError
+            One that the strategy needs is missing.
+        """
 
     def write(self, trained: Iterable[Array]) -> bool:
-        """Take what was trained, in the program's order; return whether it is finite."""
+        """Take what was trained, for the next `push`.
+
+        Parameters
+        ----------
+        trained : iterable of ndarray
+            New values of the parameters, in the layout's order, with their shapes and dtypes.
+
+        Returns
+        -------
+        bool
+            Whether they are finite, which the push says.
+        """
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
-        """Exchange what was written, and adopt the answer; do something meanwhile."""
+        """Exchange what was written, and adopt the answer's parameters.
+
+        Parameters
+        ----------
+        message : Push
+            The milestone.
+        meanwhile : callable
+            Work to do between sending and waiting, such as to load the next batches.
+
+        Returns
+        -------
+        Reply
+            What became of the push, and what to do next.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The server answered something else.
+        TosError
+            The server refused, or the connection failed; see `Connection.request`.
+        """
 
     def poll(self, message: Poll) -> Proceed:
-        """Ask whether to continue, and with which parameters."""
+        """Ask whether to continue, and adopt the parameters that an answer brings.
+
+        Parameters
+        ----------
+        message : Poll
+            What the worker has.
+
+        Returns
+        -------
+        Proceed
+            Whether to wait longer.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The server answered something else.
+        TosError
+            The server refused, or the connection failed; see `Connection.request`.
+        """
 
 
 ExchangeMaker = Callable[[Connection, Layout, str, Join, Path | None], Exchange]

@@ -34,16 +34,69 @@ class Storage(Protocol):
         """Where they are."""
 
     def write(self, name: str, data: Path) -> str:
-        """Write a local file's content."""
+        """Write a local file's content, in the place of what is there.
+
+        Parameters
+        ----------
+        name : str
+            The file's, within the folder.
+        data : Path
+            The local file.
+
+        Returns
+        -------
+        str
+            Its URI.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one, in a single step; return whether it was written."""
+        """Write a file unless there is one, in a single step.
+
+        Parameters
+        ----------
+        name : str
+            The file's, within the folder.
+        data : bytes
+            All of its content.
+
+        Returns
+        -------
+        bool
+            Whether it was written.
+        """
 
     def read(self, name: str) -> bytes:
-        """Return a file's content."""
+        """Return a file's content.
+
+        Parameters
+        ----------
+        name : str
+            The file's, within the folder.
+
+        Raises
+        ------
+        CheckpointError
+            It cannot be read.
+        """
 
     def delete(self, name: str) -> bool:
-        """Delete a file."""
+        """Delete a file.
+
+        Parameters
+        ----------
+        name : str
+            The file's, within the folder.
+
+        Returns
+        -------
+        bool
+            Whether it was there.
+        """
 
     def list(self) -> list[str]:
         """Return the names of the files, sorted."""
