@@ -59,7 +59,16 @@ def example(name: str, source: str = "") -> Module:
 
 NAMES = (
     ["", "errors", "steering.machine", "coordination.ledger", "coordination.server", "data"],
-    ["strategies", "strategies.ps.center", "blocks.idx", "data.rdd", "worker.task", "demo"],
+    [
+        "strategies",
+        "strategies.base",
+        "strategies.registry",
+        "strategies.ps.center",
+        "blocks.idx",
+        "data.rdd",
+        "worker.task",
+        "demo",
+    ],
     ["telemetry.figure", "program.graph.program", "training.results.card", "training.run"],
 )
 KNOWN = {module.name: module for names in NAMES for module in map(example, names)}
@@ -80,7 +89,7 @@ KNOWN = {module.name: module for names in NAMES for module in map(example, names
         ("steering.machine", "class A:\n    from ..data.rdd import RddSource"),
         ("coordination.ledger", "from ..strategies.ps.center import Center"),
         ("coordination.ledger", "from ..strategies import lazily_exported_name"),
-        ("strategies", "from .ps.center import Center"),
+        ("strategies.ps.center", "from ..registry import as_strategy"),
         ("training.results.card", "if TYPE_CHECKING:\n    from ..run import Run"),
         ("coordination.server", "from .. import lazily_exported_name"),
         ("coordination.server", "import tos_notebook"),
@@ -95,7 +104,7 @@ def test_an_import_against_the_order_is_found(name: str, source: str) -> None:
     ("name", "source"),
     [
         ("coordination.server", "from ..steering import machine\nfrom .ledger import Ledger"),
-        ("strategies.ps.center", "from ...errors import TosError\nfrom .. import base"),
+        ("strategies.ps.center", "from ...errors import TosError\nfrom ..base import Strategy"),
         ("training.run", "from .results.card import card"),
         ("demo", "import tos_notebook as tos"),
         ("", "def __getattr__(name):\n    from .coordination.server import Server"),

@@ -40,6 +40,7 @@ class StrategySettings(Protocol):
         Returns
         -------
         StrategySettings
+            Another object; this one stays as it is.
 
         Raises
         ------

@@ -1,8 +1,28 @@
-"""How what workers learn is combined: the protocols here, each strategy in a folder of its own."""
+"""How what workers learn is combined: the protocols here, each strategy in a folder of its own.
+
+Executors import one strategy's worker side, so that names are loaded when they are first used.
+"""
 
 from __future__ import annotations
 
-from .ps.strategy import ParameterServer
-from .registry import STRATEGIES, as_strategy, describe
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ps.strategy import ParameterServer
+    from .registry import STRATEGIES, as_strategy, describe
+
+_HOMES = {
+    "ParameterServer": ".ps.strategy",
+    "STRATEGIES": ".registry",
+    "as_strategy": ".registry",
+    "describe": ".registry",
+}
 
 __all__ = ["STRATEGIES", "ParameterServer", "as_strategy", "describe"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)

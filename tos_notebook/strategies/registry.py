@@ -26,6 +26,7 @@ def as_strategy(value: Any) -> Strategy:
     Returns
     -------
     Strategy
+        One that a checkpoint can name.
 
     Raises
     ------

@@ -316,6 +316,7 @@ def check_strategy(strategy: Strategy) -> CheckReport:
     Returns
     -------
     CheckReport
+        Prints as a table; all checks hold.
 
     Raises
     ------
