@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from ..readable import all_readable
 from ..training.run import Run
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
-from ..widgets.model import watch
+from ..widgets.feed import Feed
+from ..widgets.model import RunModel, watch
+from ..widgets.picture import bundle
 from ..widgets.pump import PUMP, Pump
-from .session import PageSession
-from .watched import Watched
+
+logger = logging.getLogger(__name__)
+
+PACE = 1.0
+"""Seconds between two overviews, unless the page wants fewer."""
+
+SILENCE = 150.0
+"""Seconds after which a page that is told things and never says a word is taken for gone. Pages
+speak twice a minute; one in the background is slowed down by its browser."""
+
+CLUSTER = 10.0
+"""Seconds between two looks at Spark while a run is active: executors come and go."""
 
 KEPT = 20
 """Runs that have ended and are still shown, each with its curves, though nobody may hold them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """A run, as pages look at it.
+
+    Parameters
+    ----------
+    model : RunModel
+    facts : RunFacts
+    steering : Steering
+    cell : str or None
+        The cell whose execution started it.
+    """
+
+    model: RunModel
+    facts: RunFacts
+    steering: Steering
+    cell: str | None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.model.ended or not self.facts.active
+
+    def row(self, now: float) -> dict[str, Any]:
+        """Return it in short."""
+        return self.model.row(now, self.facts()) | {"cell": self.cell}
 
 
 class RunHub:
@@ -98,3 +142,233 @@ class RunHub:
             pages = list(self._pages.values())
         for page in pages:
             page.close()
+
+
+class Comm(Protocol):
+    """What a page needs of a comm."""
+
+    def send(self, data: Any, *, buffers: Any = None) -> None:
+        """Send to the front end."""
+        ...
+
+    def close(self) -> None:
+        """Tell the front end that it is over."""
+        ...
+
+
+class PageSession:
+    """Serves one page over two comms.
+
+    Requests come over `control`, which carries their answers back and nothing else: a kernel may
+    put a message to a comm behind a running cell once another thread has published on it.
+
+    Parameters
+    ----------
+    name : str
+        Chosen by the page; the same after it has connected anew.
+    control : Comm
+    hub : RunHub
+    """
+
+    def __init__(self, name: str, control: Comm, hub: RunHub) -> None:
+        self.name = name
+        self._control = control
+        self._stream: Comm | None = None
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._views: dict[str, _View] = {}
+        self._overview = _Overview(hub, self._tell)
+        self._unanswered: float | None = None
+        self._closed = False
+
+    def attach(self, stream: Comm) -> None:
+        """Begin to tell the page what it should know."""
+        self._stream = stream
+        self._overview.hello()
+        self._hub.feed(self)
+
+    def receive(self, content: Any) -> None:
+        """Act on a message of the page, and answer it if it asks for that."""
+        self._unanswered = None
+        kind = content.get("type") if isinstance(content, dict) else None
+        act = self._ACTIONS.get(kind) if isinstance(kind, str) else None
+        if act is None:
+            logger.warning("Expected a request from a page, got %.200r.", content)
+        else:
+            act(self, content)
+
+    def tick(self, now: float) -> bool:
+        """Send what is new; return whether more may follow."""
+        if self._closed:
+            return False
+        if self._unanswered is not None and now - self._unanswered > SILENCE:
+            self.close()
+            return False
+        with self._lock:
+            views = list(self._views.values())
+        going = [self._overview.tick(now), *(view.tick(now) for view in views)]
+        if not any(going):
+            # The page has nothing more to hear, and so no reason to speak.
+            self._unanswered = None
+        return any(going)
+
+    def close(self) -> None:
+        """Send the page away. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._hub.leave(self)
+        for comm in (self._control, self._stream):
+            if comm is not None:
+                comm.close()
+
+    # -- requests ---------------------------------------------------------------------
+
+    def _here(self, content: Mapping[str, Any]) -> None:
+        """Take note that it lives, which `receive` has done."""
+
+    def _hello(self, content: Mapping[str, Any]) -> None:
+        self._overview.hello()
+        self._hub.feed(self)
+
+    def _pace(self, content: Mapping[str, Any]) -> None:
+        seconds = _seconds(content, PACE)
+        with self._lock:
+            view = self._views.get(str(content.get("view")))
+        if view is not None:
+            view.pace = seconds
+        elif "view" not in content:
+            self._overview.pace = seconds
+        self._hub.feed(self)
+
+    def _watch(self, content: Mapping[str, Any]) -> None:
+        name = str(content.get("view"))
+        watched = self._hub.runs.get(str(content.get("run")))
+        if watched is None:
+            self._control.send({"type": "gone", "view": name})
+            return
+        with self._lock:
+            view = self._views.get(name)
+            if view is None:
+                view = self._views[name] = _View(watched, self._sender(name))
+        view.hello(_seconds(content, 0.0))
+        self._hub.feed(self)
+
+    def _unwatch(self, content: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._views.pop(str(content.get("view")), None)
+
+    def _command(self, content: Mapping[str, Any]) -> None:
+        if (watched := self._watched(content)) is not None:
+            self._control.send(all_readable(watched.steering(content)))
+
+    def _picture(self, content: Mapping[str, Any]) -> None:
+        if (watched := self._watched(content)) is not None:
+            self._answer(content, ok=True, bundle=bundle(watched.model, watched.facts))
+
+    def _watched(self, content: Mapping[str, Any]) -> Watched | None:
+        watched = self._hub.runs.get(str(content.get("run")))
+        if watched is None:
+            self._answer(content, ok=False, text="This kernel has no such run any more.")
+        return watched
+
+    _ACTIONS: Mapping[str, Callable[[PageSession, Mapping[str, Any]], None]] = {
+        "here": _here,
+        "hello": _hello,
+        "pace": _pace,
+        "watch": _watch,
+        "unwatch": _unwatch,
+        "command": _command,
+        "picture": _picture,
+    }
+
+    def _answer(self, content: Mapping[str, Any], **answer: Any) -> None:
+        self._control.send(all_readable({"type": "answer", "id": content.get("id")} | answer))
+
+    def _sender(self, view: str) -> Callable[[dict[str, Any], list[bytes]], None]:
+        return lambda content, buffers: self._tell(content | {"view": view}, buffers)
+
+    def _tell(self, content: dict[str, Any], buffers: list[bytes]) -> None:
+        if self._stream is None or self._closed:
+            return
+        if self._unanswered is None:
+            self._unanswered = time.time()
+        self._stream.send(content, buffers=buffers)
+
+
+class _View:
+    """One view of a run on the page."""
+
+    def __init__(self, watched: Watched, send: Callable[[dict[str, Any], list[bytes]], None]):
+        self.pace = 0.0
+        self._watched = watched
+        self._feed = Feed(watched.model, watched.facts, send)
+        self._told = 0.0
+
+    def hello(self, pace: float) -> None:
+        self.pace = pace
+        self._told = 0.0
+        self._feed.hello()
+
+    def tick(self, now: float) -> bool:
+        over = self._watched.over
+        if over or now - self._told >= self.pace:
+            self._told = now
+            self._feed.tick(now, last=over)
+        return not over
+
+
+class _Overview:
+    """The list of runs, and Spark's state, as the page has them."""
+
+    def __init__(self, hub: RunHub, tell: Callable[[dict[str, Any], list[bytes]], None]) -> None:
+        self.pace = PACE
+        self._hub = hub
+        self._tell = tell
+        self._whole = False
+        self._seq = 0
+        self._told = self._looked = 0.0
+        self._cluster: dict[str, Any] | None = None
+        # What a run's row was made from.
+        self._known: dict[str, tuple[int, bool, dict[str, Any]]] = {}
+
+    def hello(self) -> None:
+        self._whole = True
+
+    def tick(self, now: float) -> bool:
+        """Tell what is new if it is time; return whether more may follow."""
+        runs = self._hub.runs
+        active = not all(watched.over for watched in runs.values())
+        # A new run's view waits for the news of it.
+        awaited = self._whole or not runs.keys() <= self._known.keys()
+        if not awaited and not _due(now, self._told, self.pace):
+            return True
+        whole, self._whole = self._whole, False
+        cluster = self._look(now, whole or not active)
+        stands = {name: (w.model.changes, w.over, w.facts()) for name, w in runs.items()}
+        changed = [name for name in runs if whole or stands[name] != self._known.get(name)]
+        if whole or changed or cluster != self._cluster:
+            self._seq += 1
+            self._told, self._known, self._cluster = now, stands, cluster
+            rows = [runs[name].row(now) for name in changed]
+            message = {"type": "overview", "seq": self._seq, "whole": whole}
+            self._tell(message | all_readable({"cluster": cluster, "runs": rows}), [])
+        return active
+
+    def _look(self, now: float, anew: bool) -> dict[str, Any] | None:
+        if not anew and now - self._looked < CLUSTER:
+            return self._cluster
+        self._looked = now
+        return self._hub.cluster()
+
+
+def _due(now: float, told: float, pace: float) -> bool:
+    """Whether to tell again: at whole multiples of the pace, so that all readers agree."""
+    return pace <= 0 or int(now / pace) != int(told / pace)
+
+
+def _seconds(content: Mapping[str, Any], otherwise: float) -> float:
+    found = content.get("seconds", otherwise)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return otherwise
+    return min(60.0, max(0.0, float(found)))

@@ -13,8 +13,7 @@ from ..cluster.executors import active_context, is_running
 from ..cluster.summary import summary
 from ..training import factory
 from .cell import cell_id
-from .hub import RunHub
-from .session import PageSession
+from .hub import PageSession, RunHub
 
 logger = logging.getLogger(__name__)
 
@@ -111,12 +110,11 @@ def cluster() -> dict[str, Any] | None:
     if sc is None or not is_running(sc):
         return None
     try:
-        found = asdict(summary(sc))
+        return asdict(summary(sc))
     except Exception:
         # Its JVM may be going down just now.
         logger.debug("Spark did not say what it is.", exc_info=True)
         return None
-    return found
 
 
 def _page_name(message: Any) -> str:

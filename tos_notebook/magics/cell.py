@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from IPython.core.error import UsageError
 
-from .graphs import fresh_graph, is_graph_code, without_resets
+from .graphs import fresh_graph, is_graph_code, names, without_resets
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +88,8 @@ def run_cell(shell: Any, cell: str, header: str) -> Ran:
         _execute(shell, tree, name)
     after = shell.user_ns
     changed = {n for n, v in list(after.items()) if n not in before or before[n] is not v}
-    stored, loaded = set(_names(tree, ast.Store)), set(_names(tree, ast.Load))
-    return Ran(graph, frozenset(changed | stored & after.keys()), frozenset(loaded))
-
-
-def _names(tree: ast.AST, context: type[ast.expr_context]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
-            yield node.id
+    bound = changed | names(tree, ast.Store) & after.keys()
+    return Ran(graph, frozenset(bound), frozenset(names(tree)))
 
 
 def _execute(shell: Any, tree: ast.Module, name: str) -> None:

@@ -36,7 +36,7 @@ def is_graph_code(tree: ast.AST, namespace: Mapping[str, Any]) -> bool:
     paths = [path for path in _paths(tree, origins) if path.split(".")[0] == "tensorflow"]
     if any(path.rsplit(".", 1)[-1] in BUILDERS for path in paths):
         return True
-    if any(_builds(namespace.get(name)) for name in _loaded(tree)):
+    if any(_builds(namespace.get(name)) for name in names(tree)):
         return True
     keras = any("keras" in path for path in (*paths, *origins.values()))
     return not keras and any("compat.v1." in f"{path}." for path in paths)
@@ -60,9 +60,8 @@ def _is_reset(node: ast.stmt) -> bool:
 
 def _origins(tree: ast.AST, namespace: Mapping[str, Any]) -> dict[str, str]:
     """Return what names stand for: dotted paths of the modules that the cell reads or imports."""
-    used = set(_loaded(tree))
     found = {}
-    for name in used & namespace.keys():
+    for name in names(tree) & namespace.keys():
         value = namespace[name]
         if isinstance(value, ModuleType):
             found[name] = value.__name__
@@ -89,10 +88,10 @@ def _paths(tree: ast.AST, origins: Mapping[str, str]) -> Iterator[str]:
             yield ".".join([origins[node.id], *reversed(parts)])
 
 
-def _loaded(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
+def names(tree: ast.AST, context: type[ast.expr_context] = ast.Load) -> set[str]:
+    """Return the names that code reads, or binds in the context `ast.Store`."""
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {node.id for node in found if isinstance(node.ctx, context)}
 
 
 def _builds(value: Any) -> bool:

@@ -56,16 +56,14 @@ ONWARD = ACTIVE - {_S.STOPPING}
 """States in which another epoch may begin."""
 
 
-def _steer(state: RunState) -> dict[Command, RunState]:
-    """Return the commands that change settings, not the state."""
-    return {c: state for c in _C if c not in (_C.PAUSE, _C.RESUME, _C.STOP)}
-
+_STEER = set(Command) - {_C.PAUSE, _C.RESUME, _C.STOP}
+"""Commands that change settings, not the state."""
 
 COMMANDS: Mapping[RunState, Mapping[Command, RunState]] = {
     # A pause may come before the first worker does: start() returns at once.
-    _S.STARTING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **_steer(_S.STARTING)},
-    _S.RUNNING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **_steer(_S.RUNNING)},
-    _S.PAUSED: {_C.RESUME: _S.RUNNING, _C.STOP: _S.STOPPING, **_steer(_S.PAUSED)},
+    _S.STARTING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.STARTING)},
+    _S.RUNNING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.RUNNING)},
+    _S.PAUSED: {_C.RESUME: _S.RUNNING, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.PAUSED)},
     _S.STOPPING: {},
     _S.FINISHED: {},
     _S.STOPPED: {},

@@ -70,7 +70,9 @@ class History:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tally = Tally()
-        self._columns = {name: _column(kind) for name, kind in _FIELDS.items()}
+        self._columns: dict[str, Column] = {
+            name: [] if kind == "s" else array(kind) for name, kind in _FIELDS.items()
+        }
         self._metrics: dict[str, array[float]] = {}
         # The columns' names by those of their metrics.
         self._named: dict[str, str] = {}
@@ -241,12 +243,6 @@ def _worker_row(key: WorkerKey, worker: WorkerTally) -> dict[str, object]:
     named: dict[str, object] = dict(zip(("executor", "host", "partition"), key, strict=True))
     named["epoch"] = worker.epoch + 1
     return named | {n: getattr(worker, n) for n in _WORKER_DTYPES if n not in named}
-
-
-def _column(kind: Kind) -> Column:
-    if kind == "s":
-        return []
-    return array(kind)
 
 
 def _copy(column: Column) -> Array:

@@ -98,20 +98,11 @@ class Curves:
         return found
 
 
-class Lanes:
-    """The latest milestones of all workers, oldest first."""
+class Lanes(Journal[tuple[Row, float, MilestoneCommitted]]):
+    """The latest milestones of all workers, with the seconds after the run's start at their end."""
 
     def __init__(self) -> None:
-        self._journal: Journal[tuple[Row, float, MilestoneCommitted]] = Journal(MAX_LANES)
-
-    @property
-    def serial(self) -> int:
-        """Milestones so far."""
-        return self._journal.serial
-
-    def add(self, row: Row, time: float, event: MilestoneCommitted) -> None:
-        """Add one that ended `time` seconds after the run's start."""
-        self._journal.add((row, time, event))
+        super().__init__(MAX_LANES)
 
     def packed(self, serial: int = 0, most: int = MAX_LANES) -> tuple[int, bytes]:
         """Return those after a number, at most so many: how many, and their columns as float32.
@@ -120,7 +111,7 @@ class Lanes:
         """
         table = [
             (row.index, time, e.compute, e.wait, e.exchange, e.staleness)
-            for row, time, e in self._journal.added_since(serial, most)
+            for row, time, e in self.added_since(serial, most)
             if row.index >= 0
         ]
         columns = np.array(table, "<f4").reshape(len(table), 6).T

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ..chaos.words import WORDS
 from ..codecs.registry import names
@@ -15,6 +14,9 @@ from ..strategies.registry import STRATEGIES
 from ..training.run import Run
 from .news import Facts
 from .numbers import short
+
+SETTINGS = ("sync", "codec", "sync_interval", "batch_size")
+"""Shown as they are."""
 
 OFFERS: Mapping[str, Iterable[str]] = {
     "combiner": COMBINERS,
@@ -73,7 +75,12 @@ class RunFacts:
         if run is None:
             return self._fixed | self._settings | {"chaos": []}
         settings = run.settings
-        self._settings = _settings(settings) | {"chaos_log": [str(rule) for rule in run.chaos_log]}
+        rate = settings["learning_rate"]
+        self._settings = {name: settings[name] for name in SETTINGS} | {
+            "combiner": str(settings["combiner"].name),
+            "learning_rate": None if rate is None else short(float(rate), 6),
+            "chaos_log": [str(rule) for rule in run.chaos_log],
+        }
         return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings["chaos"]]}
 
 
@@ -92,16 +99,3 @@ def _described(action: Action) -> Facts:
     ]
     name = str(action.command)
     return {"name": name, "verb": action.verb or name.capitalize(), "arguments": fields}
-
-
-def _settings(found: dict[str, Any]) -> Facts:
-    name = str(found["combiner"].name)
-    rate = found["learning_rate"]
-    return {
-        "combiner": name,
-        "sync": found["sync"],
-        "codec": found["codec"],
-        "sync_interval": found["sync_interval"],
-        "batch_size": found["batch_size"],
-        "learning_rate": None if rate is None else short(float(rate), 6),
-    }

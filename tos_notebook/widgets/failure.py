@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -39,23 +38,13 @@ def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
         first, _, rest = (text or "").partition("\n")
         return {"message": first, "where": None, "frames": [], "rest": rest[:REST]}
     message, _, more = event.message.partition("\n")
-    own, others = _split(event.frames)
-    rest = "\n".join(part for part in (more, *others) if part)
-    return {
-        "message": message,
-        "where": place(event),
-        "frames": own,
-        "rest": rest[:REST],
-    }
+    # The user's own frames come first.
+    own = list(takewhile(lambda frame: not _OTHERS.search(frame), event.frames))
+    rest = "\n".join(part for part in (more, *event.frames[len(own) :]) if part)
+    return {"message": message, "where": place(event), "frames": own, "rest": rest[:REST]}
 
 
 def _tells(text: str, message: str) -> bool:
     """Return whether a run's error is what a worker raised, perhaps by the error's own name."""
     own = message.partition(": ")[2]
     return text.startswith(message) or (bool(own) and text.startswith(own))
-
-
-def _split(frames: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell the user's frames, which come first, from the others."""
-    own = list(takewhile(lambda frame: not _OTHERS.search(frame), frames))
-    return own, list(frames[len(own) :])

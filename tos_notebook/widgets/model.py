@@ -149,17 +149,12 @@ class RunModel:
             As for `snapshot`.
         """
         with self._lock:
-            run = self._run(now, facts)
-            error = self._error["message"] if self._error else None
-            return (
-                run
-                | self._totals(now)
-                | {
-                    "error": error,
-                    "executors": self._workers.executors(self._state, now),
-                    "spark": self._curves.spark(),
-                }
-            )
+            row = self._run(now, facts) | self._totals(now)
+            return row | {
+                "error": self._error["message"] if self._error else None,
+                "executors": self._workers.executors(self._state, now),
+                "spark": self._curves.spark(),
+            }
 
     # -- events, under the lock -------------------------------------------------------
 
@@ -204,7 +199,7 @@ class RunModel:
         row.milestone(event)
         self._bytes += event.bytes_up + event.bytes_down
         self._curves.milestone(event)
-        self._lanes.add(row, time, event)
+        self._lanes.add((row, time, event))
 
     def _joined(self, event: events.WorkerJoined, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)

@@ -122,7 +122,7 @@ def html(news: News) -> str:
         _error(run["error"]),
         _picture(curves.pop("loss", []), totals["loss"], failed),
         *_others(curves, _throughput(news)),
-        *_folded(_details(news), failed),
+        *_folded("Workers and settings", _details(news), failed),
         "</div>",
     ]
     return "\n".join(part for part in parts if part)
@@ -140,11 +140,11 @@ def _details(news: News) -> list[str]:
     ]
 
 
-def _folded(parts: list[str], folded: bool) -> list[str]:
+def _folded(title: str, parts: list[str], folded: bool = True) -> list[str]:
     """Return parts, folded away where something else is to be read first."""
     if not folded:
         return parts
-    return ["<details><summary>Workers and settings</summary>", *parts, "</details>"]
+    return [f"<details><summary>{title}</summary>", *parts, "</details>"]
 
 
 def _moment(run: dict[str, Any]) -> str:
@@ -163,12 +163,8 @@ def _title(state: dict[str, Any]) -> str:
     )
 
 
-def _validated(values: dict[str, float | None]) -> str:
-    """Return the latest evaluation in words."""
-    return ", ".join(f"{name} {words(value)}" for name, value in values.items())
-
-
 def _facts(news: News) -> list[tuple[str, str]]:
+    """Return what is known of a run, by name; what is empty is left out."""
     run, totals = news.state["run"], news.state["totals"]
     samples = totals["samples"]
     each = f", {amount(totals['bytes'] / samples)} per sample" if samples else ""
@@ -176,9 +172,10 @@ def _facts(news: News) -> list[tuple[str, str]]:
     if whole > 1.05 * totals["bytes"] > 0:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
     rate = run["learning_rate"]
-    return [
-        *([(run["state"].capitalize(), run["reason"])] if run["reason"] else []),
-        *([("Validation", found)] if (found := _validated(totals["validation"])) else []),
+    validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
+    facts = [
+        (run["state"].capitalize(), run["reason"]),
+        ("Validation", validated),
         ("Training loss", words(totals["loss"])),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
         ("Milestones", f"{totals['milestones']:,}"),
@@ -189,13 +186,14 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Codec", run["codec"]),
         ("Exchange every", f"{run['sync_interval']} batches of {run['batch_size']}"),
         ("Learning rate", "the program's own" if rate is None else words(rate)),
-        *([("Steered", "; ".join(steered))] if (steered := _steered(news)) else []),
-        *([("Chaos on purpose", "; ".join(run["chaos_log"]))] if run["chaos_log"] else []),
+        ("Steered", "; ".join(_steered(news))),
+        ("Chaos on purpose", "; ".join(run["chaos_log"])),
         ("Partitions", str(run["partitions"])),
         ("Program", run["program"]),
         ("Master", run["master"]),
         ("Name", run["id"]),
     ]
+    return [(name, text) for name, text in facts if text]
 
 
 def _steered(news: News) -> list[str]:
@@ -259,7 +257,7 @@ def _others(metrics: dict[str, list[Curve]], throughput: list[Curve]) -> list[st
             title = escape(f"{name} over {'time' if timed else over}".capitalize())
             parts.append(f"<p>{title}</p>\n{image(drawn, _alt(name, curves, None, over))}")
     names = escape(", ".join(name for name, _, _ in shown).capitalize())
-    return [f"<details><summary>{names}</summary>", *parts, "</details>"] if parts else []
+    return _folded(names, parts) if parts else []
 
 
 def _alt(name: str, curves: list[Curve], loss: float | None, over: str = "samples") -> str:
@@ -322,5 +320,5 @@ def _error(error: dict[str, Any] | None) -> str:
         parts.append(f"<pre>{escape(shortened(chr(10).join(error['frames']), MOST_TEXT))}</pre>")
     if error["rest"]:
         rest = escape(shortened(error["rest"], 2 * MOST_TEXT))
-        parts.append(f"<details><summary>Everything else</summary><pre>{rest}</pre></details>")
+        parts.append("".join(_folded("Everything else", [f"<pre>{rest}</pre>"])))
     return "\n".join([*parts, "</div>"])

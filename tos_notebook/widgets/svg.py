@@ -60,7 +60,9 @@ def chart(
     str
         An ``svg`` element; empty if there is no finite value.
     """
-    drawn = [_thinned((label, x, _drawable(y)), points) for label, x, y in curves]
+    # The arithmetic below would not survive larger ones.
+    bounded = [(label, x, np.where(np.abs(y) <= LARGEST, y, math.nan)) for label, x, y in curves]
+    drawn = [_thinned(curve, points) for curve in bounded]
     finite = np.concatenate([y[np.isfinite(y)] for _, _, y in drawn] or [np.empty(0)])
     if not len(finite):
         return ""
@@ -98,11 +100,6 @@ def image(svg: str, alt: str) -> str:
         f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}" width="{WIDTH}" '
         f'height="{HEIGHT}" style="max-width:100%;height:auto">'
     )
-
-
-def _drawable(y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Leave out what the arithmetic below would not survive."""
-    return np.where(np.abs(y) <= LARGEST, y, math.nan)
 
 
 class _Axis:

@@ -9,8 +9,7 @@ import pytest
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FakeRun, Front
 from tos_notebook.events import RunFinished, StateChanged
-from tos_notebook.lab.hub import KEPT, RunHub
-from tos_notebook.lab.session import CLUSTER, PACE, SILENCE, PageSession
+from tos_notebook.lab.hub import CLUSTER, KEPT, PACE, SILENCE, PageSession, RunHub
 from tos_notebook.steering.actions import ACTIONS
 from tos_notebook.widgets.model import RunModel
 
@@ -41,7 +40,7 @@ class Office:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr("tos_notebook.lab.session.time.time", lambda: self.now)
+        monkeypatch.setattr("tos_notebook.lab.hub.time.time", lambda: self.now)
         self.cell: str | None = "cell-1"
         self.cluster: dict[str, Any] | None = CLUSTER_FACTS
         self.looks = 0
