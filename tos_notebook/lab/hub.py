@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..readable import all_readable
 from ..training.run import Run
@@ -17,6 +17,9 @@ from ..widgets.feed import Feed
 from ..widgets.model import RunModel, watch
 from ..widgets.picture import bundle
 from ..widgets.pump import PUMP, Pump
+
+if TYPE_CHECKING:
+    from comm.base_comm import BaseComm
 
 logger = logging.getLogger(__name__)
 
@@ -144,18 +147,6 @@ class RunHub:
             page.close()
 
 
-class Comm(Protocol):
-    """What a page needs of a comm."""
-
-    def send(self, data: Any, *, buffers: Any = None) -> None:
-        """Send to the front end."""
-        ...
-
-    def close(self) -> None:
-        """Tell the front end that it is over."""
-        ...
-
-
 class PageSession:
     """Serves one page over two comms.
 
@@ -166,14 +157,14 @@ class PageSession:
     ----------
     name : str
         Chosen by the page; the same after it has connected anew.
-    control : Comm
+    control : BaseComm
     hub : RunHub
     """
 
-    def __init__(self, name: str, control: Comm, hub: RunHub) -> None:
+    def __init__(self, name: str, control: BaseComm, hub: RunHub) -> None:
         self.name = name
         self._control = control
-        self._stream: Comm | None = None
+        self._stream: BaseComm | None = None
         self._hub = hub
         self._lock = threading.Lock()
         self._views: dict[str, _View] = {}
@@ -181,7 +172,7 @@ class PageSession:
         self._unanswered: float | None = None
         self._closed = False
 
-    def attach(self, stream: Comm) -> None:
+    def attach(self, stream: BaseComm) -> None:
         """Begin to tell the page what it should know."""
         self._stream = stream
         self._overview.hello()
@@ -297,8 +288,6 @@ class PageSession:
 
 
 class _View:
-    """One view of a run on the page."""
-
     def __init__(self, watched: Watched, send: Callable[[dict[str, Any], list[bytes]], None]):
         self.pace = 0.0
         self._watched = watched
@@ -319,8 +308,6 @@ class _View:
 
 
 class _Overview:
-    """The list of runs, and Spark's state, as the page has them."""
-
     def __init__(self, hub: RunHub, tell: Callable[[dict[str, Any], list[bytes]], None]) -> None:
         self.pace = PACE
         self._hub = hub

@@ -48,7 +48,6 @@ def every(text: str) -> str | int:
 
 
 def _conditions(names: Names, text: str) -> Any:
-    """Return the variables that hold conditions, or the words that stand for some."""
     return names.several("--stop-when", text) if _NAMES.fullmatch(text) else text
 
 

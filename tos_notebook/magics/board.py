@@ -54,7 +54,6 @@ def _open(arguments: str) -> None:
 
 
 def _end_all() -> None:
-    """End each TensorBoard that this process has started."""
     from tensorboard import manager
 
     for found in manager.get_all():

@@ -93,7 +93,6 @@ def run_cell(shell: Any, cell: str, header: str) -> Ran:
 
 
 def _execute(shell: Any, tree: ast.Module, name: str) -> None:
-    """Run statements; show the value of the last one if it is an expression."""
     body, last = tree.body, []
     if body and isinstance(body[-1], ast.Expr):
         body, last = body[:-1], body[-1:]

@@ -139,7 +139,6 @@ def _existing(namespace: dict[str, Any]) -> Any:
 
 
 def _facts(sc: Any) -> tuple[str, str]:
-    """Return what people want to know of a Spark: its size, and versions."""
     from ..cluster.summary import summary
 
     found = summary(sc)

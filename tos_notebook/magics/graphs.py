@@ -78,7 +78,6 @@ def _origins(tree: ast.AST, namespace: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _paths(tree: ast.AST, origins: Mapping[str, str]) -> Iterator[str]:
-    """Yield every dotted path in the code that begins with a module."""
     for node in ast.walk(tree):
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -95,7 +94,6 @@ def names(tree: ast.AST, context: type[ast.expr_context] = ast.Load) -> set[str]
 
 
 def _builds(value: Any) -> bool:
-    """Whether a function of the notebook's makes placeholders."""
     return isinstance(value, FunctionType) and "placeholder" in set(_attributes(value.__code__))
 
 

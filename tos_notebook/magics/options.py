@@ -138,7 +138,6 @@ class _Raising(argparse.ArgumentParser):
 
 
 def _spelled(action: argparse.Action) -> list[str]:
-    """Return an option as it is written, in each of its spellings."""
     value = action.metavar or action.dest.upper()
     if action.choices and not action.metavar:
         value = "{" + ",".join(action.choices) + "}"

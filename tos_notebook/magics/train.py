@@ -185,8 +185,6 @@ class Trainer:
             widgets.view(run).show()
 
     def _keep(self, run: Any, session: Any, options: Namespace) -> Launched:
-        """Bind the run, and close its session when it has ended."""
-
         def close() -> None:
             with suppress(TosError):
                 run.wait()
@@ -229,7 +227,6 @@ def _show(launched: Launched, options: Namespace) -> None:
 
 
 def _fed(data: Any, feeds: Any) -> list[str]:
-    """Say which column of a DataFrame is fed where."""
     if not hasattr(data, "mapping"):
         return []
     pairs = ", ".join(f"{name} -> {port}" for name, port in data.mapping(feeds))

@@ -91,8 +91,6 @@ class Bound(Condition):
 
 @dataclass(slots=True)
 class _Best:
-    """The best evaluation of one run so far."""
-
     seen: int = 0
     value: float = math.nan
     since: int = 0

@@ -241,7 +241,6 @@ def _draw_theory(drawing: go.Figure, frame: pd.DataFrame) -> None:
 
 
 def _caption(workers: float, staleness: float) -> str:
-    """Return theory beside measurement in one line."""
     stale, momentum, rate = gauges(workers, staleness)
     return (
         f"By the measured staleness (by theory for n = {workers:.3g} workers): "

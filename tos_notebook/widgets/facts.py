@@ -85,7 +85,6 @@ class RunFacts:
 
 
 def _described(action: Action) -> Facts:
-    """Return what a view makes controls of."""
     fields = [
         {
             "name": argument.name,

@@ -159,7 +159,6 @@ class RunModel:
     # -- events, under the lock -------------------------------------------------------
 
     def _handling(self) -> dict[type[events.Event], Handler]:
-        """Return what each kind of event changes."""
         return {
             events.MilestoneCommitted: self._milestone,
             events.RunStarted: self._start,

@@ -129,7 +129,6 @@ def html(news: News) -> str:
 
 
 def _details(news: News) -> list[str]:
-    """Return workers and settings; workers that have done nothing are left out."""
     state = news.state
     return [
         _workers(state["workers"]) if state["totals"]["milestones"] else "",
@@ -219,7 +218,6 @@ def _points(news: News) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
 
 
 def _curves(news: News) -> dict[str, list[Curve]]:
-    """Return training and validation by loss and metrics, over samples."""
     curves: defaultdict[str, list[Curve]] = defaultdict(list)
     for name, split, (_, samples, _, values) in _points(news):
         curves[name].append((split, samples, values))
@@ -247,7 +245,6 @@ def _picture(curves: list[Curve], loss: float | None, ended: bool) -> str:
 
 
 def _others(metrics: dict[str, list[Curve]], throughput: list[Curve]) -> list[str]:
-    """Return charts of metrics and of the throughput, folded away."""
     shown = [(name, "samples", curves) for name, curves in metrics.items()][:MOST_METRICS]
     shown += [("samples per second", "seconds", throughput)] if throughput else []
     parts = []

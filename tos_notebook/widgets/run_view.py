@@ -144,7 +144,6 @@ class RunView:
         return {RUN: {"run": facts["id"], "number": facts["number"]}} | shown
 
     def _settle(self) -> None:
-        """Put the still picture in the place of every view."""
         with self._lock:
             outputs, self._outputs = self._outputs, []
         still = bundle(self.model, self._facts)
