@@ -73,8 +73,8 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.part("combiner").locator("button").click()
     view.part("combiner").get_by_text("in force").wait_for()
 
-    view.part("repartition").locator("input").fill("3")
-    view.part("repartition").locator("button").click()
+    view.part("partitions").locator("input").fill("3")
+    view.part("partitions").locator("button").click()
     view.part("workers").locator("tbody tr").nth(2).wait_for()
     picture("three-partitions")
 
