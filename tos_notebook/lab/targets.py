@@ -12,7 +12,6 @@ from .._version import __version__
 from ..cluster.executors import active_context, is_running
 from ..cluster.summary import summary
 from ..training import factory
-from .cell import cell_id
 from .hub import PageSession, RunHub
 
 logger = logging.getLogger(__name__)
@@ -88,20 +87,16 @@ class Targets:
             self.hub.wake()
 
 
-_served: dict[int, Targets] = {}
+def cell_id(shell: Any) -> str | None:
+    """Return the id of the cell whose execution this is; None where a front end names none.
 
-
-def serve(shell: Any, announce: bool = True) -> None:
-    """Serve pages in a notebook, and watch its runs; announce it to the front end or not."""
-    targets = _served[id(shell)] = Targets(shell)
-    targets.register(announce)
-
-
-def leave(shell: Any) -> None:
-    """Undo `serve`, if it was done."""
-    targets = _served.pop(id(shell), None)
-    if targets is not None:
-        targets.unregister()
+    Parameters
+    ----------
+    shell : InteractiveShell or None
+    """
+    header = getattr(shell, "parent_header", None) or {}
+    found = header.get("metadata", {}).get("cellId")
+    return found if isinstance(found, str) and found else None
 
 
 def cluster() -> dict[str, Any] | None:

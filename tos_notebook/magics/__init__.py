@@ -88,7 +88,10 @@ class TosMagics(Magics):
     )
 
     def __init__(self, shell: Any) -> None:
+        from ..lab.targets import Targets
+
         super().__init__(shell)
+        self.targets = Targets(shell)
         self._connection = Connection()
         self._trainer = Trainer(shell, self._connection)
         self.matcher = matcher(shell.user_ns, self.trait_names(config=True))
@@ -271,12 +274,10 @@ def load_ipython_extension(ip: Any) -> None:
     ----------
     ip : InteractiveShell
     """
-    from ..lab.targets import serve
-
     unload_ipython_extension(ip)
-    # Programs that execute notebooks would wonder aloud at a comm that they do not know.
-    serve(ip, announce=not is_noninteractive())
     magics = TosMagics(ip)
+    # Programs that execute notebooks would wonder aloud at a comm that they do not know.
+    magics.targets.register(announce=not is_noninteractive())
     ip.register_magics(magics)
     ip.Completer.custom_matchers.append(magics.matcher)
     ip.input_transformers_cleanup.append(keep_empty)
@@ -293,9 +294,7 @@ def unload_ipython_extension(ip: Any) -> None:
     magics = registry.pop(TosMagics.__name__, None)
     if magics is None:
         return
-    from ..lab.targets import leave
-
-    leave(ip)
+    magics.targets.unregister()
     ip.Completer.custom_matchers.remove(magics.matcher)
     ip.input_transformers_cleanup.remove(keep_empty)
     ip.configurables.remove(magics)

@@ -15,7 +15,6 @@ from IPython.display import display
 
 from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
-from ..lab.cell import cell_id
 from ..steering.sync import as_sync
 from ..strategies.registry import as_strategy
 from ..training.options import RunOptions, SessionOptions, subset
@@ -102,6 +101,8 @@ class Trainer:
 
         A cell may hold several lines, but only one body.
         """
+        from ..lab.targets import cell_id
+
         named = cell_id(self._shell)
         return named if named and cell is not None else (named, line, cell)
 
