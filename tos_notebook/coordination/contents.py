@@ -59,20 +59,17 @@ class Contents:
         return self._streamed.get((epoch, partition), ("", ""))[0]
 
     def commit(self, epoch: int, partition: int, digest: str, steps: int, partitions: int) -> None:
-        """Keep the digest of a stream's rows up to the end of a push; nothing for held rows.
+        """Keep the digest of a stream's rows up to the end of a push.
 
         Parameters
         ----------
         epoch, partition : int
         digest : str
-            Empty for held rows.
         steps : int
             The push's batches.
         partitions : int
             Of the layout.
         """
-        if not digest:
-            return
         before = self.streamed(epoch, partition)
         self._streamed[epoch, partition] = digest, before
         if not before:

@@ -76,11 +76,11 @@ class Reports:
         )
         if admission is Admission.COMMIT:
             state.gate.enter()
-            digest = "" if message.digest == NO_DIGEST else message.digest.hex()
-            place = message.epoch, member.partition
-            state.ledger.contents.commit(
-                *place, digest, message.steps, state.ledger.partitions or 0
-            )
+            if message.digest != NO_DIGEST:
+                place, digest = (message.epoch, member.partition), message.digest.hex()
+                state.ledger.contents.commit(
+                    *place, digest, message.steps, state.ledger.partitions or 0
+                )
             return "committed"
         return "duplicate" if admission is Admission.DUPLICATE else "superseded"
 
@@ -126,7 +126,7 @@ class Reports:
                 status = "superseded"
             newest, settings = state.news(member, message.settings_version, directive)
             reply = Reply(version, newest, status, directive, settings)
-            return reply, state.settings.sync.slack is not None
+            return reply, state.settings_log.settings.sync.slack is not None
 
     def merged(
         self,

@@ -190,7 +190,8 @@ class ControlState:
         if self.settled or not self.membership.is_current(member):
             return Directive.STOP
         directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
-        if directive is Directive.GO and self.membership.is_ahead(member, self.settings.sync.slack):
+        slack = self.settings_log.settings.sync.slack
+        if directive is Directive.GO and self.membership.is_ahead(member, slack):
             return Directive.WAIT
         return directive
 
