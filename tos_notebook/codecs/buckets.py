@@ -27,15 +27,9 @@ and 74 % with one scale for each tensor.
 
 
 class BucketPart(Elementwise):
-    """Scales, then codes of a fixed number for each byte.
+    """Scales, then codes: a byte holds those of `per_byte` elements.
 
-    Parameters
-    ----------
-    ranges : sequence of Range
-    per_byte : int
-        How many elements' codes a byte holds.
-    largest : int
-        The largest magnitude that a code stands for.
+    The `largest` is the largest magnitude that a code stands for.
     """
 
     family: ClassVar[str] = ""
@@ -137,13 +131,7 @@ class BucketPart(Elementwise):
 
 
 def expect_finite(magnitude: float) -> None:
-    """Refuse an update by the largest magnitude of its buckets.
-
-    Raises
-    ------
-    NonFiniteUpdate
-        It is too large, or no number.
-    """
+    """Refuse an update, by the largest magnitude of its buckets, if it is too large or NaN."""
     # Not "if magnitude > LARGEST", which lets NaN pass.
     if not magnitude <= LARGEST:
         raise NonFiniteUpdate(

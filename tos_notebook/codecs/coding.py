@@ -16,11 +16,6 @@ class Coding:
 
     A payload of the parameters' own length always is what it says, so a codec that would not
     make it shorter is left out.
-
-    Parameters
-    ----------
-    layout : Layout
-    codecs : CodecPair
     """
 
     def __init__(self, layout: Layout, codecs: CodecPair) -> None:

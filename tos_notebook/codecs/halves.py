@@ -26,14 +26,7 @@ _SIGN = 0x8000
 
 
 class HalfPart(Elementwise):
-    """One 16-bit number for each element.
-
-    Parameters
-    ----------
-    ranges : sequence of Range
-    infinity : int
-        The bits of infinity. Any above, the sign aside, mean NaN.
-    """
+    """One 16-bit number for each element; any above `infinity`, the sign aside, means NaN."""
 
     def __init__(self, ranges: Sequence[Range], infinity: int) -> None:
         super().__init__(cut(ranges), (np.uint16, sum(each.size for each in ranges)))

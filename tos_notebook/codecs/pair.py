@@ -11,12 +11,7 @@ from .registry import as_codec
 
 @dataclass(frozen=True, slots=True)
 class CodecPair:
-    """How updates travel up, and replies down.
-
-    Parameters
-    ----------
-    up, down : Codec
-    """
+    """How updates travel up, and replies down."""
 
     up: Codec
     down: Codec
@@ -35,18 +30,10 @@ PLAIN = CodecPair(FP32(), FP32())
 
 
 def as_codecs(value: str | Codec | CodecPair) -> CodecPair:
-    """Return codecs for what a user gives.
+    """Return codecs for what a user gives; see `as_codec`, also for what is raised.
 
-    Parameters
-    ----------
-    value : str, Codec or CodecPair
-        One codec for both ways, or two names: ``"topk:0.01+ef/int8"`` sends updates by the first
-        and replies by the second.
-
-    Raises
-    ------
-    CodecError
-        There is no such codec.
+    It is one codec for both ways, or two names: ``"topk:0.01+ef/int8"`` sends updates by the first
+    and replies by the second.
     """
     if isinstance(value, CodecPair):
         return value

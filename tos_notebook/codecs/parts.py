@@ -48,27 +48,15 @@ class Part(ABC):
     def encode(self, values: Array, payload: Buffer, key: int, residual: Array | None) -> None:
         """Fill `payload`; leave in `residual`, if given, what it misses of `values`.
 
-        Parameters
-        ----------
-        values, residual : ndarray
-            The segment's vectors; they may be the same. Only the part's tensors are touched.
-        payload : ndarray, shape (nbytes,), uint8
-        key : int
-            Decides what is left to chance.
-
-        Raises
-        ------
-        NonFiniteUpdate
+        Both are the segment's vectors, and may be the same; only the part's tensors are touched.
+        The key decides what is left to chance. Raises NonFiniteUpdate.
         """
 
     @abstractmethod
     def decode(self, payload: Buffer, out: Array) -> None:
         """Write the part's tensors, and nothing else, of the segment's vector `out`.
 
-        Raises
-        ------
-        RemoteProtocolError
-            The payload holds what no encoder writes.
+        Raises RemoteProtocolError for a payload that no encoder writes.
         """
 
     @abstractmethod
@@ -82,14 +70,7 @@ class Part(ABC):
     def follow(self, values: Array, known: Array, payload: Buffer, key: int, work: Array) -> None:
         """Encode how `values` differ from `known`, and add it there as `add` does.
 
-        Parameters
-        ----------
-        values, known : ndarray
-            The segment's vectors.
-        payload, key
-            As for `encode`.
-        work : ndarray
-            A vector as long, for the difference where that is needed as a whole.
+        All are the segment's vectors. Where the difference is needed as a whole, `work` holds it.
         """
         for place in self.places():
             np.subtract(values[place], known[place], out=work[place])

@@ -114,13 +114,8 @@ def _stretches(ranges: Sequence[Range]) -> Iterator[tuple[int, int]]:
 class Piecewise(Part):
     """A part that can be decoded piece by piece.
 
-    A subclass needs `read` and `encode`, which ends with, or calls for each piece, `keep`.
-
-    Parameters
-    ----------
-    pieces : sequence of Piece
-    counts : tuples of (dtype, number of elements)
-        The fields that a payload consists of.
+    A subclass needs `check`, `read` and `encode`, which ends with, or calls for each piece, `keep`.
+    The `counts` are dtype and size of each field that a payload consists of.
     """
 
     def __init__(self, pieces: Sequence[Piece], *counts: tuple[type[np.generic], int]) -> None:

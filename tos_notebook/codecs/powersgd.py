@@ -27,14 +27,8 @@ class MatrixPart(Piecewise):
     One step of the power method, from the Q of the update before: successive updates are alike.
     A little noise added to it keeps directions within reach that the last update did not have.
 
-    Pieces are whole rows, few enough that BLAS starts no threads for products with them.
-
-    Parameters
-    ----------
-    matrix : Range
-        A tensor of at least two dimensions; all but the last make up the rows.
-    rank : int
-        Columns of P.
+    All dimensions but the last make up the rows. Pieces are whole rows, few enough that BLAS starts
+    no threads for products with them. P has `rank` columns.
     """
 
     def __init__(self, matrix: Range, rank: int) -> None:

@@ -35,18 +35,10 @@ def _dither() -> Floats:
 
 
 class RoundedPart(BucketPart):
-    """Values rounded to multiples of a bucket's scale.
+    """Values rounded to multiples of a bucket's scale, from -`levels` to `levels`.
 
-    Parameters
-    ----------
-    ranges : sequence of Range
-    per_byte : int
-        How many elements' codes a byte holds.
-    levels : int
-        The magnitude of the largest code.
-    stochastic : bool
-        Round up or down by chance, so that the mean is right. Else to the nearest, which error
-        feedback needs: by chance, few levels are no contraction.
+    If `stochastic`, they are rounded up or down by chance, so that the mean is right. Else they go
+    to the nearest, which error feedback needs: by chance, few levels are no contraction.
     """
 
     def __init__(

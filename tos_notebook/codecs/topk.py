@@ -25,11 +25,7 @@ _MAGNITUDE = 0x7FFFFFFF
 class TopKPart(Piecewise):
     """How many of each piece are sent; which, counted from its start; and their values.
 
-    Parameters
-    ----------
-    ranges : sequence of Range
-    fraction : float
-        Of the elements, rounded, but one at least.
+    In all, that is a fraction of the elements, rounded, but one at least.
     """
 
     def __init__(self, ranges: Sequence[Range], fraction: float) -> None:

@@ -2,7 +2,8 @@
 
 Everything is computed in the parameters' own dtype, with two exceptions. Float16 is
 computed in float32, because differences and factors would overflow or lose digits.
-Integers are computed in float64 and rounded to the nearest, ties to even.
+Integers are computed in float64 and rounded to the nearest, ties to even. The arrays of one call
+have one shape and, unless something else is said, one dtype.
 """
 
 from __future__ import annotations
@@ -20,18 +21,15 @@ from ..common.arrays import Array
 def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
     """Do ``center += delta / divisor`` and make `delta` a copy of the new center.
 
-    A division, not a product with the reciprocal, so that a fifth is exactly a fifth.
-
-    Parameters
-    ----------
-    center : ndarray
-    delta : ndarray, of the same shape and dtype
-        For unsigned integers the change modulo the dtype's range, as subtraction gives it.
-    divisor : float
-        At least 1.
+    A division, not a product with the reciprocal, so that a fifth is exactly a fifth. The change of
+    unsigned integers is modulo the dtype's range, as subtraction gives it.
     """
-    if divisor != 1:
-        _divide(delta, divisor)
+    if divisor != 1 and delta.dtype.kind == "f":
+        by = np.float32(divisor) if delta.dtype == np.float16 else divisor
+        np.divide(delta, by, out=delta, casting="same_kind")
+    elif divisor != 1:
+        signed = delta.view(f"i{delta.itemsize}")
+        signed[...] = np.rint(np.divide(signed, divisor, dtype=np.float64))
     center += delta
     delta[...] = center
 
@@ -39,12 +37,7 @@ def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
 def blend(center: Array, weights: Array, alpha: float) -> None:
     """Do ``center += alpha (weights - center)`` and make `weights` a copy of the new center.
 
-    Parameters
-    ----------
-    center : ndarray
-    weights : ndarray, of the same shape and dtype
-    alpha : float
-        In [0, 1]; at 1 the center becomes `weights` to the bit.
+    The factor is in [0, 1]; at 1 the center becomes `weights` to the bit.
     """
     if alpha == 1:
         center[...] = weights
@@ -63,13 +56,6 @@ def attract(center: Array, weights: Array, alpha: float) -> None:
     """Move `center` and `weights` towards each other by ``alpha (weights - center)`` each.
 
     Their sum is conserved: exactly for integers, up to rounding for floats.
-
-    Parameters
-    ----------
-    center : ndarray
-    weights : ndarray, of the same shape and dtype
-    alpha : float
-        In [0, 1].
     """
     if center.dtype.kind == "f":
         wide = np.float32 if center.dtype == np.float16 else center.dtype
@@ -149,15 +135,6 @@ def round_to(values: npt.NDArray[np.float64], dtype: np.dtype[np.generic]) -> Ar
     if int(high) > info.max:
         high = float(np.nextafter(high, 0))
     return np.clip(np.rint(values), float(info.min), high).astype(dtype)
-
-
-def _divide(delta: Array, divisor: float) -> None:
-    if delta.dtype.kind == "f":
-        by = np.float32(divisor) if delta.dtype == np.float16 else divisor
-        np.divide(delta, by, out=delta, casting="same_kind")
-        return
-    signed = delta.view(f"i{delta.itemsize}")
-    signed[...] = np.rint(np.divide(signed, divisor, dtype=np.float64))
 
 
 def _between(center: Array, weights: Array, alpha: float) -> Array:

@@ -88,17 +88,13 @@ class AveragingCombiner(StatefulCombiner):
         if weight != 1:
             change *= change.dtype.type(weight)
         self.count += 1
-        if self.count < self.due(push):
-            self._collect(change)
-        else:
+        if self.count >= self.due(push):
             self._end_round(center, change)
-        update[...] = center
-
-    def _collect(self, change: Array) -> None:
-        if self.count == 1:
+        elif self.count == 1:
             self.total[...] = change
         else:
             self.total += change
+        update[...] = center
 
     def _end_round(self, center: Array, change: Array) -> None:
         if self.count > 1:
@@ -299,14 +295,11 @@ class DelayedNesterov(StatefulCombiner):
         self.count += 1
         change *= self.lr / due
         if self.count >= due:
-            self._update_momentum()
+            self.total /= self.count
+            self.m *= self.beta
+            self.m += self.total
+            self.total[...] = 0
+            self.count = 0
             change += self.lr * self.beta * self.m
         move(center, change)
         update[...] = center
-
-    def _update_momentum(self) -> None:
-        self.total /= self.count
-        self.m *= self.beta
-        self.m += self.total
-        self.total[...] = 0
-        self.count = 0

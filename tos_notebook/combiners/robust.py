@@ -102,10 +102,15 @@ class RobustCombiner(StatefulCombiner):
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Count the worker's voice; see `Combiner.merge`."""
+        worker = push.worker
         if push.finite:
-            self._hear(push.worker, widen_delta(update))
+            voice = self.joined(worker, widen_delta(update))
+            if worker not in self.voices:
+                self.voices[worker] = self.spare.pop()
+            self.voices[worker][...] = voice
+            self.counts[worker] += 1
         else:
-            self.spoiled.add(push.worker)
+            self.spoiled.add(worker)
         if self.is_full(push):
             self._end_round(center, push)
         update[...] = center
@@ -119,13 +124,6 @@ class RobustCombiner(StatefulCombiner):
             The latest, which counts as well.
         """
         return len(self.voices.keys() | self.spoiled | {push.worker}) >= self.due(push)
-
-    def _hear(self, worker: int, change: Array) -> None:
-        voice = self.joined(worker, change)
-        if worker not in self.voices:
-            self.voices[worker] = self.spare.pop()
-        self.voices[worker][...] = voice
-        self.counts[worker] += 1
 
     def joined(self, worker: int, change: Array) -> Array:
         """Return what the voice of a worker will be with another change: the mean of its changes.
@@ -302,16 +300,11 @@ def _to_the_ends(rows: Array, cut: int) -> None:
     """
     for done in range(cut):
         last = len(rows) - 1 - done
-        for i in range(done, last):
-            _order(rows[i], rows[i + 1])
-        for i in reversed(range(done, last - 1)):
-            _order(rows[i], rows[i + 1])
-
-
-def _order(low: Array, high: Array) -> None:
-    smaller = np.minimum(low, high)
-    np.maximum(low, high, out=high)
-    low[...] = smaller
+        for i in (*range(done, last), *reversed(range(done, last - 1))):
+            low, high = rows[i], rows[i + 1]
+            smaller = np.minimum(low, high)
+            np.maximum(low, high, out=high)
+            low[...] = smaller
 
 
 def _mean(changes: Array) -> Array:

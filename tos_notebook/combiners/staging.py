@@ -37,13 +37,9 @@ def stage(
     rules : mapping of name to Combiner
         What `Combiner.begin` returned for each parameter.
     centers, updates : mapping of name to ndarray
-        The server's parameters and the push, in the parameters' shapes and dtypes.
+        The server's parameters and the push, in the parameters' shapes and dtypes. What is
+        returned is in them, too, and finite.
     push : PushInfo
-
-    Returns
-    -------
-    dict of Proposal, by name
-        Arrays of their own, in the parameters' shapes and dtypes, all finite.
 
     Raises
     ------

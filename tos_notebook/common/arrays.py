@@ -17,17 +17,7 @@ ALIGNMENT = 64
 
 
 def aligned_empty(nbytes: int) -> Buffer:
-    """Return an uninitialised byte buffer whose address is a multiple of `ALIGNMENT`.
-
-    Parameters
-    ----------
-    nbytes : int
-        Length in bytes.
-
-    Returns
-    -------
-    ndarray, shape (nbytes,), uint8
-    """
+    """Return uninitialised bytes whose address is a multiple of `ALIGNMENT`."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
@@ -37,12 +27,7 @@ _PIECE = 1 << 15
 
 
 def is_finite(array: Array) -> bool:
-    """Return whether no element is NaN or infinite.
-
-    Parameters
-    ----------
-    array : ndarray, contiguous
-    """
+    """Return whether no element of a contiguous array is NaN or infinite."""
     if array.dtype.kind != "f":
         return True
     flat = array.reshape(-1)

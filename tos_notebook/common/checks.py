@@ -1,10 +1,14 @@
-"""Check settings where the user gives them, before anything starts."""
+"""Check settings where the user gives them, before anything starts.
+
+Each check returns the value, and raises ConfigError for anything but what it says.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,24 +16,12 @@ from ..errors import ConfigError
 
 
 def at_least_one(name: str, value: Any) -> int:
-    """Return a whole number of at least 1.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
+    """Return a whole number of at least 1."""
     return _at_least(1, name, value)
 
 
 def not_negative(name: str, value: Any) -> int:
-    """Return a whole number of at least 0.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
+    """Return a whole number of at least 0."""
     return _at_least(0, name, value)
 
 
@@ -43,85 +35,38 @@ def _at_least(least: int, name: str, value: Any) -> int:
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a finite number above 0.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
-    number = _finite(value)
-    if not number > 0:
-        raise ConfigError(f"{name}: expected a finite number above 0, got {value!r}.")
-    return number
+    """Return a finite number above 0."""
+    return float(_number(name, value, lambda x: x > 0, "a finite number above 0"))
 
 
 def at_least_zero(name: str, value: Any) -> float:
-    """Return a finite number of at least 0, whole or not.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
-    number = _finite(value)
-    if not number >= 0:
-        raise ConfigError(f"{name}: expected a finite number of at least 0, got {value!r}.")
-    return _as_given(value, number)
+    """Return a finite number of at least 0, whole or not."""
+    return _number(name, value, lambda x: x >= 0, "a finite number of at least 0")
 
 
 def fraction(name: str, value: Any) -> float:
-    """Return a number above 0 and up to 1.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
-    number = _finite(value)
-    if not 0 < number <= 1:
-        raise ConfigError(f"{name}: expected a number above 0 and up to 1, got {value!r}.")
-    return _as_given(value, number)
+    """Return a number above 0 and up to 1."""
+    return _number(name, value, lambda x: 0 < x <= 1, "a number above 0 and up to 1")
 
 
 def below(name: str, value: Any, limit: float) -> float:
-    """Return a number from 0 to below a limit.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
-    number = _finite(value)
-    if not 0 <= number < limit:
-        raise ConfigError(f"{name}: expected a number from 0 to below {limit:g}, got {value!r}.")
-    return _as_given(value, number)
+    """Return a number from 0 to below a limit."""
+    return _number(name, value, lambda x: 0 <= x < limit, f"a number from 0 to below {limit:g}")
 
 
-def _as_given(value: Any, number: float) -> float:
-    """Return a number of Python's own as it is, so that it is shown as the user wrote it."""
+def _number(name: str, value: Any, fits: Callable[[float], bool], expected: str) -> float:
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+    if not (math.isfinite(number) and fits(number)):
+        raise ConfigError(f"{name}: expected {expected}, got {value!r}.")
+    # Python's own numbers are shown as the user wrote them.
     return value if isinstance(value, int | float) else number
 
 
-def _finite(value: Any) -> float:
-    """Return a real number as a float; NaN for all others, which no comparison accepts."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return math.nan
-    try:
-        number = float(value)
-    except OverflowError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
-
-
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return one of the allowed words.
-
-    Raises
-    ------
-    ConfigError
-        It is something else.
-    """
+    """Return one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
     return value

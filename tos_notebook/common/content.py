@@ -18,41 +18,27 @@ NO_DIGEST = bytes(DIGEST_SIZE)
 
 
 class Content(NamedTuple):
-    """What the rows of a partition are.
-
-    Parameters
-    ----------
-    rows : int
-    digest : str
-        Of their dtypes, shapes, values and order, in hexadecimal digits.
-    """
+    """What the rows of a partition are."""
 
     rows: int
     digest: str
+    """Of their dtypes, shapes, values and order, in hexadecimal digits."""
 
     def __str__(self) -> str:
         return f"{self.rows} rows with digest {self.digest[:8]}"
 
 
 class Beginning(NamedTuple):
-    """What the first push of a stream was in an epoch.
-
-    Parameters
-    ----------
-    epoch, partition : int
-    partitions : int
-        How many there were.
-    steps : int
-        Its batches.
-    digest : str
-        Of their rows, in hexadecimal digits.
-    """
+    """What the first push of a stream was in an epoch."""
 
     epoch: int
     partition: int
     partitions: int
+    """How many there were."""
     steps: int
+    """Its batches."""
     digest: str
+    """Of their rows, in hexadecimal digits."""
 
 
 class Hash:
@@ -91,10 +77,5 @@ class Hash:
 
 
 def content_of(columns: Sequence[Array]) -> Content:
-    """Return what rows are.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray, shape (rows, ...)
-    """
+    """Return what rows are, given as columns of shape (rows, ...)."""
     return Hash(columns).content

@@ -18,12 +18,7 @@ Call = Callable[[], object]
 class SerialExecutor:
     """A thread that makes calls, one after the other; what one raises is logged.
 
-    Parameters
-    ----------
-    name : str
-        Of the thread.
-    bound : int
-        How many calls may wait before it is full.
+    It is full when `bound` calls wait.
     """
 
     def __init__(self, name: str, bound: int) -> None:

@@ -29,10 +29,6 @@ MAX_TEXT = 32_768
 def describe(error: BaseException) -> tuple[str, list[str]]:
     """Return an exception's text and its traceback.
 
-    Parameters
-    ----------
-    error : BaseException
-
     Returns
     -------
     message : str
@@ -50,23 +46,14 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
 
 
 def users_first(frames: Iterable[traceback.FrameSummary]) -> list[str]:
-    """Return frames as lines, the user's before the others'.
-
-    Parameters
-    ----------
-    frames : iterable of FrameSummary
-        Innermost last.
-    """
+    """Return frames, innermost last, as lines: the user's before the others'."""
     frames = list(frames)
     own = [frame for frame in frames if is_users(frame.filename)]
     others = [frame for frame in frames if not is_users(frame.filename)]
-    return [*_lines(own[-OWN:]), *_lines(others[-DETAILS:])]
+    lines = traceback.format_list(own[-OWN:] + others[-DETAILS:])
+    return [line.rstrip() for line in lines]
 
 
 def is_users(filename: str) -> bool:
     """Return whether a file holds the user's code: neither a library's nor this package's."""
     return not filename.startswith(_FOLDERS) and not any(part in filename for part in _OTHERS)
-
-
-def _lines(frames: Iterable[traceback.FrameSummary]) -> list[str]:
-    return [line.rstrip() for line in traceback.format_list(list(frames))]

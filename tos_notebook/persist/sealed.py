@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,29 +61,29 @@ class Sealed(NamedTuple):
 def write(
     path: Path, summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()
 ) -> None:
-    """Write a sealed file.
-
-    Parameters
-    ----------
-    path : Path
-    summary, value : plain JSON values
-    arrays : sequence of ndarray
-        Of numbers or bool.
-    """
-    digest = hashlib.sha256()
+    """Write a sealed file of plain JSON values, and of arrays of numbers or bool."""
     with path.open("wb") as file:
-        for piece in _pieces(summary, value, arrays):
-            if piece is None:
-                file.write(digest.digest())
-                digest.update(digest.digest())
-            else:
-                digest.update(piece)
-                file.write(piece)
+        file.writelines(_sealed(summary, value, arrays))
+
+
+def encode(summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()) -> bytes:
+    """Return a sealed file's content; see `write`."""
+    return b"".join(_sealed(summary, value, arrays))
+
+
+def _sealed(
+    summary: dict[str, Any], value: Any, arrays: Sequence[Array]
+) -> Iterator[bytes | memoryview]:
+    digest = hashlib.sha256()
+    for piece in _pieces(summary, value, arrays):
+        part = digest.digest() if piece is None else piece
+        digest.update(part)
+        yield part
 
 
 def _pieces(
     summary: dict[str, Any], value: Any, arrays: Sequence[Array]
-) -> Iterable[bytes | memoryview | None]:
+) -> Iterator[bytes | memoryview | None]:
     """Yield a file piece by piece; None stands for a seal."""
     shapes = [[a.dtype.newbyteorder("<").str, list(a.shape)] for a in arrays]
     head = json.dumps(summary).encode()
@@ -101,23 +101,8 @@ def _pieces(
     yield None
 
 
-def encode(summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()) -> bytes:
-    """Return a sealed file's content; see `write`."""
-    content = bytearray()
-    for piece in _pieces(summary, value, arrays):
-        content += hashlib.sha256(content).digest() if piece is None else piece
-    return bytes(content)
-
-
 def decode(data: bytes, name: str) -> Sealed:
-    """Return what a sealed file holds.
-
-    Parameters
-    ----------
-    data : bytes
-        All of the file.
-    name : str
-        The file's, for messages.
+    """Return what a sealed file holds, whose name is for messages.
 
     Raises
     ------
