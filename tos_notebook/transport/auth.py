@@ -61,13 +61,7 @@ def new_secret() -> Secret:
 
 
 def check_secret(secret: bytes) -> None:
-    """Refuse a secret that could be guessed.
-
-    Raises
-    ------
-    AuthenticationError
-        It has fewer than `MIN_SECRET` bytes.
-    """
+    """Raise AuthenticationError for a secret that could be guessed."""
     if len(secret) < MIN_SECRET:
         raise AuthenticationError(
             f"Expected a secret of at least {MIN_SECRET} bytes, got {len(secret)}. "
@@ -80,16 +74,7 @@ def prove(
 ) -> bytes:
     """Return the HMAC by which `role` (``b"client"`` or ``b"server"``) shows the secret.
 
-    Parameters
-    ----------
-    secret : bytes
-        The session's secret.
-    role : bytes
-        Who proves.
-    client_nonce, server_nonce : bytes
-        32 bytes each.
-    besides : bytes
-        The fingerprint of the server's certificate, then the hello, as far as there are any.
+    Besides are the fingerprint of the server's certificate, and the hello, if there are any.
     """
     return hmac.digest(secret, role + client_nonce + server_nonce + besides, "sha256")
 
@@ -97,14 +82,8 @@ def prove(
 def client_handshake(secret: bytes, fingerprint: bytes = b"", hello: bytes = b"") -> Handshake:
     """Prove the secret to a server that proves it too.
 
-    Parameters
-    ----------
-    secret : bytes
-        The session's secret.
-    fingerprint : bytes
-        Of the certificate that the server has shown; empty without TLS.
-    hello : bytes
-        What to say of ourselves, of the length that the server expects.
+    Without TLS the fingerprint, that of the certificate which the server has shown, is empty. The
+    hello is what to say of ourselves, of the length that the server expects.
 
     Raises
     ------
@@ -134,14 +113,8 @@ def client_handshake(secret: bytes, fingerprint: bytes = b"", hello: bytes = b""
 def server_handshake(secret: bytes, fingerprint: bytes = b"", hello_size: int = 0) -> Handshake:
     """Prove the secret to a client and let it in if it proves it too.
 
-    Parameters
-    ----------
-    secret : bytes
-        The session's secret.
-    fingerprint : bytes
-        Of our certificate; empty without TLS.
-    hello_size : int
-        Length of the client's hello.
+    Without TLS the fingerprint, that of our certificate, is empty. The client's hello has
+    `hello_size` bytes.
 
     Raises
     ------

@@ -16,13 +16,7 @@ _MANY = 1024
 
 
 class Budget:
-    """Processor time by address, which comes back with time.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds.
-    """
+    """Processor time by address, which comes back with time."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

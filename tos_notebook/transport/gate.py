@@ -34,18 +34,9 @@ _AT_ONCE = 16
 
 
 class PendingClient:
-    """A client that has yet to prove the secret.
+    """A client that has yet to prove the secret, by a deadline of `time.monotonic`.
 
-    Parameters
-    ----------
-    sock : socket or SecuredSocket
-        Its connection, which does not block; for TLS before the handshake.
-    host, peer : str
-        Its address, and with the port.
-    handshake : Handshake
-        The server's side of one.
-    deadline : float
-        When it must be over, by `time.monotonic`.
+    Its connection does not block, and is one before TLS's own handshake.
     """
 
     def __init__(
@@ -67,12 +58,7 @@ class PendingClient:
     def advance(self) -> bool:
         """Go as far as what has come allows; return whether it is let in.
 
-        Raises
-        ------
-        TosError
-            It may not come in.
-        OSError
-            Its connection broke.
+        Raises TosError if it may not come in, OSError if its connection broke.
         """
         try:
             if not self._secured and isinstance(self.sock, SecuredSocket):

@@ -19,18 +19,10 @@ _Frame = tuple[bytes, memoryview | None]
 
 
 class InprocChannel:
-    """One end of a pair of queues; see `base.Channel`.
+    """One end of a pair of queues, in which None ends the frames; see `base.Channel`.
 
-    Parameters
-    ----------
-    peer : str
-        The other end's name.
-    inbox, outbox : SimpleQueue
-        Frames to here and from here; None ends them.
-    ended : Event
-        Set once either end has shut the stream down; shared by both.
-    timeout : float or None
-        Seconds to wait for a frame, None for as long as it takes.
+    Both ends share `ended`, which is set once either has shut the stream down. A frame may take
+    `timeout` seconds to come, or as long as it takes.
     """
 
     def __init__(
@@ -99,13 +91,7 @@ class InprocChannel:
 
 
 class InprocListener:
-    """Serves connections from this process; see `base.Listener`.
-
-    Parameters
-    ----------
-    factory : HandlerFactory
-        Makes the handler of each connection.
-    """
+    """Serves connections from this process; see `base.Listener`."""
 
     def __init__(self, factory: HandlerFactory) -> None:
         self.address = Address("inproc", 0)
@@ -118,24 +104,12 @@ class InprocListener:
         self._listening = True
 
     def close(self, timeout: float = 5.0) -> None:
-        """Accept no more, abort the connections and wait for their threads.
-
-        Raises
-        ------
-        WaitTimeout
-            A thread did not end within `timeout` seconds.
-        """
+        """Accept no more and abort the connections; see `base.Listener.close`."""
         self._listening = False
         self._server.close(timeout)
 
     def accept(self, timeout: float) -> InprocChannel:
-        """Serve a new connection and return the client's end of it.
-
-        Raises
-        ------
-        TransportError
-            The listener is not listening.
-        """
+        """Serve a new connection and return the client's end of it."""
         if not self._listening:
             raise TransportError("No server listens: start the listener first, or make a new one.")
         up: SimpleQueue[_Frame | None] = SimpleQueue()
@@ -149,16 +123,7 @@ class InprocListener:
 def connect_inproc(
     listener: InprocListener, request_timeout: float = 60.0, max_payload: int = MAX_PAYLOAD
 ) -> ChannelConnection:
-    """Connect to a listener of this process.
-
-    Parameters
-    ----------
-    listener : InprocListener
-        A started listener.
-    request_timeout : float
-        Seconds to wait for an answer.
-    max_payload : int
-        Bytes that an answer may bring when no buffer is given for it.
+    """Connect to a listener of this process; the rest is as for `connect_tcp`.
 
     Raises
     ------

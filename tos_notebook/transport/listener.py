@@ -54,13 +54,7 @@ class TcpListener:
         self.start = self._acceptor.start
 
     def close(self, timeout: float = 5.0) -> None:
-        """Accept no more, abort the connections and wait for their threads.
-
-        Raises
-        ------
-        WaitTimeout
-            A thread did not end within `timeout` seconds.
-        """
+        """Accept no more and abort the connections; see `base.Listener.close`."""
         try:
             self._acceptor.close(timeout)
         finally:

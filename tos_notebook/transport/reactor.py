@@ -41,17 +41,8 @@ class Reactor:
     def attend(self, channel: Watched, serve: Callable[[], bool]) -> None:
         """Serve a connection here; return once the calling thread has to.
 
-        Parameters
-        ----------
-        channel : Watched
-            Its channel, which nobody else uses meanwhile.
-        serve : callable
-            Serves what has come if that is small; returns whether to go on here.
-
-        Raises
-        ------
-        Exception
-            What `serve` raised.
+        The caller leaves the channel alone meanwhile. `serve` serves what has come if that is
+        small, and returns whether to continue here. What it raises, the caller gets.
         """
         visit = _Visit(serve)
         with self._lock:
@@ -73,7 +64,7 @@ class Reactor:
             self._closed = True
             if self._loop is None:
                 return []
-            self._loop.end()
+            self._loop.waker.close()
             return [self._loop]
 
 
@@ -81,7 +72,7 @@ class _Loop(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name=THREAD_NAME, daemon=True)
         self._selector = selectors.DefaultSelector()
-        self._waker, self._wakened = socket.socketpair()
+        self.waker, self._wakened = socket.socketpair()
         self._selector.register(self._wakened, selectors.EVENT_READ)
         self._lock = threading.Lock()
         self._over = False
@@ -92,10 +83,6 @@ class _Loop(threading.Thread):
             if not self._over:
                 self._selector.register(channel, selectors.EVENT_READ, visit)
             return not self._over
-
-    def end(self) -> None:
-        """Let it end; nobody may enter any more."""
-        self._waker.close()
 
     def run(self) -> None:
         with self._wakened, self._selector:

@@ -24,14 +24,8 @@ _GREETING = 1 << 12
 class SecuredSocket:
     """As much of a socket as channels and gates use; what it raises are a socket's errors.
 
-    After the handshake one thread may send while another one receives.
-
-    Parameters
-    ----------
-    sock : socket
-        Connected; owned from now on.
-    context : ssl.SSLContext
-    server_side : bool
+    After the handshake one thread may send while another one receives. The connected socket is
+    owned from now on.
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> None:
@@ -47,12 +41,12 @@ class SecuredSocket:
         self.close = sock.close
 
     def do_handshake(self) -> None:
-        """Agree on keys; as far as what has come allows, if the socket does not block.
+        """Agree on keys.
 
         Raises
         ------
         BlockingIOError
-            More must come first.
+            More must come first, and the socket does not block.
         ssl.SSLError
             The peer speaks another protocol, or has left.
         """

@@ -32,14 +32,7 @@ _Incoming = Request | Goodbye
 def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     """Answer requests until the peer leaves, then tell the handler, whatever happened.
 
-    Parameters
-    ----------
-    channel : Channel
-        An open channel, which stays open.
-    handler : Handler
-        Its handler.
-    reactor : Reactor
-        Answers it as long as nothing comes but what is answered at once.
+    The channel stays open. The reactor has it while nothing comes but what is answered at once.
     """
     error: Exception | None = None
     steady = 0
@@ -144,10 +137,6 @@ class RequestServer:
     Of channels there are only so many, see `most_connections`: when one more comes, the oldest of
     those goes that no worker needs.
 
-    Parameters
-    ----------
-    factory : HandlerFactory
-        Makes the handler of each channel.
     """
 
     def __init__(self, factory: HandlerFactory) -> None:
@@ -162,11 +151,6 @@ class RequestServer:
 
     def spawn(self, channel: Channel) -> None:
         """Serve a channel, which is owned from now on, in a new thread.
-
-        Parameters
-        ----------
-        channel : Channel
-            The new connection.
 
         Raises
         ------

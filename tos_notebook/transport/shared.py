@@ -31,11 +31,6 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 class Segment:
     """A worker's segment; a context manager, within which the server can open it.
 
-    Parameters
-    ----------
-    nbytes : int
-        At least 1.
-
     Attributes
     ----------
     name : str
@@ -73,19 +68,9 @@ class Segment:
 
 
 def attach(name: str, nbytes: int) -> Buffer | None:
-    """Map a worker's segment.
+    """Map a worker's segment, which must have `nbytes`, by the name that the worker sent.
 
-    Parameters
-    ----------
-    name : str
-        As the worker sent it.
-    nbytes : int
-        The length that it must have.
-
-    Returns
-    -------
-    ndarray, shape (nbytes,), uint8, or None
-        None if there is no such segment on this host, it is not ours, or it could become shorter.
+    None if there is no such segment on this host, it is not ours, or it could become shorter.
     """
     found = _NAME.fullmatch(name)
     if found is None:

@@ -77,20 +77,12 @@ class SocketChannel(ABC, Generic[Wire]):
         self._header: Header | None = None
 
     def shake_hands(self, handshake: Handshake, deadline: float) -> None:
-        """Run one side of a handshake.
-
-        Parameters
-        ----------
-        handshake : Handshake
-            This side's generator.
-        deadline : float
-            When the whole of it must be over, by `time.monotonic`, however slowly the peer's
-            bytes come.
+        """Run this side of a handshake.
 
         Raises
         ------
         ConnectTimeout
-            The peer took longer.
+            It was not over by a deadline of `time.monotonic`, however the peer's bytes came.
         ConnectionClosed
             The peer closed the connection.
         """
@@ -118,13 +110,7 @@ class SocketChannel(ABC, Generic[Wire]):
         return received
 
     def configure(self) -> None:
-        """Set the socket up for frames, once the peer has been let in.
-
-        Raises
-        ------
-        ConnectionClosed
-            The peer has closed the connection.
-        """
+        """Set the socket up for frames, once the peer has been let in."""
         sock = self._sock
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -246,13 +232,7 @@ def is_loopback(address: str) -> bool:
 
 
 def limit(sock: Connected, deadline: float) -> None:
-    """Let a socket's next call end at a deadline, by `time.monotonic`.
-
-    Raises
-    ------
-    TimeoutError
-        It has passed.
-    """
+    """Let a socket's next call end at a deadline; raise TimeoutError if it has passed."""
     left = deadline - monotonic()
     if left <= 0:
         raise TimeoutError

@@ -26,13 +26,7 @@ _LIFETIME = timedelta(days=3650)
 
 
 class TlsChannel(SocketChannel[SecuredSocket]):
-    """One end of a TLS connection; see `SocketChannel`.
-
-    Parameters
-    ----------
-    sock : SecuredSocket
-        After its handshake.
-    """
+    """One end of a TLS connection, after its handshake; see `SocketChannel`."""
 
     def configure(self) -> None:
         """Set the socket up for frames; see `SocketChannel.configure`."""
@@ -138,23 +132,14 @@ def wrap_client(
 ) -> SecuredSocket:
     """Return the client's end of TLS over a socket, with a server that has a certificate.
 
-    Parameters
-    ----------
-    sock : socket
-        A connected socket, which stays its owner's if this fails; what is returned takes it over.
-    peer : str
-        The server's name.
-    fingerprint : bytes
-        Of the server's certificate.
-    deadline : float
-        When the handshake must be over, by `time.monotonic`.
+    What is returned takes the socket over; if this fails, that stays its owner's.
 
     Raises
     ------
     AuthenticationError
         The server has another certificate, or does not speak TLS 1.3.
     ConnectTimeout
-        The server took longer.
+        The handshake was not over by the deadline.
     ConnectionClosed
         The server closed the connection.
     """
