@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import cast
 
 _WRITTEN = 1 << 18
@@ -35,6 +36,7 @@ class SecuredSocket:
         self._buffer = memoryview(bytearray(_GREETING))
         # OpenSSL has one state for both directions. It is held for no longer than a call of its.
         self._state = threading.Lock()
+        self._taken_leave = False
         self.fileno = sock.fileno
         self.settimeout = sock.settimeout
         self.setsockopt = sock.setsockopt
@@ -85,23 +87,30 @@ class SecuredSocket:
 
         Whatever TLS itself has to say to it goes with what is sent next, as the standard has it.
         """
-        got, read = 0, self._tls.read
-        while got < target.nbytes:
+        got, read = 0, cast("Callable[[int, memoryview], int]", self._tls.read)
+        with self._state:
+            there = self._incoming.pending or self._tls.pending()
+        if not (there or self._taken_leave):
+            # To be told so by an error would take longer.
+            self._feed()
+        while True:
             try:
-                # A record, or what is left of one; nothing once the peer has taken leave.
                 with self._state:
-                    part = cast("int", read(target.nbytes - got, cast("bytearray", target[got:])))
-                if not part:
-                    break
-                got += part
+                    while got < target.nbytes:
+                        # A record, or what is left of one; nothing once the peer has taken leave.
+                        part = read(target.nbytes - got, target[got:])
+                        if not part:
+                            self._taken_leave = True
+                            return got
+                        got += part
+                return got
             except ssl.SSLWantReadError:
                 if got:
-                    break
+                    return got
                 self._feed()
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 # Frames say how long they are: none is cut off unnoticed.
-                break
-        return got
+                return got
 
     def recv(self, nbytes: int) -> bytes:
         """Receive some bytes; return none at the end of the stream."""
