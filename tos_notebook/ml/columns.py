@@ -64,18 +64,14 @@ def fed(
         for name, feed in zip(ordered, inputs, strict=True)
         if (shape := _shape(kinds.get(name), feed))
     }
-    skip = stage.getOrDefault("handleInvalid") == "skip"
-    on_bad = "skip" if skip else "raise"
+    on_bad = "skip" if stage.getHandleInvalid() == "skip" else "raise"
     try:
         found = columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
         return replace(found, advice=ADVICE)
     except DataError as error:
-        raise DataError(f"{which}={names}{_others(label, weight)}: {error}") from None
-
-
-def _others(label: Sequence[str], weight: str | None) -> str:
-    labels = f", labelCol={label[0]!r}" if label else ""
-    return labels if weight is None else f"{labels}, weightCol={weight!r}"
+        named = "".join(f", labelCol={name!r}" for name in label)
+        named += "" if weight is None else f", weightCol={weight!r}"
+        raise DataError(f"{which}={names}{named}: {error}") from None
 
 
 def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
@@ -89,3 +85,8 @@ def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
         return ()
     flat = types.ArrayType | types.BinaryType | types.UserDefinedType
     return known if isinstance(kind, flat) else ()
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

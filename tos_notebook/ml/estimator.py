@@ -14,7 +14,7 @@ from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
 from ..training.options import ObserverOptions, RunOptions, SessionOptions, subset
 from ..training.session import TrainingSession
-from .columns import fed
+from .columns import fed, quoted
 from .model import TensorModel
 from .params import OPTIONS, TrainingParams
 from .persistence import Stored
@@ -165,7 +165,11 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         self._columns(dataset, program)
         self._refuse_numbers(dataset, head)
         _expect_classes(program, head)
-        self._refuse_schedule(program)
+        if self.given("learningRate") is not None and not program.has_learning_rate:
+            raise ConfigError(
+                "learningRate: expected a model compiled with a number as learning rate, got one "
+                "with a schedule. Compile it with a number, or leave learningRate unset."
+            )
         fitted = TensorModel(model=model)
         fitted._resetUid(self.uid)
         fitted._run = self._trained(dataset, program)
@@ -175,7 +179,9 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         if not self._validates or is_persisted(dataset):
             return self._run(dataset, program)
         # Both sides of the split are of the same rows, each computed once.
-        rows = dataset.select(*map(_quoted, self._needed)).persist()
+        others = [self.given(name) for name in ("weightCol", "validationIndicatorCol")]
+        names = dict.fromkeys((*self.features, self.getLabelCol(), *filter(None, others)))
+        rows = dataset.select(*map(quoted, names)).persist()
         try:
             return self._run(rows, program)
         finally:
@@ -186,22 +192,15 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         share: float = self.getOrDefault("validationFraction")
         return self.given("validationIndicatorCol") is not None or share > 0
 
-    @property
-    def _needed(self) -> list[str]:
-        """The columns to compute, each once."""
-        others = [self.given(name) for name in ("weightCol", "validationIndicatorCol")]
-        names = (*self.features, self.getLabelCol(), *(name for name in others if name is not None))
-        return list(dict.fromkeys(names))
-
     def _run(self, dataset: Any, program: Program) -> Any:
         train, validation = self._split(dataset)
         rows = self._columns(train, program)
         rest = None if validation is None else self._columns(validation, program)
         given = {option: self.given(name) for name, option in OPTIONS.items()}
-        run = subset(RunOptions, given) | subset(ObserverOptions, given)
         settings = subset(SessionOptions, given)
+        options = subset(RunOptions, given) | subset(ObserverOptions, given)
         with TrainingSession(dataset.sparkSession, program, **settings) as session:
-            return session.run(rows, validation=rest, **run)
+            return session.run(rows, validation=rest, **options)
 
     def _columns(self, frame: Any, program: Program) -> FrameColumns:
         label, weight = self.getLabelCol(), self.given("weightCol")
@@ -213,7 +212,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         if not self._validates:
             return dataset, None
         if name is None:
-            columns = [dataset[_quoted(c)] for c in (*self.features, self.getLabelCol())]
+            columns = [dataset[quoted(c)] for c in (*self.features, self.getLabelCol())]
             hashed = functions.xxhash64(functions.lit(self.getSeed()), *columns)
             held = functions.pmod(hashed, functions.lit(PARTS)) < int(share * PARTS)
         elif share:
@@ -224,13 +223,6 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         else:
             held = _indicator(dataset, name)
         return dataset.where(~held), dataset.where(held)
-
-    def _refuse_schedule(self, program: Program) -> None:
-        if self.given("learningRate") is not None and not program.has_learning_rate:
-            raise ConfigError(
-                "learningRate: expected a model compiled with a number as learning rate, got one "
-                "with a schedule. Compile it with a number, or leave learningRate unset."
-            )
 
     def _refuse_numbers(self, dataset: Any, head: Head) -> None:
         name = self.getLabelCol()
@@ -245,11 +237,11 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
 
 def _expect_classes(program: Program, head: Head) -> None:
     """Let labels of two classes be checked: the loss alone would take others, too."""
-    if head.classes is None or not head.zero_one:
-        return
-    label = program.feeds[len(program.inputs)]
-    checked = replace(label, classes=head.classes)
-    program.feeds = tuple(checked if feed is label else feed for feed in program.feeds)
+    if head.classes is not None and head.zero_one:
+        at = len(program.inputs)
+        feeds = list(program.feeds)
+        feeds[at] = replace(feeds[at], classes=head.classes)
+        program.feeds = tuple(feeds)
 
 
 def _indicator(dataset: Any, name: str) -> Any:
@@ -261,8 +253,4 @@ def _indicator(dataset: Any, name: str) -> Any:
             f"DataFrame has {', '.join(dataset.columns)}."
         )
     # A null counts as false.
-    return functions.coalesce(dataset[_quoted(name)], functions.lit(False))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return functions.coalesce(dataset[quoted(name)], functions.lit(False))

@@ -15,7 +15,8 @@ from pyspark.sql import functions, types
 from ..blocks.block import ColumnSpec
 from ..errors import CaptureError, ConfigError
 from ..program.saved_models import KerasModel
-from .columns import fed
+from ..training.results.card import epoch_losses
+from .columns import fed, quoted
 from .params import PredictingParams
 from .persistence import Stored
 
@@ -51,10 +52,7 @@ class TrainingSummary:
     @property
     def objectiveHistory(self) -> list[float]:
         """Mean loss over the samples of each epoch."""
-        frame = self.run.history
-        weighted = (frame["loss"] * frame["samples"]).groupby(frame["epoch"]).sum()
-        means = weighted / frame.groupby("epoch")["samples"].sum()
-        return [float(mean) for mean in means]
+        return epoch_losses(self.run.history).tolist()
 
     @property
     def totalIterations(self) -> int:
@@ -137,8 +135,8 @@ class TensorModel(Model, PredictingParams, Stored):
         super().__init__()
         self._model = _checked(model)
         self._run: Run | None = None
-        given = self._input_kwargs.items()
-        self._set(**{name: v for name, v in given if name != "model" and v is not None})
+        given = {**self._input_kwargs, "model": None}
+        self._set(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def model(self) -> Any:
@@ -182,15 +180,14 @@ class TensorModel(Model, PredictingParams, Stored):
         wanted = self._wanted(head)
         for param, name in wanted.values():
             _refuse_taken(dataset, param, name)
-        names = {which: name for which, (_, name) in wanted.items()}
-        if not names:
+        if not wanted:
             return dataset
-        scorer = Scorer(self._model, scores(head, names))
-        data = fed(self, dataset, scorer.inputs)
-        scored = scorer.predict(data, output=list(names.values()))
+        names = [name for _, name in wanted.values()]
+        scorer = Scorer(self._model, scores(head, dict(zip(wanted, names, strict=True))))
+        scored = scorer.predict(fed(self, dataset, scorer.inputs), output=names)
         if self.getHandleInvalid() == "skip":
-            scored = scored.where(_of(scored, next(iter(names.values()))).isNotNull())
-        return _with_vectors(scored, list(names.values()))
+            scored = scored.where(scored[quoted(names[0])].isNotNull())
+        return _with_vectors(scored, names)
 
     def _wanted(self, head: Head) -> dict[str, tuple[str, str]]:
         """Return parameter and name of each column to add, by what it is."""
@@ -220,17 +217,13 @@ def _refuse_taken(dataset: Any, param: str, name: str) -> None:
         )
 
 
-def _of(frame: Any, name: str) -> Any:
-    return frame["`" + name.replace("`", "``") + "`"]
-
-
 def _with_vectors(frame: Any, names: Sequence[str]) -> Any:
     """Return a DataFrame whose columns of these names hold vectors instead of flat arrays."""
-    flat = types.ArrayType(types.DoubleType())
+    flat = types.ArrayType(types.DoubleType()).simpleString()
     made = {
         # A row that was left out while predicting is null, of which no vector can be made.
-        name: functions.when(_of(frame, name).isNotNull(), array_to_vector(_of(frame, name)))
+        name: functions.when(frame[quoted(name)].isNotNull(), array_to_vector(frame[quoted(name)]))
         for name in names
-        if frame.schema[name].dataType.simpleString() == flat.simpleString()
+        if frame.schema[name].dataType.simpleString() == flat
     }
     return frame.withColumns(made) if made else frame

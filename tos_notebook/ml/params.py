@@ -29,46 +29,48 @@ from ..steering.sync import as_sync
 from ..training.options import DEFAULTS, HELP
 from .source import as_model_source
 
-OPTIONS: Mapping[str, str] = {
-    "epochs": "epochs",
-    "batchSize": "batch_size",
-    "learningRate": "learning_rate",
-    "stopWhen": "stop_when",
-    "syncInterval": "sync_interval",
-    "sync": "sync",
-    "combiner": "combiner",
-    "codec": "codec",
-    "numTrainWorkers": "partitions",
-    "seed": "seed",
+Check = Callable[[str, Any], object]
+
+_OFFERED: Mapping[str, tuple[Callable[[Any], Any], Check]] = {
+    "epochs": (TypeConverters.toInt, at_least_one),
+    "batch_size": (TypeConverters.toInt, at_least_one),
+    "learning_rate": (TypeConverters.toFloat, positive),
+    "stop_when": (TypeConverters.toString, lambda _, value: parse(str(value))),
+    "sync_interval": (TypeConverters.toInt, at_least_one),
+    "sync": (TypeConverters.toString, lambda _, value: as_sync(value)),
+    "combiner": (TypeConverters.toString, lambda _, value: as_combiner(value)),
+    "codec": (TypeConverters.toString, lambda _, value: as_codecs(value)),
+    "partitions": (TypeConverters.toInt, at_least_one),
+    "seed": (TypeConverters.toInt, not_negative),
 }
-"""The options of sessions and runs, by the names that Spark ML has for them."""
-
-MODEL_TYPES = ("auto", "classification", "regression")
-
-HANDLE_INVALID = ("error", "skip")
+"""Options of sessions and runs that an estimator has, with their types and checks."""
 
 
-CHECKS: Mapping[str, Callable[[str, Any], object]] = {
-    "batchSize": at_least_one,
-    "epochs": at_least_one,
-    "syncInterval": at_least_one,
-    "numTrainWorkers": at_least_one,
-    "seed": not_negative,
-    "learningRate": positive,
+_DOCS = {
+    **HELP,
+    "stop_when": "a condition that ends a fit early, such as val_loss < 0.1",
+    "partitions": "partitions to spread the rows over, each with a worker; by default the data's",
+}
+
+
+def _named(option: str) -> str:
+    first, *others = option.split("_")
+    return "numTrainWorkers" if option == "partitions" else first + "".join(map(str.title, others))
+
+
+OPTIONS = {_named(option): option for option in _OFFERED}
+"""The options by the names that Spark ML has for them."""
+
+CHECKS: Mapping[str, Check] = {
+    **{name: _OFFERED[option][1] for name, option in OPTIONS.items()},
     "validationFraction": lambda name, value: below(name, value, 1),
-    "modelType": lambda name, value: one_of(name, value, MODEL_TYPES),
-    "handleInvalid": lambda name, value: one_of(name, value, HANDLE_INVALID),
-    "stopWhen": lambda _, value: parse(str(value)),
-    "sync": lambda _, value: as_sync(value),
-    "combiner": lambda _, value: as_combiner(value),
-    "codec": lambda _, value: as_codecs(value),
+    "modelType": lambda name, value: one_of(name, value, ("auto", "classification", "regression")),
+    "handleInvalid": lambda name, value: one_of(name, value, ("error", "skip")),
 }
 """What each value must be; those of other parameters are checked by their types alone."""
 
 
-def setter(name: str) -> Callable[[Any, Any], Any]:
-    """Return the method that sets a parameter, and returns its object."""
-
+def _setter(name: str) -> Callable[[Any, Any], Any]:
     def set_value(self: Any, value: Any) -> Any:
         return self._set(**{name: value})
 
@@ -76,9 +78,7 @@ def setter(name: str) -> Callable[[Any, Any], Any]:
     return set_value
 
 
-def getter(name: str) -> Callable[[Any], Any]:
-    """Return the method that returns a parameter's value, or its default."""
-
+def _getter(name: str) -> Callable[[Any], Any]:
     def get_value(self: Any) -> Any:
         return self.getOrDefault(name)
 
@@ -92,6 +92,16 @@ def _param(name: str, doc: str, converter: Callable[[Any], Any]) -> Any:
 
 class Checked(Params):
     """Refuses a value out of range when it is set, by whatever method."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Add the methods that set and return each parameter, where Spark has not."""
+        super().__init_subclass__(**options)
+        for name in dir(cls):
+            if isinstance(getattr(cls, name, None), Param):
+                end = name[0].upper() + name[1:]
+                for method, make in ((f"set{end}", _setter), (f"get{end}", _getter)):
+                    if not hasattr(cls, method):
+                        setattr(cls, method, make(name))
 
     def _set(self, **values: Any) -> Any:
         for name, value in values.items():
@@ -143,14 +153,6 @@ class PredictingParams(
         kind: str = self.getOrDefault("modelType")
         return None if kind == "auto" else kind
 
-    setFeaturesCol = setter("featuresCol")
-    setInputCols = setter("inputCols")
-    setPredictionCol = setter("predictionCol")
-    setProbabilityCol = setter("probabilityCol")
-    setRawPredictionCol = setter("rawPredictionCol")
-    setHandleInvalid = setter("handleInvalid")
-    setModelType, getModelType = setter("modelType"), getter("modelType")
-
 
 class TrainingParams(
     PredictingParams,
@@ -166,23 +168,6 @@ class TrainingParams(
     model: Any = _param(
         "model", "a compiled Keras model, or a function that returns one", as_model_source
     )
-    epochs: Any = _param("epochs", f"{HELP['epochs']} (>= 1)", TypeConverters.toInt)
-    stopWhen: Any = _param(
-        "stopWhen",
-        "a condition that ends a fit early, such as val_loss < 0.1",
-        TypeConverters.toString,
-    )
-    syncInterval: Any = _param(
-        "syncInterval", f"{HELP['sync_interval']} (>= 1)", TypeConverters.toInt
-    )
-    sync: Any = _param("sync", HELP["sync"], TypeConverters.toString)
-    combiner: Any = _param("combiner", HELP["combiner"], TypeConverters.toString)
-    codec: Any = _param("codec", HELP["codec"], TypeConverters.toString)
-    numTrainWorkers: Any = _param(
-        "numTrainWorkers",
-        "partitions to spread the rows over, each with a worker (>= 1); those of the data if unset",
-        TypeConverters.toInt,
-    )
     validationFraction: Any = _param(
         "validationFraction",
         "share of the rows to validate with after each epoch (0 <= x < 1)",
@@ -195,19 +180,9 @@ class TrainingParams(
         given = {name: value for name, value in defaults.items() if value is not None}
         self._setDefault(validationFraction=0.0, **given)
 
-    setModel, getModel = setter("model"), getter("model")
-    setLabelCol = setter("labelCol")
-    setWeightCol = setter("weightCol")
-    setValidationIndicatorCol = setter("validationIndicatorCol")
-    setLearningRate = setter("learningRate")
-    setBatchSize = setter("batchSize")
-    setSeed = setter("seed")
-    setEpochs, getEpochs = setter("epochs"), getter("epochs")
-    setStopWhen, getStopWhen = setter("stopWhen"), getter("stopWhen")
-    setSyncInterval, getSyncInterval = setter("syncInterval"), getter("syncInterval")
-    setSync, getSync = setter("sync"), getter("sync")
-    setCombiner, getCombiner = setter("combiner"), getter("combiner")
-    setCodec, getCodec = setter("codec"), getter("codec")
-    setNumTrainWorkers, getNumTrainWorkers = setter("numTrainWorkers"), getter("numTrainWorkers")
-    setValidationFraction = setter("validationFraction")
-    getValidationFraction = getter("validationFraction")
+
+# Spark has batchSize, learningRate and seed.
+for _name in OPTIONS.keys() - set(dir(TrainingParams)):
+    _convert, _check = _OFFERED[OPTIONS[_name]]
+    _range = " (>= 1)" if _check is at_least_one else ""
+    setattr(TrainingParams, _name, _param(_name, _DOCS[OPTIONS[_name]] + _range, _convert))

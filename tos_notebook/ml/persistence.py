@@ -6,14 +6,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
-from pyspark.ml.util import (
-    DefaultParamsReader,
-    DefaultParamsWriter,
-    MLReadable,
-    MLReader,
-    MLWritable,
-    MLWriter,
-)
+from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLWritable
 
 from ..cluster.storage import Storage
 from ..common import temporary
@@ -41,23 +34,14 @@ class Stored(MLWritable, MLReadable):
         return Reader(cls)
 
 
-class Writer(MLWriter):
-    """Saves a stage.
-
-    Parameters
-    ----------
-    stage : Stored
-    """
-
-    def __init__(self, stage: Any) -> None:
-        super().__init__()
-        self._stage = stage
+class Writer(DefaultParamsWriter):
+    """Saves a stage."""
 
     def saveImpl(self, path: str) -> None:
         """Write metadata and model; `save` has made room for them."""
         from ..program.export.saving import keras_file
 
-        stage = self._stage
+        stage = self.instance
         values = {p.name: value for p, value in stage._paramMap.items() if p.name != MODEL}
         with temporary.directory("tos-ml-") as folder:
             made = Path(folder, FILE)
@@ -66,18 +50,8 @@ class Writer(MLWriter):
             _storage(self.sparkSession, path).write(FILE, made)
 
 
-class Reader(MLReader):
-    """Loads a stage.
-
-    Parameters
-    ----------
-    kind : type
-        Of the stage.
-    """
-
-    def __init__(self, kind: Any) -> None:
-        super().__init__()
-        self._kind = kind
+class Reader(DefaultParamsReader):
+    """Loads a stage."""
 
     def load(self, path: str) -> Any:
         """Return the stage that was saved at a Hadoop URI.
@@ -92,12 +66,12 @@ class Reader(MLReader):
         from ..program.keras.clone import read_compiled
 
         spark = self.sparkSession
-        name = f"{self._kind.__module__}.{self._kind.__name__}"
+        name = f"{self.cls.__module__}.{self.cls.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, spark, name)
         with temporary.directory("tos-ml-") as folder:
             file = Path(folder, FILE)
             _storage(spark, path).copy_out(FILE, file)
-            stage = self._kind(model=read_compiled(file))
+            stage = self.cls(model=read_compiled(file))
         stage._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(stage, metadata)
         return stage

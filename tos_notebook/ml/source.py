@@ -41,6 +41,7 @@ class ModelSource:
         if is_model(model):
             self._name = str(model.name)
             self._folder = temporary.directory("tos-ml-")
+            self._file = Path(self._folder.name, "model.keras")
             self._write(model)
         elif callable(model):
             self._make = model
@@ -59,10 +60,6 @@ class ModelSource:
         # state Keras would not find in the file otherwise.
         capture(model)
         keras_file(model, self._file)
-
-    @property
-    def _file(self) -> Path:
-        return Path(self._folder.name, "model.keras")
 
     def fresh(self) -> Any:
         """Return a model of its own, built and compiled, with the first weights.

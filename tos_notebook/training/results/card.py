@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...blocks.source import DataSource
@@ -18,6 +18,9 @@ from ...readable import as_markdown
 from .report import setting_facts
 from .save import deliver
 from .view import RunView
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EPOCHS = 20
 """Rows of the table of epochs at most; of more epochs, evenly chosen ones."""
@@ -94,9 +97,7 @@ def _training(run: RunView) -> str:
     history = run.history
     if history.empty:
         return "Nothing was trained."
-    weighted = history.assign(sums=history["loss"] * history["samples"])
-    groups = weighted.groupby("epoch")[["sums", "samples"]].sum()
-    losses = (groups["sums"] / groups["samples"]).to_dict()
+    losses = epoch_losses(history).to_dict()
     validation = run.validation
     names = [n for n in validation.columns if n not in ("time", "epoch", "samples")]
     by_epoch = {int(row["epoch"]): row for row in validation.to_dict("records")}
@@ -106,6 +107,13 @@ def _training(run: RunView) -> str:
     ]
     table = _table(("epoch", "loss", *(f"validation {n}" for n in names)), rows)
     return f"Loss by epoch: `{sparkline(list(losses.values()))}`\n\n{table}"
+
+
+def epoch_losses(history: pd.DataFrame) -> pd.Series[float]:
+    """Return the mean loss over the samples of each epoch of a run's history."""
+    weighted = history.assign(loss=history["loss"] * history["samples"])
+    sums = weighted.groupby("epoch")[["loss", "samples"]].sum()
+    return sums["loss"] / sums["samples"]
 
 
 def sparkline(values: Sequence[float]) -> str:
