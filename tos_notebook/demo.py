@@ -40,25 +40,16 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Digits:
-    """Images of digits with their labels, and how to train on them.
-
-    Parameters
-    ----------
-    name : str
-    train, test : tuple of ndarray
-        Images, shape (rows, pixels), uint8, and labels, shape (rows,), int64.
-    white : int
-        The largest value of a pixel.
-    hidden : tuple of int
-        Sizes of the hidden layers.
-    batch_size, epochs : int
-    """
+    """Images of digits with their labels, and how to train on them."""
 
     name: str
     train: tuple[Array, Array]
+    """Images, shape (rows, pixels), uint8, and labels, shape (rows,), int64."""
     test: tuple[Array, Array]
     white: int
+    """The largest value of a pixel."""
     hidden: tuple[int, ...]
+    """Sizes of the hidden layers."""
     batch_size: int
     epochs: int
 

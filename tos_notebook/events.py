@@ -46,13 +46,19 @@ class RunStarted(Event):
 
 
 @dataclass(slots=True)
-class WorkerJoined(Event):
-    """A worker opened its partition, for the first time or after a failure."""
+class WorkerEvent(Event):
+    """Base of what happens to one worker."""
 
     partition: int
     attempt: int
     executor: str
     host: str
+
+
+@dataclass(slots=True)
+class WorkerJoined(WorkerEvent):
+    """A worker opened its partition, for the first time or after a failure."""
+
     epoch: int
     resumed_at: int
     """Batches of the epoch that were already committed; 0 for a fresh start."""
@@ -167,9 +173,7 @@ class Validated(Event):
     @property
     def warning(self) -> str:
         """What is not finite, and what to look at; empty if all values are finite."""
-        if not self.wrong:
-            return ""
-        return (
+        return self.wrong and (
             f"At epoch {self.epoch + 1} the validation data gave {self.wrong}. Look at its rows "
             "for NaN, infinity and values far from those of the training data. Look at the model's "
             "loss and metrics for log(0) and divisions by 0. If the training loss grows "
@@ -232,24 +236,16 @@ class Repartitioned(Event):
 
 
 @dataclass(slots=True)
-class WorkerLost(Event):
+class WorkerLost(WorkerEvent):
     """A worker's connection ended before it used up its partition."""
 
-    partition: int
-    attempt: int
-    executor: str
-    host: str
     reason: str
 
 
 @dataclass(slots=True)
-class WorkerFailed(Event):
+class WorkerFailed(WorkerEvent):
     """The program or the data raised on a worker."""
 
-    partition: int
-    attempt: int
-    executor: str
-    host: str
     message: str
     frames: tuple[str, ...]
     """The traceback's lines, innermost last."""

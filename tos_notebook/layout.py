@@ -171,12 +171,12 @@ class Layout:
         ----------
         buffer : ndarray, shape (nbytes,), uint8
         """
-        views: list[Array | None] = [None] * len(self.specs)
+        views: dict[int, Array] = {}
         for segment, vector in zip(self.segments, self.vectors(buffer), strict=True):
             for index, start in zip(segment.indices, segment.starts, strict=True):
                 spec = self.specs[index]
                 views[index] = vector[start : start + spec.size].reshape(spec.shape)
-        return {spec.name: v for spec, v in zip(self.specs, views, strict=True) if v is not None}
+        return {spec.name: views[index] for index, spec in enumerate(self.specs)}
 
     def pack(
         self,

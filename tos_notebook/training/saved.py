@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.connect import connect
@@ -13,9 +12,10 @@ from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import Folder
 from .checkpoint.reading import last, past
+from .results import figures
 from .resume import resume
 from .run import Run
-from .summaries import summaries
+from .summaries import RunSummary, summaries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
 """Of a list of runs."""
 
+KEPT = ("epochs", "batch_size", "shuffle", "seed", "repartition_every", "optimizer_state", "keep")
+"""What a run was asked to do, of a checkpoint's `Origin`."""
 
-@dataclass(frozen=True, slots=True)
-class SavedRun:
+
+class SavedRun(RunSummary):
     """A run, as its last good checkpoint has it.
 
     Parameters
@@ -49,18 +51,7 @@ class SavedRun:
     uri : str
     """
 
-    run: str
-    state: str
-    epoch: int
-    epochs: int
-    milestones: int
-    samples: int
-    loss: float
-    when: datetime | None
-    size: int
-    uri: str
-    _folder: Folder = field(repr=False, compare=False)
-    _created: float = field(repr=False, compare=False)
+    __slots__ = ()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -69,14 +60,8 @@ class SavedRun:
         origin = saved.origin
         return {
             **saved.shown,
-            "epochs": origin.epochs,
-            "batch_size": origin.batch_size,
-            "shuffle": origin.shuffle,
-            "seed": origin.seed,
-            "repartition_every": origin.repartition_every,
-            "optimizer_state": origin.optimizer_state,
+            **{name: getattr(origin, name) for name in KEPT},
             "checkpoint_every": origin.every,
-            "keep": origin.keep,
         }
 
     @property
@@ -86,9 +71,7 @@ class SavedRun:
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
-        from ..telemetry.figure import figure
-
-        return figure(self._told())
+        return figures.figure(self._told())
 
     def resume(self, data: Any = None, **options: Any) -> Run:
         """Continue the run; see `tos_notebook.resume`.
@@ -156,4 +139,5 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
 
 
 def _saved(storages: Iterable[Storage]) -> list[SavedRun]:
-    return [SavedRun(*summary) for summary in summaries(storages)]
+    found = summaries(storages)
+    return [SavedRun(*(getattr(run, f.name) for f in fields(run))) for run in found]

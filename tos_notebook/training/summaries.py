@@ -6,8 +6,9 @@ import logging
 import math
 import reprlib
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..cluster.storage import Storage
 from ..errors import CheckpointError
@@ -20,27 +21,17 @@ from .run import Run
 
 logger = logging.getLogger(__name__)
 
-UNREADABLE = "unreadable"
-
 _FIELDS: dict[str, tuple[type, ...]] = {
-    "run": (str,),
-    "state": (str,),
-    "epoch": (int,),
-    "epochs": (int,),
-    "milestones": (int,),
-    "samples": (int,),
-    "loss": (float, int),
-    "when": (float, int),
-    "created": (float, int),
+    **dict.fromkeys(("run", "state"), (str,)),
+    **dict.fromkeys(("epoch", "epochs", "milestones", "samples"), (int,)),
+    **dict.fromkeys(("loss", "when", "created"), (float, int)),
 }
 """What a summary says of a run."""
 
-_DONE = ("epoch", "epochs", "milestones", "samples", "loss")
-"""Of these, what a run has done."""
 
-
-class RunSummary(NamedTuple):
-    """The fields of a `SavedRun`, in their order."""
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The fields of a `SavedRun`, which says what they are."""
 
     run: str
     state: str
@@ -52,14 +43,14 @@ class RunSummary(NamedTuple):
     when: datetime | None
     size: int
     uri: str
-    folder: Folder
-    created: float
+    _folder: Folder = field(repr=False, compare=False)
+    _created: float = field(repr=False, compare=False)
 
 
 def summaries(storages: Iterable[Storage]) -> list[RunSummary]:
     """Return what folders say of their runs, oldest first; skip those without a checkpoint."""
     found = [run for run in map(_summary_of, storages) if run is not None]
-    return sorted(found, key=lambda run: (run.created, run.run))
+    return sorted(found, key=lambda run: (run._created, run.run))
 
 
 def _summary_of(storage: Storage) -> RunSummary | None:
@@ -78,34 +69,33 @@ def _summary_of(storage: Storage) -> RunSummary | None:
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
-    return RunSummary(name, UNREADABLE, 0, 0, 0, 0, math.nan, None, 0, storage.uri,
-                      folder=folder, created=-math.inf)  # fmt: skip
+    nothing = (0, 0, 0, 0, math.nan, None, 0)
+    return RunSummary(name, "unreadable", *nothing, storage.uri, folder, -math.inf)
 
 
 def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
-    """Return the run of which a checkpoint's summary tells.
-
-    Raises
-    ------
-    CheckpointError
-        The checkpoint was cut off or damaged, or a field is not what a run has.
-    """
+    """Return the run of which a checkpoint's summary tells; raise CheckpointError if it is none."""
     summary = _summary(storage, name)
     for field_name, kinds in _FIELDS.items():
-        if type(summary.get(field_name)) not in kinds:
+        value = summary.get(field_name)
+        if type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise CheckpointError(
                 f"{name} is sealed, but not as this release writes it: expected {field_name} of "
-                f"type {expected}, got {reprlib.repr(summary.get(field_name))}."
+                f"type {expected}, got {reprlib.repr(value)}."
             )
     try:
         when = datetime.fromtimestamp(summary["when"]).astimezone()
     except (ValueError, OverflowError, OSError) as error:
         raise CheckpointError(f"{name} is sealed, but its time is none: {error}.") from None
-    fields = {n: summary[n] for n in _DONE}
-    run, state = summary["run"], _state(summary["run"], summary["state"])
-    return RunSummary(run, state, **fields, when=when, size=storage.size(), uri=storage.uri,
-                      folder=folder, created=summary["created"])  # fmt: skip
+    told = {n: summary[n] for n in _FIELDS} | {"when": when}
+    if active_run(told["run"]) is not None:
+        told["state"] = "running"
+    elif told["state"] in ACTIVE:
+        told["state"] = "unfinished"
+    created = told.pop("created")
+    size = storage.size()
+    return RunSummary(**told, size=size, uri=storage.uri, _folder=folder, _created=created)
 
 
 def _summary(storage: Storage, name: str) -> dict[str, Any]:
@@ -117,12 +107,6 @@ def _summary(storage: Storage, name: str) -> dict[str, Any]:
         raise CheckpointError(f"{name} was cut off: expected {summary} bytes and more.")
     readable_summary: dict[str, Any] = all_readable(summary)
     return readable_summary
-
-
-def _state(run_id: str, saved: str) -> str:
-    if active_run(run_id) is not None:
-        return "running"
-    return "unfinished" if saved in ACTIVE else saved
 
 
 def active_run(run_id: str) -> Run | None:
