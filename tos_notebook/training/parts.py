@@ -25,72 +25,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """From where a run continues.
-
-    Parameters
-    ----------
-    number : int
-        The checkpoint's.
-    checkpoint : Checkpoint
-    past : sequence of Event
-        What happened until then.
-    notes : tuple of str
-        What the user is to know of the checkpoint.
-    """
+    """From where a run continues."""
 
     number: int
+    """The checkpoint's."""
     checkpoint: Checkpoint
     past: Sequence[Event]
+    """What happened until then."""
     notes: tuple[str, ...] = ()
+    """What the user is to know of the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """What a run is made of.
-
-    Parameters
-    ----------
-    number : int
-        Counts the runs of this process from 1.
-    sc : SparkContext
-    program : Program
-    strategy : Strategy
-    training : Coordinator
-    task : Task
-    source : DataSource
-        In the first layout.
-    plan : RunPlan
-    bus : EventBus
-        Its sinks so far are those that a resumed run does not tell of its past.
-    history : History
-    cancel : callable
-        Cancels the run's Spark job.
-    on_end : callable
-        Called when the run has left nothing behind.
-    reached : RunPosition
-        Where to begin.
-    keeper : CheckpointWriter, optional
-    resumed : Resumed, optional
-    workers : callable
-        Returns how many workers train for each active run on `sc`, by the run's number.
-    """
+    """What a run is made of."""
 
     number: int
+    """Counts the runs of this process from 1."""
     sc: Any
     program: Program
     strategy: Strategy
     training: Coordinator
     task: Task
     source: DataSource
+    """In the first layout."""
     plan: RunPlan
     bus: EventBus
+    """Its sinks so far are those that a resumed run does not tell of its past."""
     history: History
     cancel: Callable[[], object]
+    """Cancels the run's Spark job."""
     on_end: Callable[[], None]
+    """Called when the run has left nothing behind."""
     reached: RunPosition = BEGINNING
+    """Where to begin."""
     keeper: CheckpointWriter | None = None
     resumed: Resumed | None = None
     workers: Callable[[], Mapping[int, int]] = dict
+    """Returns how many workers train for each active run on `sc`, by the run's number."""
 
     @property
     def run_id(self) -> str:
@@ -121,5 +93,4 @@ class RunParts:
     def unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""
         saved = None if self.keeper is None else self.keeper.status
-        missing = str(saved) if saved is not None and saved.error else ""
-        return (missing,) if missing else ()
+        return (str(saved),) if saved is not None and saved.error else ()

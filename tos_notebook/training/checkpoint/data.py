@@ -7,13 +7,13 @@ from typing import Any
 
 from ...blocks.block import Columns, concatenate
 from ...blocks.source import DataSource
-from ...cluster.jobs import job_error
+from ...cluster.jobs import spoken
 from ...common.arrays import Array
 from ...common.content import Beginning, Content, content_of
 from ...coordination.contents import Contents
 from ...data.arrays import ArraySource
 from ...data.stream import StreamSource
-from ...errors import CheckpointError, DataError, TosError
+from ...errors import CheckpointError, DataError
 from .contents import Checkpoint, Origin
 from .folder import DATA, Folder
 
@@ -78,11 +78,8 @@ def check_same(source: DataSource, origin: Origin) -> None:
     for name, value in expected.items():
         if value is not None and found[name] != value:
             raise _other(origin, f"expected {name} {value}, got {found[name]}")
-    if origin.stored:
-        _check_arrays(source, origin)
-
-
-def _check_arrays(source: DataSource, origin: Origin) -> None:
+    if not origin.stored:
+        return
     if not isinstance(source, ArraySource):
         raise _other(origin, f"expected arrays, got {source!r}")
     digest = content_of(source.arrays).digest
@@ -167,10 +164,8 @@ def _check_streams(
 ) -> None:
     if not begun:
         return
-    try:
+    with spoken():
         digests = source.digests(sc, begun, origin.seed, origin.batch_size)
-    except Exception as error:
-        raise error if isinstance(error, TosError) else job_error(error) from error
     for place, digest in zip(begun, digests, strict=True):
         if digest != place.digest:
             raise _other(
@@ -185,10 +180,8 @@ def _contents_of(sc: Any, source: DataSource, partitions: list[int]) -> Mapping[
     rows = source.rows(partitions[0])
     if rows is not None:
         return {p: content_of(source.rows(p) or ()) for p in partitions}
-    try:
+    with spoken():
         found = sc.runJob(source.tasks(sc), _content, partitions)
-    except Exception as error:
-        raise error if isinstance(error, TosError) else job_error(error) from error
     return dict(zip(partitions, found, strict=True))
 
 

@@ -10,37 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import events as kinds
 from ...common.arrays import Array
 from ...errors import CheckpointError
-from ...events import (
-    CommandApplied,
-    EpochFinished,
-    Event,
-    JobRestarted,
-    LabelsSkewed,
-    MilestoneCommitted,
-    PartitionFinished,
-    Repartitioned,
-    RowsSkipped,
-    RunResumed,
-    RunStarted,
-    UpdateSkipped,
-    Validated,
-    ValidationFailed,
-    WorkerFailed,
-    WorkerJoined,
-    WorkerLost,
-)
+from ...events import Event, MilestoneCommitted
 from ...persist.sealed import Sealed
 from ...persist.values import require_plain
 
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        CommandApplied, EpochFinished, JobRestarted, LabelsSkewed, PartitionFinished, Repartitioned,
-        RowsSkipped,
-        RunResumed, RunStarted, UpdateSkipped, Validated, ValidationFailed, WorkerFailed,
-        WorkerJoined, WorkerLost,
+    name: getattr(kinds, name)
+    for name in (
+        "CommandApplied", "EpochFinished", "JobRestarted", "LabelsSkewed", "PartitionFinished",
+        "Repartitioned", "RowsSkipped", "RunResumed", "RunStarted", "UpdateSkipped", "Validated",
+        "ValidationFailed", "WorkerFailed", "WorkerJoined", "WorkerLost",
     )
 }  # fmt: skip
 """Kept besides milestones, in full: there are few of them."""
@@ -76,9 +58,8 @@ class Record:
     def take(self, version: int) -> list[Event]:
         """Return, and forget, what belongs to a center: not the milestones after it."""
         with self._lock:
-            later = [e for e in self._events if _version(e) > version]
             taken = [e for e in self._events if _version(e) <= version]
-            self._events = later
+            self._events = [e for e in self._events if _version(e) > version]
         return taken
 
     def give_back(self, events: Sequence[Event]) -> None:
@@ -137,18 +118,16 @@ def _events(value: dict[str, Any], given: list[list[Any]]) -> list[Event]:
             raise TypeError(f"expected texts for {name}, got {texts[number]!r:.80}")
         named[name] = [texts[number][index] for index in given[plain + number]]
     metrics = dict(zip(value["metrics"], given[plain + len(_TEXT) :], strict=True))
-    rows = zip(*named.values(), strict=True)
-    found: list[Event] = []
-    others = iter(value["others"])
-    following = next(others, None)
-    for number, row in enumerate(rows):
-        while following is not None and following[0] <= number:
-            found.append(_other(following))
-            following = next(others, None)
+    milestones = []
+    for number, row in enumerate(zip(*named.values(), strict=True)):
         own = {n: v[number] for n, v in metrics.items() if not math.isnan(v[number])}
-        found.append(MilestoneCommitted(**dict(zip(named, row, strict=True)), metrics=own))
-    rest = [] if following is None else [following, *others]
-    return [*found, *map(_other, rest)]
+        milestones.append(MilestoneCommitted(**dict(zip(named, row, strict=True)), metrics=own))
+    found: list[Event] = []
+    told = 0
+    for entry in value["others"]:
+        before, told = told, max(told, entry[0])
+        found += [*milestones[before:told], _other(entry)]
+    return found + milestones[told:]
 
 
 def _other(entry: Sequence[Any]) -> Event:

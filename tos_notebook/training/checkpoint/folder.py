@@ -9,8 +9,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ...cluster.storage import Storage
 from ...common import temporary
 from ...common.arrays import Array
 from ...errors import CheckpointError, ConfigError
@@ -24,82 +25,6 @@ DATA = "data.tos"
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
 _OWNER = re.compile(r"owner-(\d{8})\.tos")
-
-
-class Storage(Protocol):
-    """What is needed of `cluster.storage.Storage`: files that are written whole or not at all."""
-
-    @property
-    def uri(self) -> str:
-        """Where they are."""
-
-    def write(self, name: str, data: Path) -> str:
-        """Write a local file's content, in the place of what is there.
-
-        Parameters
-        ----------
-        name : str
-            The file's, within the folder.
-        data : Path
-            The local file.
-
-        Returns
-        -------
-        str
-            Its URI.
-
-        Raises
-        ------
-        CheckpointError
-            The file system refused.
-        """
-
-    def write_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one, in a single step.
-
-        Parameters
-        ----------
-        name : str
-            The file's, within the folder.
-        data : bytes
-            All of its content.
-
-        Returns
-        -------
-        bool
-            Whether it was written.
-        """
-
-    def read(self, name: str) -> bytes:
-        """Return a file's content.
-
-        Parameters
-        ----------
-        name : str
-            The file's, within the folder.
-
-        Raises
-        ------
-        CheckpointError
-            It cannot be read.
-        """
-
-    def delete(self, name: str) -> bool:
-        """Delete a file.
-
-        Parameters
-        ----------
-        name : str
-            The file's, within the folder.
-
-        Returns
-        -------
-        bool
-            Whether it was there.
-        """
-
-    def list(self) -> list[str]:
-        """Return the names of the files, sorted."""
 
 
 class Found(NamedTuple):
@@ -125,12 +50,6 @@ def owner(claims: int) -> str:
     return f"owner-{claims:08d}.tos"
 
 
-def number_of(name: str) -> int | None:
-    """Return a checkpoint's number from its file's name; None if it is another file's."""
-    match = _CHECKPOINT.fullmatch(name)
-    return int(match[1]) if match else None
-
-
 class Claim(NamedTuple):
     """What a process that resumes a run has on its folder."""
 
@@ -144,8 +63,7 @@ FIRST = Claim(owner(0), 0)
 
 
 def _who() -> bytes:
-    who = {"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()}
-    return files.encode(who)
+    return files.encode({"host": socket.gethostname(), "pid": os.getpid(), "when": time.time()})
 
 
 class Folder:
@@ -161,8 +79,8 @@ class Folder:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, ascending, whether they can be read or not."""
-        found = map(number_of, self.storage.list())
-        return sorted(number for number in found if number is not None)
+        found = map(_CHECKPOINT.fullmatch, self.storage.list())
+        return sorted(int(match[1]) for match in found if match)
 
     def begin(self) -> None:
         """Take the folder for a run that starts.
@@ -194,12 +112,11 @@ class Folder:
     def require(self, claim: str) -> None:
         """Raise CheckpointError if another process has claimed the folder later, by name."""
         owner = self._owner()
-        if owner is None or owner <= claim:
-            return
-        raise CheckpointError(
-            f"{self._describe(owner)} resumed the run, and saves it in {self.storage.uri} from "
-            "then on. This one trains on, but saves nothing: stop it."
-        )
+        if owner is not None and owner > claim:
+            raise CheckpointError(
+                f"{self._describe(owner)} resumed the run, and saves it in {self.storage.uri} from "
+                "then on. This one trains on, but saves nothing: stop it."
+            )
 
     def _describe(self, owner: str) -> str:
         try:
@@ -252,9 +169,8 @@ class Folder:
             There is none.
         """
         problems = []
-        for number in reversed(self.numbers()):
-            if before is not None and number >= before:
-                continue
+        numbers = [n for n in self.numbers() if before is None or n < before]
+        for number in reversed(numbers):
             name = checkpoint(number)
             try:
                 found = Found(number, name, self.read(name))

@@ -34,34 +34,21 @@ CHECKPOINT_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The run that is kept, as far as its writer knows it.
-
-    Parameters
-    ----------
-    snapshot : callable
-        Takes what returns `asked`, and whether this is the last one. Returns what is done; None
-        if nothing has begun.
-    asked : callable
-        Returns a repartition that is still to be done, at the moment of the snapshot.
-    totals : callable
-        Returns what a list of runs shows: plain JSON by name.
-    publish : callable
-        Takes an event.
-    flush : callable
-        Waits so many seconds until all events so far have arrived.
-    proven : callable
-        Returns whether a resumed run is known to have the same rows as before.
-    spoiled : callable
-        Returns whether it has trained others.
-    """
+    """The run that is kept, as far as its writer knows it."""
 
     snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
+    """Takes `asked`, and whether this is the last one. Returns what is done, if anything is."""
     asked: Callable[[], Asked | None]
+    """Returns a repartition that is still to be done, at the moment of the snapshot."""
     totals: Callable[[], dict[str, Any]]
+    """Returns what a list of runs shows: plain JSON by name."""
     publish: Callable[[Event], None]
     flush: Callable[[float], None]
+    """Waits so many seconds until all events so far have arrived."""
     proven: Callable[[], bool] = lambda: True
+    """Returns whether a resumed run is known to have the same rows as before."""
     spoiled: Callable[[], bool] = lambda: False
+    """Returns whether it has trained others."""
 
 
 class CheckpointWriter:
@@ -156,7 +143,12 @@ class CheckpointWriter:
         self._due.set()
         self._thread.join(self._timeout)
         if self._thread.is_alive():
-            self._tell(self._subject, self._failed(self._late()))
+            late = (
+                f"The last checkpoint of {self._origin.run_id} was still being written "
+                f"{self._timeout:g} s after the run's end. "
+                f"See whether {self.folder.storage.uri} answers."
+            )
+            self._tell(self._failed(late))
         elif self._subject.spoiled():
             self._withdraw()
 
@@ -174,13 +166,6 @@ class CheckpointWriter:
                 "Checkpoints of %s hold rows that are not those from before: %s",
                 self._origin.run_id, error,
             )  # fmt: skip
-
-    def _late(self) -> str:
-        return (
-            f"The last checkpoint of {self._origin.run_id} was still being written "
-            f"{self._timeout:g} s after the run's end. "
-            f"See whether {self.folder.storage.uri} answers."
-        )
 
     def _keep_on(self) -> None:
         assert self._subject is not None
@@ -210,10 +195,8 @@ class CheckpointWriter:
         try:
             self.folder.prune(self._keep, self._is_young)
         except Exception as error:
-            logger.warning(
-                "Old checkpoints of %s stay in %s: %s",
-                self._origin.run_id, self.folder.storage.uri, error,
-            )  # fmt: skip
+            run_id, uri = self._origin.run_id, self.folder.storage.uri
+            logger.warning("Old checkpoints of %s stay in %s: %s", run_id, uri, error)
 
     def _failed(self, text: str) -> CheckpointFailed:
         logger.warning("Run %s has no new checkpoint: %s", self._origin.run_id, text)
