@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .steering import conditions as stop
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
-    from .training.observers.eventfiles import read_events
+    from .training.observers.tensorboard import read_events
     from .training.resume import resume
     from .training.run import Run
     from .training.saved import runs
@@ -39,7 +39,7 @@ _HOMES = {
     "connect": ".cluster.connect",
     "load_ipython_extension": ".magics",
     "load_model": ".program.saved_models",
-    "read_events": ".training.observers.eventfiles",
+    "read_events": ".training.observers.tensorboard",
     "resume": ".training.resume",
     "runs": ".training.saved",
     "view": ".widgets",

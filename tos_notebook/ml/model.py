@@ -179,7 +179,11 @@ class TensorModel(Model, PredictingParams, Stored):
         head = head_of(self._model, self.kind)
         wanted = self._wanted(head)
         for param, name in wanted.values():
-            _refuse_taken(dataset, param, name)
+            if name in getattr(dataset, "columns", ()):
+                raise ConfigError(
+                    f"{param}: the DataFrame has a column {name!r} already. Drop it, or choose "
+                    f"another name: {param}={name + '2'!r}."
+                )
         if not wanted:
             return dataset
         names = [name for _, name in wanted.values()]
@@ -207,14 +211,6 @@ def _checked(model: Any) -> Any:
             "keras.models.load_model, and give an unbuilt model a keras.Input."
         )
     return model
-
-
-def _refuse_taken(dataset: Any, param: str, name: str) -> None:
-    if name in getattr(dataset, "columns", ()):
-        raise ConfigError(
-            f"{param}: the DataFrame has a column {name!r} already. Drop it, or choose another "
-            f"name: {param}={name + '2'!r}."
-        )
 
 
 def _with_vectors(frame: Any, names: Sequence[str]) -> Any:

@@ -34,6 +34,8 @@ class ModelSource:
     """
 
     def __init__(self, model: Any) -> None:
+        from ..program.capture import capture
+        from ..program.export.saving import keras_file
         from ..program.keras.structure import is_model
 
         self._make: Callable[[], Any] | None = None
@@ -42,7 +44,10 @@ class ModelSource:
             self._name = str(model.name)
             self._folder = temporary.directory("tos-ml-")
             self._file = Path(self._folder.name, "model.keras")
-            self._write(model)
+            # Says what is wrong with it now, not when it is fitted; and builds the optimizer,
+            # whose state Keras would not find in the file otherwise.
+            capture(model)
+            keras_file(model, self._file)
         elif callable(model):
             self._make = model
             self._name = getattr(model, "__name__", type(model).__name__)
@@ -51,15 +56,6 @@ class ModelSource:
                 "model: expected a compiled Keras model, or a function that returns one, got "
                 f"{model!r}."
             )
-
-    def _write(self, model: Any) -> None:
-        from ..program.capture import capture
-        from ..program.export.saving import keras_file
-
-        # Says what is wrong with it now, not when it is fitted; and builds the optimizer, whose
-        # state Keras would not find in the file otherwise.
-        capture(model)
-        keras_file(model, self._file)
 
     def fresh(self) -> Any:
         """Return a model of its own, built and compiled, with the first weights.

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +33,6 @@ _WHOLE = (
 )  # fmt: skip
 _REAL = ("time", "loss", "compute", "wait", "exchange")
 _TEXT = ("executor", "host")
-
-
-class Columns(NamedTuple):
-    """Events as plain JSON beside arrays."""
-
-    value: dict[str, Any]
-    arrays: list[Array]
 
 
 class Record:
@@ -72,8 +65,8 @@ def _version(event: Event) -> int:
     return event.version if isinstance(event, MilestoneCommitted) else 0
 
 
-def columns(events: Sequence[Event]) -> Columns:
-    """Return events as columns."""
+def columns(events: Sequence[Event]) -> tuple[dict[str, Any], list[Array]]:
+    """Return events as columns: plain JSON beside arrays."""
     milestones = [e for e in events if isinstance(e, MilestoneCommitted)]
     others, seen = [], 0
     for event in events:
@@ -93,7 +86,7 @@ def columns(events: Sequence[Event]) -> Columns:
     for name in names:
         values = [e.metrics.get(name, math.nan) for e in milestones]
         arrays.append(np.array(values, np.float64))
-    return Columns({"others": others, "texts": texts, "metrics": names}, arrays)
+    return {"others": others, "texts": texts, "metrics": names}, arrays
 
 
 def events(sealed: Sealed, name: str) -> list[Event]:

@@ -184,9 +184,3 @@ class Folder:
             f"There is no checkpoint in {self.storage.uri} to continue from"
             + (f": {' '.join(problems)}" if problems else ".")
         )
-
-    def prune(self, keep: int, spare: Callable[[int], bool]) -> None:
-        """Delete all checkpoints but the last `keep`, and those to `spare`."""
-        for number in self.numbers()[:-keep]:
-            if not spare(number):
-                self.storage.delete(checkpoint(number))

@@ -148,7 +148,7 @@ class CheckpointWriter:
                 f"{self._timeout:g} s after the run's end. "
                 f"See whether {self.folder.storage.uri} answers."
             )
-            self._tell(self._failed(late))
+            self._tell(self._subject, self._failed(late))
         elif self._subject.spoiled():
             self._withdraw()
 
@@ -162,10 +162,8 @@ class CheckpointWriter:
             for number in self._written:
                 self.folder.storage.delete(names.checkpoint(number))
         except CheckpointError as error:
-            logger.warning(
-                "Checkpoints of %s hold rows that are not those from before: %s",
-                self._origin.run_id, error,
-            )  # fmt: skip
+            said = "Checkpoints of %s hold rows that are not those from before: %s"
+            logger.warning(said, self._origin.run_id, error)
 
     def _keep_on(self) -> None:
         assert self._subject is not None
@@ -193,7 +191,9 @@ class CheckpointWriter:
     def _prune(self) -> None:
         """Delete old checkpoints; the new one is as good if one of them stays."""
         try:
-            self.folder.prune(self._keep, self._is_young)
+            for number in self.folder.numbers()[: -self._keep]:
+                if not self._is_young(number):
+                    self.folder.storage.delete(names.checkpoint(number))
         except Exception as error:
             run_id, uri = self._origin.run_id, self.folder.storage.uri
             logger.warning("Old checkpoints of %s stay in %s: %s", run_id, uri, error)

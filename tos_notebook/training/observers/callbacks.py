@@ -133,15 +133,12 @@ class Callbacks(Observer):
         self._executor.end(self._timeout)
 
     def _milestone(self, epoch: int, window: Window) -> None:
-        waiting = self._early[epoch] if epoch != self._epoch else None
-        if self._executor.full if waiting is None else len(waiting) >= self._executor.bound:
+        now = epoch == self._epoch
+        if self._executor.full if now else len(self._early[epoch]) >= self._executor.bound:
             self._left_out += 1
             return
-        call = partial(self._batch, window.milestones - 1, window.means())
-        if waiting is None:
-            self._executor.put(call)
-        else:
-            waiting.append(call)
+        take = self._executor.put if now else self._early[epoch].append
+        take(partial(self._batch, window.milestones - 1, window.means()))
 
     def _epoch_finished(self, epoch: int) -> None:
         logs = self._windows.pop(epoch, Window()).means()

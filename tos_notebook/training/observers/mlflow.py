@@ -154,14 +154,12 @@ class MLflowLogger(BestEffort):
 
 def _means(event: MilestoneCommitted) -> dict[str, float]:
     """Return what is averaged over milestones, by the names of curves."""
-    metrics = {_curve(name, event.metrics): value for name, value in event.metrics.items()}
+    taken = {*_OWN, *event.metrics}
+    metrics = {
+        beside(name, taken) if name in _OWN or name.startswith("val_") else name: value
+        for name, value in event.metrics.items()
+    }
     return {"loss": event.loss, **metrics, "staleness": float(event.staleness)}
-
-
-def _curve(name: str, metrics: Mapping[str, float]) -> str:
-    """Return the name of a metric's curve, which is none of the others that there are."""
-    is_others = name in _OWN or name.startswith("val_")
-    return beside(name, {*_OWN, *metrics}) if is_others else name
 
 
 def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:

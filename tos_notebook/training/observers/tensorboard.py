@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...cluster.connect import connect
 from ...cluster.files import is_local, local_path
 from ...cluster.storage import Storage
 from ...cluster.streams import Growing
@@ -26,10 +27,18 @@ from ...events import (
     WeightsMeasured,
 )
 from ...readable import beside
-from ...telemetry.tensorboard import EventWriter, is_event_file, require_tensorboard
+from ...telemetry.tensorboard import (
+    EventWriter,
+    is_event_file,
+    read_scalars,
+    require_tensorboard,
+)
 from ...telemetry.window import Window
 from .base import Maker, Observer, RunContext
 from .best_effort import BestEffort
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -228,6 +237,38 @@ def event_files(sc: Any, uri: str) -> list[tuple[str, bytes]]:
             "tensorboard=URI; it writes the first one when it begins."
         )
     return found
+
+
+def read_events(uri: str | os.PathLike[str], *, spark: Any = None) -> pd.DataFrame:
+    """Return the scalars in a folder of TensorBoard's event files, also while it is written.
+
+    Parameters
+    ----------
+    uri : str or path-like
+        A Hadoop URI or a local path.
+    spark : SparkSession or SparkContext, optional
+        Reads files that are not local; `connect`'s by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per value. Columns: tag, such as ``training/loss``; step, samples trained in event
+        files of a run; time, seconds since 1970; value.
+
+    Raises
+    ------
+    ConfigError
+        There are no event files, or the package `tensorboard` is not installed.
+
+    Examples
+    --------
+    >>> curves = tos.read_events("hdfs:///logs/run1")                         # doctest: +SKIP
+    >>> curves[curves["tag"] == "training/loss"].plot("step", "value")        # doctest: +SKIP
+    """
+    require_tensorboard()
+    folder = os.fspath(uri)
+    sc = None if is_local(folder) else connect(spark, warm_up=False).sparkContext
+    return read_scalars(event_files(sc, folder))
 
 
 def mirror(sc: Any, uri: str, folder: Path) -> None:

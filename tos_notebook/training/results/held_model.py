@@ -118,18 +118,14 @@ class HeldModel(Predictor):
                 "them."
             )
         try:
-            self.program.write(self._final())
+            # A copy: a merge that did not end in time may write to the center yet.
+            self.program.write(self._store.read(patience=self._patience)[0])
             if self.program.finish():
                 self._store.load(self.program.read())
-        finally:
-            self._lock.release()
-
-    def _final(self) -> Array:
-        """Return a copy: a merge that did not end in time may write to the center yet."""
-        try:
-            return self._store.read(patience=self._patience)[0]
         except WaitTimeout as error:
             raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
+        finally:
+            self._lock.release()
 
     @contextmanager
     def adopting(self) -> Iterator[None]:

@@ -37,11 +37,14 @@ def save(
     place = os.fspath(target)
     chosen = _format(place, format)
     with temporary.directory("tos-save-") as folder:
-        made = Path(folder, "numpy.npz" if chosen == "numpy" else _name(place))
         if chosen == "numpy":
+            made = Path(folder, "numpy.npz")
             np.savez(made, **parameters)  # type: ignore[arg-type]
         else:
-            _write(model, chosen, made)
+            made = Path(folder, _name(place))
+            with model.present() as program:
+                _refuse_unwritable(program, chosen)
+                program.save(chosen, made)
         return deliver(sc, made, place)
 
 
@@ -56,12 +59,6 @@ def _format(place: str, format: str | None) -> str:
     if chosen == "keras" and ending != ".keras":
         raise ConfigError(f"Expected a name that ends in .keras, got {place!r}.")
     return chosen
-
-
-def _write(model: HeldModel, chosen: str, made: Path) -> None:
-    with model.present() as program:
-        _refuse_unwritable(program, chosen)
-        program.save(chosen, made)
 
 
 def _refuse_unwritable(program: Program, chosen: str) -> None:

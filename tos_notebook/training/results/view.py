@@ -18,6 +18,8 @@ class RunView(Protocol):
     """A run as those see it who follow it; `tos_notebook.Run` says what each part is."""
 
     run_id: str
+    master: str
+    program: Program
     chaos_log: tuple[Rule, ...]
 
     @property
@@ -31,14 +33,6 @@ class RunView(Protocol):
     @property
     def settings(self) -> dict[str, Any]:
         """See `Run.settings`."""
-
-    @property
-    def program(self) -> Program:
-        """See `Run.program`."""
-
-    @property
-    def master(self) -> str:
-        """See `Run.master`."""
 
     @property
     def history(self) -> pd.DataFrame:
