@@ -28,9 +28,9 @@ class ParameterSpec:
     shape: tuple[int, ...]
     dtype: str
     trained: bool = True
-    """False for what is no optimizer's to change, such as moving averages."""
+    """False for what an optimizer must not change, such as moving averages."""
     shown: bool = True
-    """False for what an optimizer keeps for itself, and is no parameter of the model."""
+    """False for what an optimizer keeps for itself, and is not a parameter of the model."""
 
     @property
     def size(self) -> int:

@@ -108,6 +108,6 @@ def test_learning_rate_that_is_no_variable_cannot_be_set(train: Train, watch: Wa
     session = train(counter(), combiner="downpour", batch_size=1, sync_interval=1)
     run = session.start((np.arange(200.0),), epochs=1000, sinks=[watch])
     watch.wait_for(MilestoneCommitted)
-    with pytest.raises(errors.InvalidTransition, match="no variable"):
+    with pytest.raises(errors.InvalidTransition, match="not a variable"):
         run.set(learning_rate=0.1)
     run.stop()

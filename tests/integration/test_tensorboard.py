@@ -105,5 +105,5 @@ def test_a_file_system_that_refuses_ends_the_event_files_and_not_the_run(
 
 
 def test_a_folder_without_event_files_is_a_readable_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="There are no event files"):
+    with pytest.raises(ConfigError, match="has no event files"):
         tos.read_events(tmp_path)

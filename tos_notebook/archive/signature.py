@@ -39,7 +39,7 @@ class Port:
 
     @property
     def classes(self) -> None:
-        """What goes into a model is no label; see `tos_notebook.blocks.feeds.Feed`."""
+        """What goes into a model is not a label; see `tos_notebook.blocks.feeds.Feed`."""
         return None
 
     @property
@@ -78,7 +78,7 @@ class Signature:
         Raises
         ------
         RemoteProtocolError
-            The bytes are no signature.
+            The bytes are not a signature.
         """
         try:
             value = json.loads(data)
@@ -100,7 +100,7 @@ def read_signature(archive: Path) -> Signature:
     Raises
     ------
     RemoteProtocolError
-        The file is no served model's archive.
+        The file is not a served model's archive.
     """
     try:
         with zipfile.ZipFile(archive) as packed:

@@ -30,7 +30,7 @@ class FeedSpec:
     shape : tuple of (int or None), or None
         Without the batch dimension; None for a size that may vary, or for an unknown rank.
     classes : int or None
-        Of labels from 0 to classes - 1: how many; None for what is no label, or unknown.
+        Of labels from 0 to classes - 1: how many; None for what is not a label, or unknown.
     part : {"inputs", "labels", "weight", ""}
         What it is of a record; empty where the program does not say.
     """
@@ -121,7 +121,7 @@ def read_spec(archive: Path) -> ProgramSpec:
     Raises
     ------
     RemoteProtocolError
-        The file is no program's archive.
+        The file is not a program's archive.
     """
     try:
         with zipfile.ZipFile(archive) as packed:

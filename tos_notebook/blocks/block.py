@@ -76,7 +76,7 @@ def stack_records(
     Raises
     ------
     ShapeMismatch
-        A record that is no tuple of numbers, or differs from the first in arity or shape, or
+        A record that is not a tuple of numbers, or differs from the first in arity or shape, or
         in a dtype that cannot be cast safely.
     """
     source = f"{where}: " if where else ""

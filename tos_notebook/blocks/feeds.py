@@ -30,7 +30,7 @@ class Feed(Field, Protocol):
 
     @property
     def classes(self) -> int | None:
-        """How many classes its labels are of, from 0; None for what is no label, or unknown."""
+        """How many classes its labels are of, from 0; None for what is not a label, or unknown."""
 
 
 WEIGHTS = (

@@ -109,7 +109,7 @@ def flattened(
     ports : sequence of Field
         None to leave names alone.
     flatten : callable
-        Returns what a part is made of that is no mapping of names.
+        Returns what a part is made of that is not a mapping of names.
 
     Raises
     ------

@@ -12,14 +12,14 @@ from .feeds import Feed
 from .labels import Counts, count_labels
 
 MOST_LABELS = 1000
-"""What has more different values is no label of a class."""
+"""What has more different values is not a label of a class."""
 
 TOLERATED = 0.1
 """The share of a partition's rows that may have other labels than a fair share of all rows."""
 
 
 def class_counts(columns: Columns, feeds: Sequence[Feed]) -> dict[int, int]:
-    """Return how many rows of each class there are; nothing where the labels are no classes.
+    """Return how many rows of each class there are; nothing where the labels are not classes.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class DataSource(Protocol):
             The partitioner is for another number of partitions, or names one out of range, or
             there are too few rows for it (for an RDD the latter two within the job).
         DataError
-            It goes by labels and there are none (for an RDD: their values, within the job).
+            It goes by labels, which the data lack (for an RDD: their values, within the job).
         """
 
     def dealt(self, partitions: int, seed: int) -> DataSource:

@@ -54,7 +54,7 @@ DEFAULTS = {
 """Settings of a Spark that we start, where neither the user nor spark-defaults.conf has any."""
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""For ``local[...]``: a machine without a network, or with a name nobody resolves, is enough."""
+"""For ``local[...]``: a machine without a network, or whose name does not resolve, is enough."""
 
 SILENT = ("org.apache.spark.executor.Executor", "org.apache.spark.scheduler.TaskSetManager")
 """Loggers that put a Java stack into a notebook's cell for what is raised there anyway."""
@@ -109,7 +109,7 @@ def connect(
         process. Workers that lack this package are sent it.
     ship : bool
         Send this package to all workers, so that they run the driver's code whatever they have
-        installed. Of a Spark that runs, Python workers that have imported theirs go on with it.
+        installed. Of a Spark that runs, Python workers that have imported theirs continue with it.
     timeout : float
         Seconds to wait for executors to have free cores and to warm up. Every 15 s a line on
         standard error says what is waited for.

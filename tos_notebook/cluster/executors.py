@@ -220,7 +220,7 @@ def contact_port(sc: SparkContext) -> int:
     Raises
     ------
     ConfigError
-        The setting is no port.
+        The setting is not a port.
     """
     value = setting(sc, SERVER_PORT, "0")
     if not value.isdecimal() or int(value) > HIGHEST_PORT:
@@ -269,7 +269,7 @@ def stored_limit(sc: SparkContext) -> int:
     Raises
     ------
     ConfigError
-        The setting is no size.
+        The setting is not a size.
     """
     value = setting(sc, DATA_LIMIT, "16g")
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", value.strip().lower())

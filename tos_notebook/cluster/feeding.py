@@ -24,7 +24,7 @@ def cut_off() -> bool:
 
 
 def _stream(frame: FrameType | None) -> Any:
-    """Return what PySpark's worker reads from, which it gives to nobody; None outside of one."""
+    """Return what PySpark's worker reads from, which it keeps to itself; None outside of one."""
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("pyspark."):
             found = frame.f_locals.get("infile")

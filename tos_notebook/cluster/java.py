@@ -39,7 +39,7 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
     Raises
     ------
     JavaMissing
-        There is none, it does not run, or it is older than `MINIMUM`.
+        It is missing, does not run, or is older than `MINIMUM`.
     """
     java = _find(environ)
     try:

@@ -65,7 +65,7 @@ def settings() -> dict[str, str]:
 def reap(sc: SparkContext) -> None:
     """See to it that the system forgets the JVM as soon as it has ended.
 
-    A kernel that is told to end stops its children first, and takes one that nobody has waited for
+    A kernel that is told to end stops its children first, and takes one that was not waited for
     as running still: half a minute. Jupyter kills it long before, and what it would have removed
     at its end stays on the disk.
     """
@@ -85,7 +85,7 @@ def available() -> int:
     """Return the bytes of this machine, or of this container or control group if that is less."""
     found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _limits():
-        # "max" is no number, and none of the files need be there.
+        # "max" is not a number, and none of the files need be there.
         with suppress(OSError, ValueError):
             found = min(found, int(path.read_text(encoding="ascii")))
     return found

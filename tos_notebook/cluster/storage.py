@@ -109,7 +109,7 @@ class Storage:
         ConfigError
             A name that is none.
         CheckpointError
-            There is no such file, or the file system refused.
+            The file is missing, or the file system refused.
         """
         with temporary.directory("tos-file-") as directory:
             local = Path(directory, "data")
@@ -122,7 +122,7 @@ class Storage:
         Raises
         ------
         CheckpointError
-            There is no such file, or the file system refused.
+            The file is missing, or the file system refused.
         """
         source = self._file(name)
         with self.failing("read", name):
@@ -181,7 +181,7 @@ class Storage:
         Raises
         ------
         CheckpointError
-            There is no such file, or the file system refused.
+            The file is missing, or the file system refused.
         """
         source = self._file(name)
         with self.failing("read", name), closing(self._fs.open(source)) as file:

@@ -13,7 +13,7 @@ class Growing:
     """A file in a folder, to which bytes are appended. Whole records only, between flushes.
 
     Where a file system shows a file only once it is closed (S3), each flush ends the file and
-    the next one goes on in another, whose name comes behind.
+    the next one continues in another, whose name comes behind.
 
     Parameters
     ----------

@@ -199,7 +199,7 @@ class Codec(ABC):
             )
         if self.lossless and self.feedback:
             raise CodecError(
-                f"Codec {self.name} loses nothing, so there is no error to feed back. "
+                f"Codec {self.name} loses nothing, so it has no error to feed back. "
                 f"Write {self.name}."
             )
 

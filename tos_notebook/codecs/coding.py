@@ -32,7 +32,7 @@ class Coding:
         Raises
         ------
         RemoteProtocolError
-            It is no such reply.
+            It is another kind of reply.
         """
         if self.down is None:
             raise RemoteProtocolError(

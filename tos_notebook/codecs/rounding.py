@@ -28,7 +28,7 @@ def _dither() -> Floats:
     """Return numbers that are spread evenly over (-0.5, 0.5) and shuffled, twice.
 
     From a random place on, as if round a circle, each is uniform: ``rint(x + d)`` is x on
-    average. To draw numbers anew would take longer than all the rest.
+    average. To draw other numbers would take longer than all the rest.
     """
     pool = (np.random.default_rng(_SEED).permutation(PIECE) + 0.5) / PIECE - 0.5
     return np.tile(pool.astype(np.float32), 2)

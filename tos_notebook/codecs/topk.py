@@ -153,5 +153,5 @@ class TopK(Codec):
         super().__post_init__()
 
     def parts(self, dtype: np.dtype[Any], ranges: Sequence[Range]) -> Sequence[Part]:
-        """Return one part; raw if that is no longer."""
+        """Return one part; raw if that is not longer."""
         return [smaller(dtype, ranges, lambda r: TopKPart(r, self.fraction))]

@@ -45,7 +45,7 @@ def stage(
     ------
     CombinerError
         The combiner raised (its exception is the cause), or returned another shape or
-        something that is no real number.
+        something that is not a real number.
     NonFiniteUpdate
         It returned NaN or infinity, or a value too large for the dtype.
     """

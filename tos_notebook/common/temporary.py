@@ -42,7 +42,7 @@ def owned(prefix: str) -> Path:
             shutil.rmtree(made, ignore_errors=True)
 
     atexit.register(remove)
-    # Without locks nobody can tell whether the process lives, and nobody sweeps the folder.
+    # Without locks others cannot tell whether the process lives, and do not sweep the folder.
     with suppress(OSError):
         new = made / ".new"
         _lock(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

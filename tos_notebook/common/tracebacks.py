@@ -40,7 +40,7 @@ def describe(error: BaseException) -> tuple[str, list[str]]:
     message = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, TosError):
-        # It says all that there is to say: where this package raised it helps nobody.
+        # It says all that there is to say: where this package raised it does not help.
         frames = traceback.StackSummary(frame for frame in frames if is_users(frame.filename))
     return message, users_first(frames)
 

@@ -69,7 +69,7 @@ class WorkerRequests:
         SessionClosed
             It belongs to a run or a job that is over.
         RemoteProtocolError
-            There is no such partition.
+            The run has no such partition.
         """
         executor, host = self._state.locate(message.task)
         with self._state.lock:
@@ -327,7 +327,7 @@ class WorkerRequests:
             span = self._state.span
         rows = None if span is None else span.source.rows(member.partition)
         if rows is None:
-            raise RemoteProtocolError("There are no rows to fetch: expected them from Spark.")
+            raise RemoteProtocolError("The server has no rows to fetch: expected them from Spark.")
         return rows
 
 

@@ -106,7 +106,7 @@ class RunServer:
         Raises
         ------
         SessionClosed
-            There is none.
+            The server has none.
         """
         with self._lock:
             if self._run is None:
@@ -215,7 +215,7 @@ class WorkerHandler:
         # A layout may have to collect a partition's rows: once for all columns.
         columns = run.requests.rows(member) if self._columns is None else self._columns
         if not 0 <= number < len(columns):
-            raise RemoteProtocolError(f"There is no column {number} to fetch.")
+            raise RemoteProtocolError(f"The partition has no column {number} to fetch.")
         self._columns = None if number == len(columns) - 1 else columns
         column = np.ascontiguousarray(columns[number])
         return Rows(column.dtype.str, list(column.shape)), column.reshape(-1).view(np.uint8)

@@ -64,7 +64,7 @@ class SettingsLog:
         Raises
         ------
         RemoteProtocolError
-            There is no such version, or no worker may still use it.
+            The version is unknown, or no worker may still use it.
         """
         settings = self.find(version)
         if settings is None:

@@ -35,7 +35,7 @@ KEPT_FAILURES = 64
 
 KEPT_JOINS = 1000
 """Attempts at one partition of a job that events report. Spark gives up long before; more come
-only from a peer that is no worker of Spark's, and would fill the history."""
+only from a peer that is not a worker of Spark's, and would fill the history."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Data that are no arrays and no RDD: what users say of them, and how they are recognised."""
+"""Data that are neither arrays nor an RDD: what users say of them, and how they are recognised."""
 
 from __future__ import annotations
 

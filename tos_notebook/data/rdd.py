@@ -71,7 +71,7 @@ class RddSource:
     DataError
         The RDD is empty.
     ShapeMismatch
-        Its first record is no tuple of numbers.
+        Its first record is not a tuple of numbers.
     """
 
     remedy = (
@@ -178,7 +178,7 @@ class RddSource:
         """Return None: an RDD's rows reach the workers through Spark."""
 
     def number(self, partition: int, row: int) -> None:
-        """Return None: there are no arrays."""
+        """Return None: the rows are not in arrays."""
 
     def close(self) -> None:
         """Remove what Spark has stored for this layout; the last one, what all of them share."""

@@ -48,7 +48,7 @@ class TFRecords(Described):
         Raises
         ------
         DataError
-            There are no files, or `parse` does not return numbers of a known shape.
+            No files were found, or `parse` does not return numbers of a known shape.
         """
         from .tf_records import columns_of_records
 

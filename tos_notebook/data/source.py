@@ -43,7 +43,7 @@ def as_source(
     ConnectError
         Data of a Spark Connect session.
     ShapeMismatch
-        Arrays of different lengths; records that are no tuples of numbers.
+        Arrays of different lengths; records that are not tuples of numbers.
     """
     if isinstance(data, DataSource):
         return data

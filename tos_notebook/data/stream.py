@@ -62,7 +62,7 @@ class StreamSource:
     Raises
     ------
     DataError
-        What it returns is no dataset, has no end, or yields no numbers of a known shape.
+        What it returns is not a dataset, has no end, or yields no numbers of a known shape.
     ShapeMismatch
         A record's dictionary has other keys than the names of what it is fed to.
     """
@@ -140,7 +140,7 @@ class StreamSource:
         return ()
 
     def number(self, partition: int, row: int) -> None:
-        """Return None: there are no arrays."""
+        """Return None: the rows are not in arrays."""
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

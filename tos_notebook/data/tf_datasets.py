@@ -26,7 +26,7 @@ def columns_of(
     Raises
     ------
     DataError
-        What it returns is no dataset, has no end, or yields no numbers of a known shape.
+        What it returns is not a dataset, has no end, or yields no numbers of a known shape.
     ShapeMismatch
         A dictionary of the record has other keys than the feeds' names.
     """
@@ -56,7 +56,7 @@ def column_of(spec: Any) -> ColumnSpec:
     Raises
     ------
     DataError
-        It is no tensor of numbers of a known shape.
+        It is not a tensor of numbers of a known shape.
     """
     known = isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined()
     if not known or np.dtype(spec.dtype.as_numpy_dtype).kind not in NUMERIC:

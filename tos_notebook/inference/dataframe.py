@@ -165,7 +165,7 @@ class FrameTask:
             try:
                 block, good = self.decoder.decode(rows, partition, first, skipped)
             except DataError as error:
-                # Spark shows the traceback in front of the text, and nobody needs it.
+                # Spark shows the traceback in front of the text, and it does not help.
                 raise error.with_traceback(None) from None
             yield self._predicted(block, good, len(rows))
             first += len(rows)

@@ -88,7 +88,7 @@ def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> A
 
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
-        raise ConnectError("There is no Spark to predict on: call tos.connect() first.")
+        raise ConnectError("Spark is needed to predict: call tos.connect() first.")
     if is_rdd(data):
         data = data.map(_as_record)
     with spoken():

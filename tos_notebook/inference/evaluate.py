@@ -96,7 +96,7 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
     at_least_one("batch_size", batch_size)
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
-        raise ConnectError("There is no Spark to evaluate on: call tos.connect() first.")
+        raise ConnectError("Spark is needed to evaluate these rows: call tos.connect() first.")
     with spoken():
         source = as_rows(sc, data, sc.defaultParallelism, model.feeds, use="evaluate")
     check_columns(source.columns, model.feeds)
@@ -117,7 +117,7 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
     if skipped:
         logger.warning("evaluate: %d bad rows were left out.", skipped)
     if not parts:
-        raise DataError("evaluate: there are no rows.")
+        raise DataError("evaluate: expected at least one row, got none.")
     return model.measured(_summed(parts))
 
 

@@ -55,7 +55,7 @@ class Predictor(Servable):
         Raises
         ------
         DataError
-            A column is missing or cannot be fed; there are no rows to look at.
+            A column is missing or cannot be fed; the data have no rows.
         ShapeMismatch
             Number, dtypes or shapes of the data's columns do not fit the inputs.
         ConfigError

@@ -34,7 +34,7 @@ CLUSTER = 10.0
 """Seconds between two looks at Spark while a run is active: executors come and go."""
 
 KEPT = 20
-"""Runs that have ended and are still shown, each with its curves, though nobody may hold them."""
+"""Runs that have ended and are still shown, each with its curves, though let go elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +121,7 @@ class RunHub:
         self._pump.add(page)
 
     def enter(self, page: PageSession) -> None:
-        """Serve a page; one of the same name, which it was before it connected anew, is closed."""
+        """Serve a page; one of the same name, which it was before it connected again, is closed."""
         with self._lock:
             before = self._pages.get(page.name)
             self._pages[page.name] = page

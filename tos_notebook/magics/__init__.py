@@ -245,7 +245,7 @@ class TosMagics(Magics):
         for name in settings:
             if name not in known:
                 hint = did_you_mean(name, known) or f" It has {', '.join(sorted(known))}."
-                raise ConfigError(f"%tos_config: there is no default {name!r}.{hint}")
+                raise ConfigError(f"%tos_config: unknown default {name!r}.{hint}")
         try:
             values = {name: known[name].from_string(text) for name, text in settings.items()}
             with self.hold_trait_notifications():
@@ -284,7 +284,7 @@ def load_ipython_extension(ip: Any) -> None:
 
 
 def unload_ipython_extension(ip: Any) -> None:
-    """Take the magics away again; runs go on, and further ones are not watched.
+    """Take the magics away again; runs continue, and further ones are not watched.
 
     Parameters
     ----------

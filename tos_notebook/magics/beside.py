@@ -68,7 +68,7 @@ def learning_rate(names: Names, text: str | None) -> tuple[str | None, Any]:
     Raises
     ------
     ConfigError
-        There is no such variable, or there are two of a kind.
+        A variable is missing, or two are of a kind.
     """
     found: dict[bool, Any] = {}
     for part in text.split(",") if text else ():

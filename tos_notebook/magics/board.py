@@ -57,7 +57,7 @@ def _end_all() -> None:
     from tensorboard import manager
 
     for found in manager.get_all():
-        # One that somebody else has started is no child.
+        # One that was started elsewhere is not a child.
         with suppress(ChildProcessError, ProcessLookupError):
             if os.waitpid(found.pid, os.WNOHANG) == (0, 0):
                 os.kill(found.pid, signal.SIGTERM)
@@ -88,7 +88,7 @@ def _mirrored(sc: Any, uri: str) -> Path:
 
 def _follow(sc: Any, uri: str, folder: Path, run: Any) -> None:
     while run.active:
-        # How the run ends, or that it goes on, is not for this thread to tell.
+        # How the run ends, or that it continues, is not for this thread to tell.
         with suppress(TosError):
             run.wait(PERIOD)
         mirror(sc, uri, folder)

@@ -21,7 +21,7 @@ class Ran:
     graph : bool
         Whether it was TF1-style and ran in a graph of its own.
     bound : frozenset of str
-        Names it bound, anew or again.
+        Names it bound, for the first time or again.
     mentioned : frozenset of str
         Names it read.
     """
@@ -48,7 +48,7 @@ def refuse_empty(cell: str, line: str) -> None:
     Raises
     ------
     UsageError
-        There is none.
+        The cell has none.
     """
     if not cell.strip():
         raise UsageError(

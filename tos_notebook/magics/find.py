@@ -36,7 +36,7 @@ class Names:
         Raises
         ------
         ConfigError
-            There is none of that name.
+            None has that name.
         """
         if name in self.namespace:
             return self.namespace[name]
@@ -192,7 +192,7 @@ def session(names: Names, graph: Any = None) -> Any:
     Raises
     ------
     CaptureError
-        There is none, or several, or it was closed.
+        None was made, or several, or it was closed.
     """
 
     def fits(value: Any) -> bool:

@@ -94,7 +94,7 @@ class Parser:
             flag = word.split("=")[0]
             if flag.startswith("-") and not _is_number(flag) and flag not in self.flags:
                 hint = did_you_mean(flag, self.flags) or self._known()
-                raise self._wrong(f"there is no option {flag}.{hint}")
+                raise self._wrong(f"unknown option {flag}.{hint}")
 
     def _known(self) -> str:
         return f" Its options: {' '.join(self.flags)}." if self.flags else " It has no options."

@@ -85,7 +85,7 @@ def captured(names: Names, options: Namespace) -> Captured:
     Raises
     ------
     CaptureError
-        There is nothing to capture, or more than one thing.
+        Nothing can be captured, or more than one thing.
     ConfigError
         An option names no variable.
     """

@@ -43,11 +43,11 @@ def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
     Raises
     ------
     ConfigError
-        There is no run, or none of that name.
+        No run was started, or none has that name.
     """
     runs = all_runs()
     if not runs:
-        raise ConfigError("There is no run yet. Start one with %%tos_train.")
+        raise ConfigError("No run was started yet. Start one with %%tos_train.")
     if name is None:
         return runs[-1]
     named = namespace.get(name)
@@ -145,7 +145,7 @@ def runs_table() -> pd.DataFrame | None:
 
     runs = all_runs()
     if not runs:
-        say("There is no run yet. Start one with %%tos_train.")
+        say("No run was started yet. Start one with %%tos_train.")
         return None
     rows = [[getattr(run.status, column) for column in COLUMNS] for run in runs]
     numbers = pd.Index([run.number for run in runs], name="number")
@@ -158,7 +158,7 @@ def saved_runs(uri: str, spark: Any) -> Any:
 
     found = saved.runs(uri, spark=spark)
     if not found:
-        say(f"There is no saved run in {uri}. %%tos_train --checkpoint {uri} saves one.")
+        say(f"{uri} has no saved run. %%tos_train --checkpoint {uri} saves one.")
         return None
     return found
 

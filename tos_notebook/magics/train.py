@@ -72,7 +72,7 @@ class Trainer:
         Raises
         ------
         UsageError
-            The body is empty, there are no data, or an option does not fit.
+            The body is empty, data are missing, or an option does not fit.
         """
         self._connection.raise_once()
         if cell is not None:
@@ -145,7 +145,7 @@ class Trainer:
         return self._keep(run, session, options)
 
     def resume(self, options: Namespace) -> None:
-        """Go on with a saved run, and show it.
+        """Continue a saved run, and show it.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class Trainer:
 
 
 def _show(launched: Launched, options: Namespace) -> None:
-    """Show a run while it trains; where nobody looks, what became of it."""
+    """Show a run while it trains; in batch jobs, say what became of it."""
     from .. import widgets
 
     run = launched.run
@@ -244,7 +244,7 @@ def _plan(options: Namespace) -> str:
 
 
 def is_noninteractive() -> bool:
-    """Whether nobody looks while cells run: papermill, nbval, continuous integration."""
+    """Whether cells run in a batch job: papermill, nbval, continuous integration."""
     return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
 
 

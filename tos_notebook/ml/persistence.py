@@ -59,7 +59,7 @@ class Reader(DefaultParamsReader):
         Raises
         ------
         CheckpointError
-            There is no model.
+            The folder has no model.
         CaptureError
             The model cannot be read.
         """

@@ -1,4 +1,4 @@
-"""Where an estimator gets its model from: anew, and the same, for each fit."""
+"""Where an estimator gets its model from: a new one, and the same, for each fit."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def describe(value: Any, kinds: Kinds) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        None if it, or one of its parameters, is of none of `kinds`, but somebody's own.
+        None if it, or one of its parameters, is of none of `kinds`, but a user's own.
     """
     name = next((name for name, kind in kinds.items() if _makes(kind, value)), None)
     if name is None:
@@ -47,7 +47,7 @@ def rebuild(described: Any, kinds: Kinds) -> Any:
     Raises
     ------
     CheckpointError
-        There is no such class, or it does not take these parameters.
+        The class is unknown, or does not take these parameters.
     """
     try:
         parameters = {

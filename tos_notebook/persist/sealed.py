@@ -30,7 +30,7 @@ from ..common.arrays import Array
 from ..errors import CheckpointError
 
 MAGIC = b"\x89TOS-CP\n"
-"""The first byte is no text, the last a line break: what mangles either is found out."""
+"""The first byte is not text, the last a line break: what mangles either is found out."""
 
 VERSION = 2
 
@@ -107,7 +107,7 @@ def decode(data: bytes, name: str) -> Sealed:
     Raises
     ------
     CheckpointError
-        It is no such file, or not as it was written.
+        It is another kind of file, or not as it was written.
     """
     head, state, body = _lengths(data, name)
     expected = _HEADER.size + head + _SEAL + state + body + _SEAL
@@ -138,7 +138,7 @@ def read_summary(data: bytes, name: str) -> dict[str, Any] | int:
     Raises
     ------
     CheckpointError
-        It is no such file, or its beginning is not as it was written.
+        It is another kind of file, or its beginning is not as it was written.
     """
     head, _, _ = _lengths(data, name)
     end = _HEADER.size + head

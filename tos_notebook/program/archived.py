@@ -1,4 +1,4 @@
-"""A program of which only the archive is left: that of a run that goes on from a checkpoint."""
+"""A program of which only the archive is left: that of a run that continues from a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class SavedProgram(Program):
     columns : sequence of (dtype, shape)
         The data's that it was exported for.
     model : Program, optional
-        The same model, made anew: where parameters are written to, and what evaluates them.
+        The same model, made again: where parameters are written to, and what evaluates them.
 
     Raises
     ------
     RemoteProtocolError
-        The file is no program's archive.
+        The file is not a program's archive.
     ShapeMismatch
         The model has other parameters.
     CaptureError
@@ -150,7 +150,7 @@ class SavedProgram(Program):
         Raises
         ------
         UnsupportedProgram
-            There is none: an archive only trains.
+            An archive only trains.
         """
         if self._model is None:
             raise UnsupportedProgram(

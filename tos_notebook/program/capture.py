@@ -113,7 +113,7 @@ def _is_keras(model: Any) -> bool:
 
 
 def _is_module(value: Any) -> bool:
-    """Whether it holds variables, or is some; those of a graph are no such."""
+    """Whether it holds variables, or is some; those of a graph do not count."""
     tf, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
     if keras is not None and isinstance(value, keras.Layer):
         return not isinstance(value, keras.Model)

@@ -104,7 +104,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
     CaptureError
         It is neither, or has no such signature.
     ConnectError
-        The URI is not local, and there is no Spark to read it.
+        The URI is not local, and Spark does not run to read it.
     CheckpointError
         The file system refused.
 
@@ -119,7 +119,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
     with temporary.directory("tos-load-") as folder:
         found = _fetched(place, Path(folder))
         if not found.exists():
-            raise CaptureError(f"There is no model at {place}.")
+            raise CaptureError(f"Expected a model at {place}, found none.")
         if place.endswith(ENDING):
             if signature is not None:
                 raise CaptureError(f"signature: for a SavedModel only, got {place}. Leave it out.")
@@ -153,7 +153,7 @@ def _fetched(place: str, folder: Path) -> Path:
         return local_path(place)
     sc = active_context()
     if sc is None:
-        raise ConnectError(f"There is no Spark to read {place!r}: call tos.connect() first.")
+        raise ConnectError(f"Only Spark can read {place!r}: call tos.connect() first.")
     parent, _, name = place.rpartition("/")
     Storage(sc, parent).copy_out(name, folder / name)
     return folder / name

@@ -31,7 +31,7 @@ class _Withhold(MetaPathFinder, Loader):
 def without_keras() -> Iterator[None]:
     """Let TensorFlow's import leave Keras out, while the context is open.
 
-    TensorFlow loads it for its registries, and goes on if it is missing: that is a third of the
+    TensorFlow loads it for its registries, and continues if it is missing: that is a third of the
     import, and 150 MB, in every worker's process. ``tf.keras`` and ``import keras`` load it
     afterwards as ever.
     """

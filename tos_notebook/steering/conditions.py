@@ -51,7 +51,7 @@ class Condition(ABC):
 
     @abstractmethod
     def __call__(self, status: RunStatus) -> str | None:
-        """Return the reason to end the run now; None to go on.
+        """Return the reason to end the run now; None to continue.
 
         Raises
         ------

@@ -37,7 +37,7 @@ class SyncMode:
 
 
 ASP = SyncMode(None)
-"""Asynchronous: nobody waits."""
+"""Asynchronous: workers do not wait."""
 
 BSP = SyncMode(0)
 """Bulk-synchronous: everybody waits for everybody."""

@@ -188,7 +188,7 @@ class EventBus:
         Raises
         ------
         WaitTimeout
-            A sink is still busy after `timeout`; closing goes on, and may be called again.
+            A sink is still busy after `timeout`; closing continues, and may be called again.
         """
         with self._lock:
             if not self._closed:

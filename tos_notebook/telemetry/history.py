@@ -53,7 +53,7 @@ _RECENT = 256
 """Events that wait at most until they are filed."""
 
 MOST_METRICS = 256
-"""Metrics of which the history has a column. A program has few: more are no worker's own."""
+"""Metrics of which the history has a column. A program has few: more are not a worker's own."""
 
 Column: TypeAlias = "array[float] | array[int] | list[str]"
 

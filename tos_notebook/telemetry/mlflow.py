@@ -55,7 +55,7 @@ class MLflowLog:
     Parameters
     ----------
     run_id : str or None
-        Of the run to log into, which somebody else ends; None to begin one.
+        Of the run to log into, which its owner ends; None to begin one.
     """
 
     def __init__(self, run_id: str | None) -> None:

@@ -39,7 +39,7 @@ def weights_figure(
     Raises
     ------
     ConfigError
-        There is no parameter of a name.
+        A parameter's name is unknown.
     """
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
@@ -62,7 +62,7 @@ def _chosen(last: WeightsMeasured, names: Sequence[str] | None) -> list[str]:
     known = last.weights
     for name in names or ():
         if name not in known:
-            raise ConfigError(f"There is no parameter {name!r}; there are {', '.join(known)}.")
+            raise ConfigError(f"Unknown parameter {name!r}; there are {', '.join(known)}.")
     if names:
         return list(names)
     widest = sorted(known, key=lambda n: float(known[n].edges[0] - known[n].edges[-1]))[:SHOWN]

@@ -67,7 +67,7 @@ class RandomPartitioner(Partitioner):
         return mix_key(self.seed, self.round, content_hash(key)) % self.num_partition
 
     def for_shuffle(self) -> RandomPartitioner:
-        """Return a copy that stays in this round, and go on to the next."""
+        """Return a copy that stays in this round, and continue with the next."""
         frozen = copy.copy(self)
         self.round += 1
         return frozen

@@ -111,7 +111,8 @@ def stability_bound(staleness: float) -> float:
 def local_sgd_factor(rate: float, curvature: float, steps: int) -> float:
     """Return what a round of local steps multiplies the error by, (1 - ηh)^H.
 
-    On a quadratic, where every worker begins the round at the same parameters.
+    On a quadratic each step multiplies it by 1 - ηh. All workers begin the round at the same
+    parameters.
 
     Parameters
     ----------

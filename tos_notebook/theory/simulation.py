@@ -34,7 +34,7 @@ def fit_momentum(trajectory: npt.ArrayLike) -> Fit:
     -------
     Fit
         Of asynchronous descent by n workers about (1 - 1/n, ηh/n). The very first step is left
-        out: there nobody is stale yet.
+        out: no worker is stale there yet.
 
     Raises
     ------

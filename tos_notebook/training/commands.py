@@ -63,7 +63,7 @@ def _checked_rate(parts: RunParts, value: float) -> float:
         raise InvalidTransition(
             parts.state,
             "set learning_rate",
-            "the program's learning rate is no variable. Compile a Keras model with a number "
+            "the program's learning rate is not a variable. Compile a Keras model with a number "
             "instead of a schedule; for a graph, make it a tf.Variable and capture it with "
             "learning_rate=.",
         )

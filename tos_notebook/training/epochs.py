@@ -153,7 +153,7 @@ class Epochs:
         return self._asked or self._doing
 
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
-        """Lay the data out anew when the present epoch is done; see `Run.repartition`."""
+        """Lay the data out again when the present epoch is done; see `Run.repartition`."""
         at_least_one("partitions", partitions)
         chosen = partitioner or RandomPartitioner(partitions, self._options.seed)
         check_partitioner(chosen, partitions, self.source.columns)
@@ -192,7 +192,7 @@ class Epochs:
         """Run one job to its end; again if it has lost its workers, but got on before.
 
         Spark gives a job up once a task has failed four times, or at once in ``local[N]``. A
-        worker that dies now and then in a long night is no reason to end the run: the next job
+        worker that dies now and then in a long night is not a reason to end the run: the next job
         continues behind the last batch that was committed. `Restarts` says when it is enough.
         """
         while self.onward:

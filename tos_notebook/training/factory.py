@@ -63,7 +63,7 @@ def new_run_id() -> str:
 
 
 def runs() -> list[Run]:
-    """Return the runs of this process that somebody still holds, oldest first."""
+    """Return the runs of this process that are still referred to, oldest first."""
     return [run for run in (reference() for reference in _runs) if run is not None]
 
 

@@ -300,7 +300,7 @@ class Lifecycle:
         self.parts.training.fail(failures[-1] if failures else known)
 
     def _stop_with_job(self, said: str) -> bool:
-        """Stop because somebody else has cancelled the Spark job; return whether that was it."""
+        """Stop because the Spark job was cancelled from outside; return whether that was it."""
         reason = "Spark's job was cancelled from outside the run"
         try:
             self.parts.training.command(Command.STOP, reason)

@@ -241,7 +241,7 @@ def require_resumable(given: Iterable[str]) -> None:
     Raises
     ------
     ConfigError
-        A run keeps the option when it is resumed, or there is no such option.
+        A run keeps the option when it is resumed, or its name is unknown.
     """
     for name in given:
         if name in RESUMABLE:
@@ -249,4 +249,4 @@ def require_resumable(given: Iterable[str]) -> None:
         if name in HELP:
             raise ConfigError(f"{name}: a resumed run keeps the one that it has; leave it out.")
         hint = did_you_mean(name, RESUMABLE) or f" It takes {', '.join(RESUMABLE)}."
-        raise ConfigError(f"resume: there is no option {name!r}.{hint}")
+        raise ConfigError(f"resume: unknown option {name!r}.{hint}")

@@ -64,7 +64,7 @@ def resume(
     compare what else a function returns, in epochs that were trained in part.
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
-    run keeps its id and its folder, where further checkpoints go; its history goes on, too. What
+    run keeps its id and its folder, where further checkpoints go; its history continues, too. What
     workers keep for themselves (optimizer state, and what a codec with error
     feedback has left out) starts over, as for any worker that is replaced.
 
@@ -91,7 +91,7 @@ def resume(
 
         ``validation``, ``validation_every``, ``validation_on``, ``callbacks``,
         ``on_callback_error``, ``tensorboard``, ``histograms``, ``sinks``: callbacks need the model,
-        and start over; event files go on in another file of the same folder.
+        and start over; event files continue in another file of the same folder.
 
         ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
         unless the one to continue is active: ``mlflow.start_run(run_id)``. A schedule continues at
@@ -103,7 +103,7 @@ def resume(
     Raises
     ------
     CheckpointError
-        There is no good checkpoint, or a file that it needs is missing or damaged.
+        The run has no good checkpoint, or a file that it needs is missing or damaged.
     ConfigError
         A setting is out of range, or does not go with the run; or there is none of its name.
     DataError, ShapeMismatch

@@ -96,12 +96,12 @@ class TrainingSession:
         ``"keep"``: it stays as it is, and costs nothing. It holds means over many steps, and soon
         gradients of the new parameters, too: in `benchmarks/accuracy/optimizer_state.py` this is
         0.3 to 0.6 points more accurate than to reset it. It belongs to the Python process: with
-        more partitions than Spark runs tasks at once, a process goes on with that of the partition
-        that it trained before.
+        more partitions than Spark runs tasks at once, a process continues with that of the last
+        partition that it trained.
 
         ``"reset"``: it goes back to the values that it was captured with, and with it the count of
         steps by which Adam corrects for state that begins at 0; a schedule of the learning rate
-        goes on. Some 50 us for each tensor. For parameters that have little to do with those that
+        continues. Some 50 us for each tensor. For parameters that have little to do with those that
         the worker left, such as after long sync intervals, and to let a worker recover whose state
         has become NaN (`non_finite`). With short intervals momentum never builds up.
 
@@ -240,7 +240,7 @@ class TrainingSession:
         seed : int
             Order and repartitioning are pure functions of it.
         validation : as data, but no callable, optional
-            Evaluated when an epoch is done, while training goes on.
+            Evaluated when an epoch is done, while training continues.
         validation_every : str or int, optional
             Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
             the evaluations at the ends of epochs, too.
@@ -283,9 +283,9 @@ class TrainingSession:
             and always three times as long as the longest milestone so far. A worker that waits
             for others, or for a paused run, does not stand still.
         checkpoint_every : str or int, optional
-            How often all that the run needs to go on is saved in `directory`, which must be given:
+            How often all that a run needs to continue is saved in `directory`, which must be given:
             ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
-            it ends. `tos_notebook.resume` goes on from there. Never by default.
+            it ends. `tos_notebook.resume` continues there. Never by default.
         keep : int
             Checkpoints to keep; with more than one, a damaged one does no harm. Those of the last
             minute are kept, too.

@@ -13,7 +13,7 @@
 Every message has a size that both sides know, so a peer that is not let in makes nobody
 allocate. The
 role in each HMAC makes it worthless when sent back to where it came from, and the fingerprint
-when passed on by somebody in between, whose certificate is another. A handshake is a generator
+when passed on by another in between, whose certificate is another. A handshake is a generator
 without sockets: it yields what to send and how many bytes it expects then.
 """
 

@@ -271,7 +271,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the channel holds, once nobody waits on it."""
+        """Give back what the channel holds, once no thread waits on it."""
         ...
 
 

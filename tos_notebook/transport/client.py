@@ -57,7 +57,7 @@ class ChannelConnection:
     def close(self) -> None:
         """Say goodbye and close; may be repeated."""
         if not self._closed and self._busy.acquire(blocking=False):
-            # A peer that is gone already is nobody to take leave of.
+            # A peer that is gone already does not hear it.
             with suppress(TransportError):
                 self._channel.send(encode_head(Goodbye(), 0, 0), None)
             self._busy.release()

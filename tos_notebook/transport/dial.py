@@ -86,11 +86,11 @@ def open_channel(
     ConnectTimeout
         Two attempts found no answer in time.
     TransportError
-        The address cannot be reached, or nobody listens there.
+        The address cannot be reached, or no program listens there.
     AuthenticationError
         One side does not hold the other's secret, or the server has another certificate.
     ProtocolError
-        Whoever listens there is none of ours, or of another version.
+        Whoever listens there is not ours, or of another version.
     """
     late = False
     for pause in pauses:

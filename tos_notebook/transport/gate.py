@@ -130,7 +130,7 @@ class Gate:
         self._clients: dict[PendingClient, None] = {}
         self._hosts: Counter[str] = Counter()
         self._budget = Budget()
-        # By the time from which they may go on.
+        # By the time from which they may continue.
         self._postponed: dict[PendingClient, float] = {}
         self._selector = selectors.DefaultSelector()
         self._closing = threading.Event()
@@ -187,7 +187,7 @@ class Gate:
                 sock, address = self._sock.accept()
                 self._enter(sock, address[0], f"{address[0]}:{address[1]}")
         except (BlockingIOError, ConnectionError):
-            # Nobody more, or somebody who has left again.
+            # None is left, or one that has left again.
             return
         except OSError as error:
             if not self._closing.wait(self._retry):

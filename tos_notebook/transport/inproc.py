@@ -79,7 +79,7 @@ class InprocChannel:
         self._outbox.put(None)
 
     def close(self) -> None:
-        """Forget a payload that nobody asked for."""
+        """Forget a payload that was not asked for."""
         self._payload = None
 
     def _check(self) -> None:

@@ -92,7 +92,7 @@ class _Loop(threading.Thread):
             except Exception:
                 log.exception("The server's reactor has ended; connections serve themselves")
             finally:
-                # Whatever has ended it: nobody waits for it any more.
+                # Whatever has ended it: no thread waits for it any more.
                 with self._lock:
                     self._over = True
                     for key in list(self._selector.get_map().values()):

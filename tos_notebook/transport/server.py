@@ -21,7 +21,7 @@ from .reactor import Reactor
 log = logging.getLogger(__name__)
 
 AT_ONCE = (Push, Finish)
-"""Requests whose answer waits for nobody."""
+"""Requests whose answer does not wait."""
 
 STEADY = 8
 """How many of them in a row, after which no other request is expected soon."""

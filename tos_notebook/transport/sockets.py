@@ -72,7 +72,7 @@ class SocketChannel(ABC, Generic[Wire]):
         self._patience = patience
         self._chunk = memoryview(bytearray(_CHUNK))
         self._rest = self._chunk[:0]
-        # Of the next frame, if somebody has looked: bytes in the chunk, and what they begin with.
+        # Of the next frame, if a thread has looked: bytes in the chunk, and what they begin with.
         self._had = 0
         self._header: Header | None = None
 

@@ -18,7 +18,7 @@ class TcpChannel(SocketChannel[socket.socket]):
     """One end of a TCP connection; see `SocketChannel`."""
 
     _hurried = False
-    """Whether the next frame is the answer to one that was looked at: it waits for nobody."""
+    """Whether the next frame is the answer to one that was looked at: it does not wait."""
     _unsent = b""
     """What of that answer the peer had no room for."""
 

@@ -165,8 +165,8 @@ def wrap_client(
 def _check(sock: SecuredSocket, peer: str, fingerprint: bytes) -> None:
     if not hmac.compare_digest(fingerprint_of(sock.certificate()), fingerprint):
         raise AuthenticationError(
-            f"Expected {peer} to have this session's certificate, but it has another. Somebody "
-            "else may answer there: start a new run from the session that owns the server."
+            f"Expected {peer} to have this session's certificate, but it has another. Another "
+            "program may answer there: start a new run from the session that owns the server."
         )
 
 

@@ -88,7 +88,7 @@ class Curves:
 
     @property
     def generation(self) -> int:
-        """Counts the times that any series was merged anew."""
+        """Counts the times that any series was merged again."""
         return sum(series.generation for series in self.series.values())
 
     def _of(self, name: str, split: str) -> Series:

@@ -31,7 +31,7 @@ OFFERS: Mapping[str, Iterable[str]] = {
 class RunFacts:
     """Reads settings and names of a run; remembers them once the run is gone.
 
-    It does not keep the run: a view that somebody forgot to close would keep its whole history.
+    It does not keep the run: a view that was never closed would keep its whole history.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RunFacts:
 
     @property
     def active(self) -> bool:
-        """Whether the run goes on."""
+        """Whether the run continues."""
         run = self.run
         return run is not None and run.active
 

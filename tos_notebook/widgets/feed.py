@@ -30,7 +30,7 @@ Send = Callable[[dict[str, Any], list[bytes]], object]
 class Feed:
     """Snapshots and deltas of one run for one view.
 
-    Nothing is sent until somebody says hello: there is nobody to hear it.
+    Nothing is sent until a view says hello: before that, none hears it.
 
     Parameters
     ----------

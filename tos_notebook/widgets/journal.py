@@ -1,4 +1,4 @@
-"""The latest entries of something that goes on, numbered, so that each reader gets the news."""
+"""The latest entries of something that continues, numbered, so that each reader gets the news."""
 
 from __future__ import annotations
 

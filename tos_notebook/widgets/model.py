@@ -343,7 +343,7 @@ def model_of(run: Run) -> RunModel:
     Raises
     ------
     ConfigError
-        There is none.
+        The run has none.
     """
     for sink in run.sinks:
         if isinstance(sink, RunModel):

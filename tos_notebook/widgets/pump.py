@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL = 0.2
 """Seconds between two ticks: at most five messages a second for each view, but for those that
-somebody asks for."""
+are asked for."""
 
 THREAD_NAME = "tos-views"
 
@@ -39,7 +39,7 @@ class Fed(Protocol):
 class Pump:
     """Ticks everything that was added, until each says that it is done.
 
-    The thread ends with the last of them, and begins anew with the next.
+    The thread ends with the last of them, and begins again with the next.
 
     Parameters
     ----------

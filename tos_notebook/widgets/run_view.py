@@ -38,7 +38,7 @@ def view(run: Run) -> RunView:
     Raises
     ------
     ConfigError
-        Nobody has watched the run.
+        The run was not watched.
     """
     return RunView(run)
 
@@ -59,7 +59,7 @@ class RunView:
     Raises
     ------
     ConfigError
-        There is no such sink.
+        The run has no such sink.
     """
 
     def __init__(self, run: Run, pump: Pump = PUMP) -> None:
@@ -102,7 +102,7 @@ class RunView:
         return self._settled.wait(timeout)
 
     def close(self) -> None:
-        """Take the view out of the notebook's front end; the run goes on. Idempotent."""
+        """Take the view out of the notebook's front end; the run continues. Idempotent."""
         self._closed = True
         self._stream.close()
         self._control.close()

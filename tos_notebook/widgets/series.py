@@ -37,7 +37,7 @@ class Series:
     Attributes
     ----------
     generation : int
-        Counts the times that all points were merged anew.
+        Counts the times that all points were merged again.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:

@@ -58,7 +58,7 @@ def chart(
     Returns
     -------
     str
-        An ``svg`` element; empty if there is no finite value.
+        An ``svg`` element; empty without a finite value.
     """
     # The arithmetic below would not survive larger ones.
     bounded = [(label, x, np.where(np.abs(y) <= LARGEST, y, math.nan)) for label, x, y in curves]

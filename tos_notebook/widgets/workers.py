@@ -57,7 +57,7 @@ class Row:
     rested: bool = False
     """It used up its partition and has not begun another epoch."""
     left: bool = False
-    """It will not come back: another has its partition, or the data was laid out anew."""
+    """It will not come back: another has its partition, or the data was laid out again."""
     samples: float = 0.0
     busy: float = 0.0
     slow_since: float | None = None
@@ -162,7 +162,7 @@ class Workers:
                 row.rested = True
 
     def leave(self) -> None:
-        """Note that the data was laid out anew."""
+        """Note that the data was laid out again."""
         for row in self:
             row.left = True
 

@@ -49,7 +49,7 @@ def decode_body(kind: int, body: bytes) -> Message:
     Raises
     ------
     RemoteProtocolError
-        An unknown kind, bytes that are no such body, or a field missing, in excess or of a
+        An unknown kind, bytes of another body, or a field missing, in excess or of a
         wrong type; message and field are named.
     """
     codec = _CODECS.get(kind)
@@ -92,7 +92,7 @@ def _settings_or_none(value: Any) -> WorkerSettings | None:
     return None if value is None else WorkerSettings.from_json(value)
 
 
-# Types are compared exactly: to JSON a bool is no integer.
+# Types are compared exactly: to JSON a bool is not an integer.
 _RULES: dict[Any, _Rule] = {
     int: _Rule("an integer", (int,)),
     int | None: _Rule("an integer or null", (type(None), int)),

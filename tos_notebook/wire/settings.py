@@ -111,7 +111,7 @@ def _check_mapping(name: str, found: Any, kind: _Kind, values: Items) -> None:
 
 def _check(name: str, value: Any, kind: _Kind, limit: Limit | None = None) -> None:
     """Raise RemoteProtocolError for a value of another type or beyond a limit."""
-    # Types are compared exactly: to JSON a bool is no integer.
+    # Types are compared exactly: to JSON a bool is not an integer.
     if type(value) not in kind.types:
         raise _misfit(name, kind.expected, value)
     if limit is not None and not limit.holds(value):

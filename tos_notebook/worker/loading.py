@@ -76,7 +76,7 @@ def fetch(connection: Connection, index: int) -> Array:
     Raises
     ------
     RemoteProtocolError
-        What came is no column.
+        What came is not a column.
     """
     answer, payload = connection.request(Fetch(index))
     rows = expect(Rows, answer, Fetch(index))

@@ -57,7 +57,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         tos.load_model(tmp_path / "broken.keras", signature="half")
     with pytest.raises(CaptureError, match=r"broken\.keras cannot be read"):
         tos.load_model(tmp_path / "broken.keras")
-    with pytest.raises(CaptureError, match="There is no model at"):
+    with pytest.raises(CaptureError, match="Expected a model at"):
         tos.load_model(tmp_path / "nothing")
     with pytest.raises(CaptureError, match=r"a folder with saved_model\.pb"):
         tos.load_model(tmp_path)

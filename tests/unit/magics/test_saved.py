@@ -87,4 +87,4 @@ def test_saved_runs_are_listed_and_none_is_said(cells: Cells, saved: Saved) -> N
     cells("found = %tos_runs hdfs:///runs")
     assert cells.space["found"] == ["run-1"]
     saved.found = []
-    assert "There is no saved run in hdfs:///runs" in cells("%tos_runs hdfs:///runs")
+    assert "hdfs:///runs has no saved run" in cells("%tos_runs hdfs:///runs")

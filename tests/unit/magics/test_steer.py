@@ -45,7 +45,7 @@ def runs(cells: Cells, engine: Engine) -> list[Any]:
             "%tos_chaos off ends it",
         ),
         ("%tos_chaos kill --worker 1 --at 3", (Kill(worker=1, at=3),), "killed, at milestone 3"),
-        ("%tos_chaos off", (), "There is no chaos in run 2"),
+        ("%tos_chaos off", (), "Run 2 has no chaos"),
     ],
 )
 def test_the_newest_run_is_steered(
@@ -135,7 +135,7 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
         ("%tos_chaos slow", "expected a factor, got None"),
         ("%tos_chaos slow much", "expected a number, got 'much'"),
         ("%tos_chaos slow 0.5", "factor: expected 1 to 1000, got 0.5"),
-        ("%tos_chaos slow 5 --partition 1", "there is no option --partition"),
+        ("%tos_chaos slow 5 --partition 1", "unknown option --partition"),
         ("%tos_chaos kill --wroker 1", "Did you mean --worker?"),
         ("%tos_chaos kill --worker 1 --executor 0", "got worker and executor"),
         ("%tos_chaos off --worker 1", "expected nothing else, got worker"),
@@ -153,7 +153,7 @@ def test_without_a_run_it_says_how_to_start_one(cells: Cells, engine: Engine, li
 
 
 def test_no_runs_to_list(cells: Cells, engine: Engine) -> None:
-    assert "There is no run yet" in cells("%tos_runs")
+    assert "No run was started yet" in cells("%tos_runs")
 
 
 # -- defaults ---------------------------------------------------------------------------

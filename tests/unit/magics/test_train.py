@@ -143,7 +143,7 @@ def test_if_starting_fails_the_session_is_closed_and_nothing_is_bound(
         ("%tos_train --data train", "Found nothing to train"),
         ("%tos_train --data 'train", "No closing quotation"),
         ("%tos_train --data train -o 3x", "name of a variable, got '3x'"),
-        ("%%tos_train --data train --nope\nraise ValueError", "no option --nope"),
+        ("%%tos_train --data train --nope\nraise ValueError", "unknown option --nope"),
         ("%%tos_train --data train", "use one %: %tos_train --data train"),
         ("\n%%tos_train\n", "expected code below this line"),
         ("%%tos_train --data train\n  \n\n", "such as a compiled Keras model; got none"),

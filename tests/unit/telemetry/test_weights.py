@@ -50,5 +50,5 @@ def test_the_widest_parameters_are_shown_unless_some_are_named() -> None:
     assert list(named.x) == [0, 100]
     assert (named.y.min(), named.y.max()) == pytest.approx((-2, 2), abs=0.1)
     assert named.z.sum(axis=0) == pytest.approx([1, 1])
-    with pytest.raises(ConfigError, match="no parameter 'w9'; there are w1, w2"):
+    with pytest.raises(ConfigError, match="Unknown parameter 'w9'; there are w1, w2"):
         weights_figure(looks, ["w9"])

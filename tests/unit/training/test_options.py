@@ -108,7 +108,7 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"epoch": 3}, "there is no option 'epoch'. Did you mean epochs?"),
+        ({"epoch": 3}, "unknown option 'epoch'. Did you mean epochs?"),
         ({"xyz": 3}, "It takes epochs, patience,"),
         ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
         ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),

@@ -34,4 +34,4 @@ def test_a_checkpoint_that_could_not_be_written_is_a_warning_in_the_log() -> Non
     model(CheckpointFailed(1.0, "the disk is full"))
     (entry,) = model.snapshot(2.0, FACTS).state["log"]
     assert entry["level"] == "warning"
-    assert entry["text"] == "There is no new checkpoint: the disk is full"
+    assert entry["text"] == "The run has no new checkpoint: the disk is full"

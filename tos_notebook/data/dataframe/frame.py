@@ -178,7 +178,7 @@ class FrameColumns(Described):
         Raises
         ------
         DataError
-            There is no row without a null, or it does not have the length of its shape.
+            Every row has a null, or it does not have the length of its shape.
         """
         lengths = first_lengths(frame)
         if lengths is None:

@@ -119,7 +119,7 @@ class Program(Predictor):
         Raises
         ------
         DataError, ShapeMismatch
-            The data do not fit the program, or there are no rows.
+            The data do not fit the program, or have no rows.
         """
         at_least_one("batch_size", batch_size)
         data = named_arrays(data, self.feeds)
@@ -162,7 +162,7 @@ class Program(Predictor):
 
     @property
     def model(self) -> Any:
-        """The user's Keras model; None if there is none."""
+        """The user's Keras model; None if the program has none."""
         return None
 
     @property

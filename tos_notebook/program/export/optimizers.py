@@ -62,7 +62,7 @@ def optimizer_for(given: Any, variables: Sequence[Any]) -> Any:
 
 
 def learning_rate_of(optimizer: Any) -> Any:
-    """Return an optimizer's learning rate, a keras.Variable; None if it is no variable."""
+    """Return an optimizer's learning rate, a keras.Variable; None if it is not a variable."""
     # A wrapper that scales the loss has a learning rate of its own, which does nothing.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
@@ -77,14 +77,14 @@ def state_of(optimizer: Any) -> list[Any]:
         *getattr(optimizer, "_accumulated_gradients", ()),
     ]
     known = set(map(id, others))
-    # What is no float counts steps.
+    # What is not a float counts steps.
     return [
         v for v in optimizer.variables if tf.as_dtype(v.dtype).is_floating and id(v) not in known
     ]
 
 
 class Counters:
-    """Lets optimizers count their steps anew, and schedules of the learning rate go on.
+    """Lets optimizers restart their count of steps, and schedules of the learning rate continue.
 
     Keras counts once for both. Adam divides m by ``1 - beta_1 ** steps`` and v by the like, which
     is right only where `steps` counts since m and v were 0: with them at 0 and the count going

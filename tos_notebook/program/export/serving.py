@@ -94,7 +94,7 @@ def _output(key: str, name: str, dtype: tf.DType, shape: tf.TensorShape) -> Port
 
 
 def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
-    """Pack a SavedModel that somebody has written; return how it is called.
+    """Pack a SavedModel that was written elsewhere; return how it is called.
 
     Parameters
     ----------

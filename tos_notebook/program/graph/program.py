@@ -60,7 +60,7 @@ class GraphProgram(Program):
     CaptureError
         A feed, loss or parameter is not in the session's graph.
     ShapeMismatch
-        The loss is no scalar, or a feed's batch dimension is fixed.
+        The loss is not a scalar, or a feed's batch dimension is fixed.
     UnsupportedProgram
         Nothing to train, or an operation that cannot run on an executor.
     """

@@ -62,7 +62,7 @@ class Hooks:
 
     @property
     def learning_rate(self) -> float | None:
-        """That of the model's optimizer, in float32; None if it is no variable. May be set."""
+        """That of the model's optimizer, in float32; None if it is not a variable. May be set."""
         if not isinstance(getattr(self._optimizer, "_learning_rate", None), keras.Variable):
             return None
         with eagerly():

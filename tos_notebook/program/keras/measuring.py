@@ -55,7 +55,7 @@ class Measuring:
     def evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
         """Return loss and metrics over rows.
 
-        Keras's own ``evaluate`` copies all of them anew each time, which costs more than to
+        Keras's own ``evaluate`` copies all of them each time, which costs more than to
         measure them.
         """
         step = self._compile(describe(tuple(columns)))
@@ -66,7 +66,7 @@ class Measuring:
 
     def _compile(self, columns: tuple[ColumnSpec, ...]) -> Callable[..., object]:
         known, state, step = self._compiled
-        # Whoever compiles the model anew gives it other metrics.
+        # Whoever compiles the model again gives it other metrics.
         if known != columns or list(map(id, state)) != list(map(id, self._state())):
             step = tf.function(self._step, input_signature=specs_of(columns), autograph=False)
             step.get_concrete_function()

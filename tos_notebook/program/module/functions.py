@@ -45,7 +45,7 @@ def as_function(name: str, function: Any, feeds: int) -> Function:
     Raises
     ------
     CaptureError
-        It is no function, or takes other arguments.
+        It is not a function, or takes other arguments.
     """
     # Keras' metrics are callable, but compare labels with what was predicted already.
     if not callable(function) or isinstance(function, keras.metrics.Metric | type):
@@ -62,7 +62,7 @@ def as_function(name: str, function: Any, feeds: int) -> Function:
         ) from None
     if _python(function) is not function:
         return function
-    # There is nothing in a lambda to translate, and its source is often not to be found.
+    # A lambda has nothing to translate, and its source is often not to be found.
     plain = getattr(function, "__name__", "") == "<lambda>"
     return tf.function(function, autograph=not plain)
 
@@ -111,7 +111,7 @@ def _feed(feed: Any, name: str) -> FeedSpec:
 
 
 def arguments(function: Any) -> Sequence[str]:
-    """Return the names of what a function takes by position; none for what is no function."""
+    """Return the names of what a function takes by position; none for what is not a function."""
     if not callable(function):
         return ()
     parameters = inspect.signature(_python(function)).parameters.values()

@@ -95,7 +95,7 @@ class ModuleProgram(Program):
         self._sort(found)
 
     def _sort(self, found: Found) -> None:
-        """Tell what is synchronised, what each worker changes alone, and what nobody changes."""
+        """Tell what is synchronised, what each worker changes alone, and what does not change."""
         used = list(self._traced.graph.variables)
         found.refuse_unknown(used)
         changed = set(map(id, assigned(self._traced, used)))

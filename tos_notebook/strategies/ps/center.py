@@ -248,7 +248,7 @@ class Center:
         return Copied(buffer, version, {"stripes": stripes, "tensors": tensors}, arrays)
 
     def restore(self, copied: Copied) -> None:
-        """Go on from what `snapshot` returned, with a combiner of the same parameters.
+        """Continue from what `snapshot` returned, with a combiner of the same parameters.
 
         To be called before the first push.
 

@@ -91,7 +91,7 @@ class Origin:
 
     @property
     def options(self) -> RunOptions:
-        """What the run goes on with when it is resumed."""
+        """What the run continues with when it is resumed."""
         return RunOptions(
             epochs=self.epochs,
             shuffle=self.shuffle,

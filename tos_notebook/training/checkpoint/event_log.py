@@ -36,7 +36,7 @@ _TEXT = ("executor", "host")
 
 
 class Record:
-    """A sink that collects events until somebody takes them."""
+    """A sink that collects events until a checkpoint takes them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

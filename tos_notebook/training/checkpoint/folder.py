@@ -166,7 +166,7 @@ class Folder:
         Raises
         ------
         CheckpointError
-            There is none.
+            The folder has none.
         """
         problems = []
         numbers = [n for n in self.numbers() if before is None or n < before]
@@ -181,6 +181,6 @@ class Folder:
                 tell(f"{problem} So {name} is restored.")
             return found
         raise CheckpointError(
-            f"There is no checkpoint in {self.storage.uri} to continue from"
+            f"{self.storage.uri} has no checkpoint to continue from"
             + (f": {' '.join(problems)}" if problems else ".")
         )

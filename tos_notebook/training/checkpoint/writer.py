@@ -55,7 +55,7 @@ class CheckpointWriter:
     """Writes checkpoints when they are due, and one at the end; keeps the last few.
 
     A sink, too: it counts milestones, and records the events. A checkpoint that cannot be written
-    is reported, and tried again when the next one is due: training goes on.
+    is reported, and tried again when the next one is due: training continues.
 
     Parameters
     ----------

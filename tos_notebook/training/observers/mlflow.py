@@ -32,7 +32,7 @@ BOUND = 100
 """Points that may wait for a slow tracking server; more are left out."""
 
 _OWN = ("staleness", "samples_per_second", "epoch", "learning_rate")
-"""Curves that are no metrics of the program."""
+"""Curves that are not metrics of the program."""
 
 LOGGING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for what is still to be logged."""

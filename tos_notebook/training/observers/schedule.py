@@ -40,7 +40,7 @@ Schedule = Callable[[int], float]
 
 
 class Scheduler(Observer):
-    """Sets the learning rate of a run, until somebody else does.
+    """Sets the learning rate of a run, until it is set otherwise.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Scheduler(Observer):
         self._executor = SerialExecutor("tos-learning-rate", 1)
 
     def begin(self) -> None:
-        """Set the rate for the first batch; a resumed run goes on with its schedule."""
+        """Set the rate for the first batch; a resumed run continues its schedule."""
         self._apply(self._steps)
 
     def __call__(self, event: Event) -> None:

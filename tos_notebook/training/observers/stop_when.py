@@ -182,7 +182,7 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     Raises
     ------
     ConfigError
-        They are no conditions, or can never be met.
+        They are not conditions, or can never be met.
     """
     found = as_conditions(conditions)
     for condition in found:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OWN = ("loss", "staleness", "samples_per_second", "epoch", "learning_rate")
-"""Curves of the training that are no metrics of the program."""
+"""Curves of the training that are not metrics of the program."""
 
 PERIOD = 1.0
 """Seconds between two points of a curve; the end of an epoch makes one, too."""
@@ -223,7 +223,7 @@ def event_files(sc: Any, uri: str) -> list[tuple[str, bytes]]:
     Raises
     ------
     ConfigError
-        There is none.
+        The folder has none.
     """
     if is_local(uri):
         paths = sorted(p for p in local_path(uri).glob("*") if is_event_file(p.name))
@@ -233,7 +233,7 @@ def event_files(sc: Any, uri: str) -> list[tuple[str, bytes]]:
         found = [(name, storage.read(name)) for name in storage.list() if is_event_file(name)]
     if not found:
         raise ConfigError(
-            f"There are no event files in {uri}. Expected the folder that a run was started with, "
+            f"{uri} has no event files. Expected the folder that a run was started with, "
             "tensorboard=URI; it writes the first one when it begins."
         )
     return found

@@ -1,4 +1,4 @@
-"""Evaluate the center now and then, on the driver, while training goes on."""
+"""Evaluate the center now and then, on the driver, while training continues."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Evaluation:
         try:
             if self._columns is None:
                 self._columns = self._rows()
-            # Training goes on: what counts is how far it is when the center is read.
+            # Training continues: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
             # By the names that workers' metrics travel under.
             values = {
@@ -157,7 +157,7 @@ class Evaluation:
             )
             self._publish(ValidationFailed(time.time(), epoch, why))
             return None
-        # Nobody listens any more to what ends after `finish` has given up.
+        # What ends after `finish` has given up is not listened to any more.
         with suppress(SessionClosed):
             self._publish(told)
         return values

@@ -1,4 +1,4 @@
-"""A run's model card: what somebody who gets the model should know, as Markdown."""
+"""A run's model card: what those who get the model should know, as Markdown."""
 
 from __future__ import annotations
 

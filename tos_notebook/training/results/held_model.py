@@ -87,7 +87,7 @@ class HeldModel(Predictor):
 
     @contextmanager
     def held(self) -> Iterator[Program]:
-        """Let nobody else write to the model inside."""
+        """Keep others from writing to the model inside."""
         with self._lock:
             yield self.program
 
@@ -131,7 +131,7 @@ class HeldModel(Predictor):
     def adopting(self) -> Iterator[None]:
         """Hold the model; what is changed in it inside becomes the center.
 
-        For when nobody pushes any more: a callback may put the best parameters back.
+        For when all workers have pushed their last: a callback may put the best parameters back.
         """
         with self._lock:
             before = self.program.read()

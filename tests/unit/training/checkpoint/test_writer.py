@@ -759,7 +759,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(kept: Kept) -
     assert kept.keeper.folder.last(tell=told.append).number == 1
     assert [text for text in told if "00000002" in text and "cut off" in text] == told != []
     (kept.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"no checkpoint in .*00000002.*00000001.*cut off"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint to .*00000002.*00000001.*cut off"):
         kept.keeper.folder.last()
 
 
