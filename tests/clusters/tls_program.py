@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tos_notebook.errors import TosError
 from tos_notebook.events import WorkerJoined
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.worker.task import Task
 
 ROWS, EPOCHS, BOTH = 2000, 3, 2
 
@@ -39,9 +41,9 @@ def knock(
     yield os.getpid(), said
 
 
-def strangers(sc: Any, session: tos.TrainingSession) -> list[tuple[int, dict[str, str]]]:
+def strangers(sc: Any, run: tos.Run, address: str) -> list[tuple[int, dict[str, str]]]:
     """Return what each executor is told that holds something wrong."""
-    secret, pin = session._factory.secret, session._server.fingerprint
+    secret, pin = run.parts.task.secret, run.parts.task.fingerprint
     assert pin is not None
     attempts = {
         "right": (secret, pin),
@@ -49,15 +51,19 @@ def strangers(sc: Any, session: tos.TrainingSession) -> list[tuple[int, dict[str
         "wrong pin": (secret, bytes(len(pin))),
         "no pin": (secret, None),
     }
-    host, _, port = session.address.rpartition(":")
+    host, _, port = address.rpartition(":")
     ask = partial(knock, host, int(port), attempts)
     return list(sc.parallelize(range(BOTH), BOTH).mapPartitionsWithIndex(ask).collect())
 
 
 def refused(session: tos.TrainingSession, data: Any) -> str:
     """Return the error of a run whose workers hold another secret."""
-    session._factory = replace(session._factory, secret=new_secret())
-    run = session.start(data)
+
+    def stranger(*given: Any) -> Task:
+        return replace(Task(*given), secret=new_secret())
+
+    with patch("tos_notebook.training.factory.Task", stranger):
+        run = session.start(data)
     try:
         run.wait(120)
     except TosError as error:
@@ -76,7 +82,7 @@ def main() -> None:
             "driver": os.getpid(),
             "total": run.parameters()["total"].tolist(),
             "executors": sorted({e.executor for e in watch.of(WorkerJoined)}),
-            "strangers": strangers(sc, session),
+            "strangers": strangers(sc, run, session.address),
             "refused": refused(session, data),
         }
     spark.stop()

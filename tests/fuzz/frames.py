@@ -29,11 +29,13 @@ from tests.support.numpy_program import NumpyProgram, SoftmaxRegression
 from tests.unit.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour
+from tos_notebook.common.arrays import Array
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
+from tos_notebook.layout import Layout
 from tos_notebook.strategies.ps.exchange import ParameterExchange
 from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.settings import ServerSettings
@@ -72,6 +74,11 @@ PATIENCE = 60.0
 ROUND = 1000
 SECRET = new_secret()
 FINGERPRINT = bytes(range(32))
+
+
+def filled(layout: Layout, value: float) -> list[Array]:
+    """Return what a worker has trained: parameters that are all the same."""
+    return [np.full_like(t, value) for t in layout.tensors(layout.allocate()).values()]
 
 
 class Tap:
@@ -221,7 +228,7 @@ class World:
         connection.request(Fetch(1))
         connection.request(Loaded(8, "0" * 32, streamed=False))
         for number in range(3):
-            replica.write([np.full_like(t, 1 + number) for t in replica._tensors])
+            replica.write(filled(self.layout, 1 + number))
             replica.push(push(number), lambda: None)
             replica.poll(Poll(0))
         connection.request(Finish(0, 8, 3))
@@ -390,7 +397,7 @@ class Fuzz:
             )
         elif kind is Reply:
             replica = world.replica(connection)
-            replica.write([t + 1 for t in replica._tensors])
+            replica.write(filled(world.layout, 1))
             replica.push(push(), lambda: None)
         elif kind is Proceed:
             world.replica(connection).poll(Poll(0))

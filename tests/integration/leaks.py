@@ -104,9 +104,7 @@ def processes() -> Iterator[tuple[str, str, bytes]]:
 
 def own_words(session: Any, task: Any) -> Iterator[tuple[str, str, bytes]]:
     """Yield what this process shows of the session: reprs, formats, a traceback with locals."""
-    factory = session._factory
-    parts = (session._server, factory, factory.secret, session._run)
-    for thing in (session, task, *parts, vars(session)):
+    for thing in (session, task, task.secret, vars(session), *vars(session).values()):
         for text in (repr(thing), str(thing), f"{thing}", ascii(thing)):
             yield "reprs", type(thing).__name__, text.encode("utf-8", "surrogateescape")
     try:
@@ -158,8 +156,8 @@ def main() -> None:
         session = tos.TrainingSession(spark, counter(), combiner="downpour", batch_size=5)
         run = session.start((np.arange(1000.0),), epochs=100_000, sinks=[watch])
         watch.wait_for(MilestoneCommitted, 20, timeout=180)
-        search = Search(session._factory.secret)
         task = run.parts.task
+        search = Search(task.secret)
         # That it would be found, where it is.
         search.look("control", "closure", cloudpickle.dumps(task))
         assert search.found, "the search finds nothing where the secret is"

@@ -43,8 +43,8 @@ def test_every_batch_counts_once_and_hosts_share_memory_with_tls_and_without(
     monkeypatch.setattr(session_module, "encrypts_loopback", lambda sc: asked)
     values = np.arange(2000.0)
     session = train(counter(), combiner="downpour", batch_size=10, server_host=host)
-    assert (session._server.fingerprint is None) == (host is None and not asked)
     run = session.run((values,), epochs=2)
+    assert (run.parts.task.fingerprint is None) == (host is None and not asked)
     assert run.parameters()["total"].tolist() == [2 * values.sum(), 2 * 2000.0]
     assert attached == [share] * len(attached)
     assert attached

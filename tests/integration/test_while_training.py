@@ -14,6 +14,7 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier, counter
 from tests.support.tracked import curve, only_run, store
 from tests.support.watching import Watch
+from tests.unit.widgets.support import shown
 from tos_notebook.cluster.asking import Asking
 from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled
@@ -53,7 +54,7 @@ def test_validation_comes_in_its_rhythm_and_at_the_end(
         assert run.status.validations == len(found)
         (series,) = [s for s in run.figure().data if s.name == "validation"]
         assert len(series.x) == len(found)
-        drawn = model._curves.series["loss", "validation"].points()
+        drawn = shown(model).series["loss", "validation"]
         assert (np.diff(drawn[2]) >= 0).all()
         assert drawn[2][-1] == pytest.approx(2.0)
         assert run.model_card(tmp_path / "card.md")

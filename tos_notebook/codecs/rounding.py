@@ -38,7 +38,7 @@ class RoundedPart(BucketPart):
     """Values rounded to multiples of a bucket's scale, from -`levels` to `levels`.
 
     If `stochastic`, they are rounded up or down by chance, so that the mean is right. Else they go
-    to the nearest, which error feedback needs: by chance, few levels are no contraction.
+    to the nearest, which error feedback needs: by chance, few levels do not contract.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     elif action.command is Command.CHAOS:
         what = describe(as_rules(**given))
         if what == "off":
-            said = "There is no chaos in run {number}, {when}."
+            said = "Run {number} has no chaos, {when}."
     perform(run, action, given)
     say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
 

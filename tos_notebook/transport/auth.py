@@ -10,9 +10,8 @@
     all   = both nonces, and within TLS the fingerprint of the server's certificate
     hello = what the client says of itself; a worker says nothing to the server
 
-Every message has a size that both sides know, so a peer that is not let in makes nobody
-allocate. The
-role in each HMAC makes it worthless when sent back to where it came from, and the fingerprint
+Both sides know the size of every message, so that a peer that is not let in can make neither
+allocate. The role in each HMAC makes it worthless when sent back, and the fingerprint
 when passed on by another in between, whose certificate is another. A handshake is a generator
 without sockets: it yields what to send and how many bytes it expects then.
 """

@@ -164,7 +164,7 @@ class Diary:
         self.say(time, "warning", text + event.message)
 
     def _not_saved(self, event: events.CheckpointFailed, time: float) -> None:
-        self.say(time, "warning", f"There is no new checkpoint: {event.message}")
+        self.say(time, "warning", f"The run has no new checkpoint: {event.message}")
 
     def say(self, time: float, level: str, text: str) -> None:
         """Append to the log."""

@@ -110,11 +110,10 @@ ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true
     ],
 )
 def test_tasks_in_clear_are_warned_of_once_with_the_settings_to_make(
-    master: str, settings: dict[str, str], warned: bool, monkeypatch: pytest.MonkeyPatch
+    master: str, settings: dict[str, str], warned: bool
 ) -> None:
-    monkeypatch.setattr(connecting, "_warned", set())
     sc = context(**settings)
-    sc.master, sc.applicationId = master, "application-1"
+    sc.master, sc.applicationId = master, f"application of {master} with {settings}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import selectors
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,10 @@ from tos_notebook.errors import (
     TransportError,
 )
 from tos_notebook.events import WorkerFailed, WorkerJoined, WorkerLost
+from tos_notebook.transport import acceptor
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.transport.gate import Gate
 from tos_notebook.transport.shared import Segment
 from tos_notebook.wire.messages import Directive, Failed, Fetch, Poll, Rows
 
@@ -348,12 +353,24 @@ def test_whoever_lacks_the_secret_gets_nowhere() -> None:
         connect_tcp(*server.address, new_secret(), timeout=1)
 
 
-def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_other() -> None:
+def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken, failed = threading.Event(), threading.Event()
+
+    class Broken(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> Any:
+            if broken.is_set():
+                raise ValueError("broken")
+            return super().select(0.001)
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Broken)
+    monkeypatch.setattr(acceptor, "Gate", partial(Gate, retry=0.0))
     server = RunServer(new_secret(), "127.0.0.1", 0)
-    training, _ = counting_training()
+    training, _ = counting_training(on_failure=failed.set)
     server.serve(training)
-    # What the gate does after many errors of its own.
-    server._listener._acceptor._gate._failed(ValueError("broken"))
+    broken.set()
+    assert failed.wait(10)
     assert training.machine.state == "failed"
     assert isinstance(training.error, TransportError)
     assert "lets no more workers in: ValueError: broken. Start a new session." in str(

@@ -65,17 +65,23 @@ def test_a_worker_is_not_to_blame_for_what_others_do(known: Facts) -> None:
 class Told:
     """A `Standstill` that looks when a test says so."""
 
-    def __init__(self, limit: float | None = SECONDS) -> None:
+    def __init__(self, limit: float | None = SECONDS, answers: bool = True) -> None:
         self.superseded: list[tuple[int, str]] = []
         self.killed: list[int] = []
         self.failed: list[WorkerError] = []
         self.spoke = False
+        self.answers = answers
         self.standstill = Standstill(
             limit,
             self._supersede,
-            lambda task, reason: self.killed.append(task),
+            self._kill,
             self.failed.append,
         )
+
+    def _kill(self, task: int, reason: str) -> None:
+        self.killed.append(task)
+        if not self.answers:
+            raise WaitTimeout("Spark does not answer")
 
     def _supersede(self, member: Member, reason: str) -> bool:
         if self.spoke:
@@ -160,18 +166,9 @@ def test_tasks_that_have_left_but_do_not_end_are_killed_once() -> None:
 
 
 def test_spark_is_asked_again_until_another_attempt_has_come() -> None:
-    told = Told()
-    told.standstill._kill = _refusing(told.killed)
+    told = Told(answers=False)
     told.look(facts(member(1)), 0, 100)
     told.look(facts(missing=(1,), changed=100.0), 101, 310)
     assert told.killed == [8, 8, 8]
     told.look(facts(replace(member(1, heard=311.0), task=9)), 311, 400)
     assert told.killed == [8, 8, 8]
-
-
-def _refusing(asked: list[int]) -> Any:
-    def kill(task: int, reason: str) -> None:
-        asked.append(task)
-        raise WaitTimeout("Spark does not answer")
-
-    return kill

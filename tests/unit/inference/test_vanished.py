@@ -15,6 +15,10 @@ from tos_notebook.inference import dataframe, dispatch, evaluate
 MODEL = Mock(feeds=(), inputs=())
 
 
+def _predict_rdd(data: Any, target: Path) -> None:
+    dispatch.predict(MODEL, data, (), None, 16, target)
+
+
 def _predict_frame(data: Any, target: Path) -> None:
     dataframe.predict_frame(MODEL, data, None, 16, target)
 
@@ -23,7 +27,7 @@ def _predict_frame(data: Any, target: Path) -> None:
     "use",
     [
         pytest.param(lambda data, target: evaluate.evaluate(MODEL, data, 16), id="evaluate"),
-        pytest.param(lambda data, target: dispatch._predict_rdd(MODEL, data, 16, target), id="rdd"),
+        pytest.param(_predict_rdd, id="rdd"),
         pytest.param(_predict_frame, id="frame"),
     ],
 )

@@ -54,12 +54,12 @@ class PageSession:
     def __init__(self, kernel: Client, name: str) -> None:
         self.kernel = kernel
         self.control, self.stream = uuid.uuid4().hex, uuid.uuid4().hex
-        self._shell = kernel.subshell()
-        kernel.open_comm(self.control, "tos.control", {"page": name}, self._shell)
-        kernel.open_comm(self.stream, "tos.stream", {"page": name}, self._shell)
+        self.shell = kernel.subshell()
+        kernel.open_comm(self.control, "tos.control", {"page": name}, self.shell)
+        kernel.open_comm(self.stream, "tos.stream", {"page": name}, self.shell)
 
     def says(self, **content: Any) -> None:
-        self.kernel.say(self.control, content, self._shell)
+        self.kernel.say(self.control, content, self.shell)
 
     def hears(self, comm: str, kind: str, **fields: Any) -> dict[str, Any]:
         wanted = fields | {"type": kind}
@@ -103,7 +103,7 @@ def test_a_page_is_served_while_a_cell_runs(kernel: Client) -> None:
 def test_a_page_that_closes_its_comms_leaves_nothing(kernel: Client) -> None:
     page = PageSession(kernel, "closing")
     page.hears(page.stream, "overview", whole=True)
-    kernel.close_comm(page.control, page._shell)
+    kernel.close_comm(page.control, page.shell)
     kernel.until(lambda m: m["msg_type"] == "comm_close" and m["content"]["comm_id"] == page.stream)
     kernel.run("from comm import get_comm_manager as m")
     kernel.run(f"assert not {{'{page.control}', '{page.stream}'}} & m().comms.keys()")

@@ -50,6 +50,11 @@ class Lone:
         return trained
 
     @property
+    def variables(self) -> Any:
+        """What the loaded program keeps: its `parameters`, `local` and `optimizer_state`."""
+        return self.runner._module
+
+    @property
     def tensors(self) -> dict[str, Array]:
         """The present parameters, as copies."""
         return {k: v.copy() for k, v in self.program.layout.tensors(self.buffer).items()}

@@ -131,10 +131,8 @@ def test_a_parameter_that_is_no_variable_of_the_graph(graph: Graph) -> None:
 
 
 def test_a_variable_without_a_value(graph: Graph) -> None:
-    program = graph.capture()
-    program._session = v1.Session()
-    with program._session, pytest.raises(CaptureError, match="global_variables_initializer"):
-        program.export([("float32", (2,))])
+    with v1.Session() as empty, pytest.raises(CaptureError, match="global_variables_initializer"):
+        graph.capture(session=empty).export([("float32", (2,))])
     with pytest.raises(CaptureError, match="global_variables_initializer"):
         graph.capture(session=v1.Session()).read()
 

@@ -13,6 +13,7 @@ from keras import layers
 
 from tests.unit.program.support import as_sparse
 from tos_notebook.blocks.block import describe
+from tos_notebook.blocks.sparse import dense
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CaptureError
 from tos_notebook.program.capture import capture
@@ -111,13 +112,12 @@ def test_sparse_rows_are_evaluated_as_their_dense_ones(monkeypatch: pytest.Monke
     program, x = capture(compiled(mlp())), np.where(X > 0, X, 0)
     expected = program.evaluate((x, Y), BATCH)
     fed: list[type] = []
-    step = program._measuring._compile(describe((x, Y)))
-    monkeypatch.setattr(program._measuring, "_compile", lambda columns: spied)
 
-    def spied(*batch: Any) -> None:
-        fed.extend(map(type, batch))
-        step(*batch)
+    def spied(column: Any) -> Any:
+        fed.append(type(made := dense(column)))
+        return made
 
+    monkeypatch.setattr("tos_notebook.program.keras.measuring.dense", spied)
     found = program.evaluate((as_sparse(x), Y), BATCH)
     assert set(fed) == {np.ndarray}
     assert found == pytest.approx(expected)

@@ -148,7 +148,7 @@ def test_parameters_that_never_change_are_not_the_callers_memory(whole: bool) ->
     new = lone.runner.train([vector], lone.columns, 2).parameters[0]
     vector[...] = -5
     assert (new[:16] == 1).all()
-    for variable in lone.runner._module.parameters:
+    for variable in lone.variables.parameters:
         assert (variable.numpy() >= 1).all()
 
 
@@ -173,7 +173,7 @@ def test_what_a_program_keeps_is_not_the_callers_memory() -> None:
     columns = [aligned(c) for c in data()]
     vectors = [aligned(v) for v in lone.program.layout.vectors(lone.buffer)]
     lone.runner.train(vectors, columns, 16)
-    kept = {v.shape.as_list()[-1]: v for v in lone.runner._module.local if v.shape.rank == 2}
+    kept = {v.shape.as_list()[-1]: v for v in lone.variables.local if v.shape.rank == 2}
     before = {size: variable.numpy().copy() for size, variable in kept.items()}
     np.testing.assert_array_equal(before[16], data()[0][-16:])
     for array in (*columns, *vectors):
@@ -188,8 +188,8 @@ def test_optimizer_state_is_not_the_callers_memory() -> None:
     columns = [aligned(c) for c in data()]
     vectors = [aligned(v) for v in lone.program.layout.vectors(lone.buffer)]
     lone.runner.train(vectors, columns, 16)
-    before = [v.numpy().copy() for v in lone.runner._module.local]
+    before = [v.numpy().copy() for v in lone.variables.local]
     for array in (*columns, *vectors):
         array[...] = 9
-    for variable, value in zip(lone.runner._module.local, before, strict=True):
+    for variable, value in zip(lone.variables.local, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)

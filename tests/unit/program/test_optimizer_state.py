@@ -42,7 +42,7 @@ def kinds(program: Program) -> list[str]:
 
 def state(lone: Lone) -> Array:
     """Return a copy of the optimizer state, as one vector."""
-    return np.concatenate([v.numpy().ravel() for v in lone.runner._module.optimizer_state])
+    return np.concatenate([v.numpy().ravel() for v in lone.variables.optimizer_state])
 
 
 KERAS: dict[str, tuple[Callable[[], Any], list[str]]] = {

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from tests.unit.transport.peers import memory
-from tos_notebook.transport import shared
 from tos_notebook.transport.shared import Segment, attach
 
 SIZES = [1, 63, 4096, 4097, 1_000_000]
@@ -165,7 +164,7 @@ def test_a_segment_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_segment_that_cannot_be_mapped_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with Segment(8) as segment:
-        monkeypatch.setattr(shared, "_map", _fails_with(errno.ENOMEM))
+        monkeypatch.setattr(mmap, "mmap", _fails_with(errno.ENOMEM))
         assert attach(segment.name, 8) is None
 
 

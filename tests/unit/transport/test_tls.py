@@ -26,7 +26,7 @@ from tos_notebook.transport import dial
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.secured import SecuredSocket
 from tos_notebook.transport.sockets import is_loopback
-from tos_notebook.transport.tls import RECORD, Certificate, TlsChannel, _client_context, wrap_client
+from tos_notebook.transport.tls import RECORD, Certificate, TlsChannel, wrap_client
 from tos_notebook.wire.frames import encode_head
 from tos_notebook.wire.messages import Fetch, Push
 
@@ -176,8 +176,9 @@ def test_another_certificate_is_refused_before_anything_is_proved(server: Server
 def test_sessions_are_not_resumed(server: Server) -> None:
     with closing(server.authenticated()) as sock:
         assert isinstance(sock, SecuredSocket)
-        assert sock._tls.version() == "TLSv1.3"
-        assert sock._tls.session is None or not sock._tls.session.has_ticket
+        tls = sock._tls
+        assert tls.version() == "TLSv1.3"
+        assert tls.session is None or not tls.session.has_ticket
 
 
 # -- the certificate -----------------------------------------------------------------------
@@ -280,7 +281,8 @@ def test_a_server_that_stalls_within_the_handshake_is_a_timeout(nothing_left: No
 def test_a_peer_that_takes_leave_of_tls_has_ended_the_stream(nothing_left: None) -> None:
     """By an alert, which OpenSSL reads as no bytes and no error."""
     certificate = Certificate()
-    context = _client_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     peer = context.wrap_bio(incoming, outgoing, server_side=False)
     theirs, ours = socket.socketpair()

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.training.run import Run
+from tos_notebook.widgets.model import RunModel
 
 FACTS = {
     "id": "run-1",
@@ -142,3 +143,10 @@ class Front:
     @property
     def kinds(self) -> list[str]:
         return [message["type"] for message in self.messages]
+
+
+def shown(model: RunModel, now: float = 10.0) -> Front:
+    """Return what a front end has after a first look at a run."""
+    news, front = model.snapshot(now, FACTS), Front()
+    front({"type": "snapshot", "seq": 1, "state": news.state}, news.buffers)
+    return front

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tests.unit.widgets.support import FACTS, points
+from tests.unit.widgets.support import FACTS, points, shown
 from tos_notebook.events import (
     CallbackFailed,
     CommandAccepted,
@@ -332,7 +332,7 @@ def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:
     model(started(0.0, epochs=2, samples=1000))
     for epoch, samples in ((0, 250), (0, 500), (0, 1000), (1, 2000)):
         model(Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
-    points = model._curves.series["loss", "validation"].points()
+    points = shown(model).series["loss", "validation"]
     assert points[2].tolist() == [0.25, 0.5, 1.0, 2.0]
 
 

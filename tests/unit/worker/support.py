@@ -29,7 +29,7 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
-from tos_notebook.transport.dial import connect_tcp
+from tos_notebook.transport.dial import connect_tcp, open_channel
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Finish, Join, Push
 from tos_notebook.worker.loop import Worker
@@ -199,6 +199,12 @@ class Served:
             connection = connect_inproc(self.server.listener, request_timeout=LIMIT)
         self.connections.append(connection)
         return connection
+
+    def channel(self) -> Any:
+        """Return a channel of frames, for what no worker says."""
+        if self.kind == "tcp":
+            return open_channel(*self.server.address, self.secret, None, LIMIT, LIMIT, 0.0)
+        return self.server.listener.accept(LIMIT)
 
     def work(
         self,

@@ -9,7 +9,7 @@ from .base import Observer
 
 
 class BestEffort(Observer):
-    """Makes calls on a thread for as long as they succeed; the run goes on without what fails.
+    """Makes calls on a thread for as long as they succeed; the run continues without what fails.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import ConfigError
+from tos_notebook.program.export.base import SAVED
 from tos_notebook.training.results.card import BARS, sparkline
 from tos_notebook.training.results.report import run_facts, setting_facts
-from tos_notebook.training.results.save import _format, deliver
+from tos_notebook.training.results.save import deliver, save
 
 
 @pytest.mark.parametrize(
@@ -25,9 +27,19 @@ from tos_notebook.training.results.save import _format, deliver
     ],
 )
 def test_the_format_is_what_was_said_or_what_the_name_says(
-    place: str, given: str | None, expected: str
+    place: str, given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _format(place, given) == expected
+    made: list[str] = []
+    program = SimpleNamespace(formats=SAVED, save=lambda chosen, path: made.append(chosen))
+    model: Any = SimpleNamespace(present=lambda: nullcontext(program))
+
+    def delivered(sc: Any, path: Path, place: str) -> str:
+        made.append("numpy" if path.suffix == ".npz" else "")
+        return place
+
+    monkeypatch.setattr("tos_notebook.training.results.save.deliver", delivered)
+    assert save(None, model, {}, place, given) == place
+    assert "".join(made) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,8 +51,9 @@ def test_the_format_is_what_was_said_or_what_the_name_says(
     ],
 )
 def test_an_unclear_format_is_refused(place: str, given: str | None, message: str) -> None:
+    unused: Any = None
     with pytest.raises(ConfigError, match=message):
-        _format(place, given)
+        save(None, unused, {}, place, given)
 
 
 def test_what_is_delivered_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
