@@ -7,20 +7,16 @@ connection may have them and the other not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-
-def _built() -> ModuleType | None:
-    try:
-        return import_module("._kernels", __package__)
-    except ImportError:
-        return None
-
-
-extension = _built()
+extension: ModuleType | None = None
 """The module of all kernels, None where it was not built, or cannot be loaded from a zip file."""
+
+with suppress(ImportError):
+    extension = import_module("._kernels", __package__)
 
 
 class Kernels(NamedTuple):

@@ -89,19 +89,16 @@ class AveragingCombiner(StatefulCombiner):
             change *= change.dtype.type(weight)
         self.count += 1
         if self.count >= self.due(push):
-            self._end_round(center, change)
+            if self.count > 1:
+                change += self.total
+                change /= change.dtype.type(self.divisor())
+            self.count = 0
+            self.step(center, change)
         elif self.count == 1:
             self.total[...] = change
         else:
             self.total += change
         update[...] = center
-
-    def _end_round(self, center: Array, change: Array) -> None:
-        if self.count > 1:
-            change += self.total
-            change /= change.dtype.type(self.divisor())
-        self.count = 0
-        self.step(center, change)
 
 
 class FedAvg(AveragingCombiner):

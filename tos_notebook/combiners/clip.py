@@ -63,15 +63,11 @@ class Clip(Combiner):
 
     def prepare(self, parts: Sequence[Part], push: PushInfo) -> None:
         """Scale the updates down, then let the other rule prepare; see `Combiner.prepare`."""
-        if push.finite:
-            self._scale([part.update for part in parts if part.update.dtype.kind == "f"])
-        self.then.prepare(parts, push)
-
-    def _scale(self, updates: Sequence[Array]) -> None:
-        length = global_norm(updates)
-        if length > self.norm:
+        updates = [part.update for part in parts if part.update.dtype.kind == "f"]
+        if push.finite and (length := global_norm(updates)) > self.norm:
             for update in updates:
                 update *= self.norm / length
+        self.then.prepare(parts, push)
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Clip and merge one array, as a whole model that meets empty state."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -120,10 +121,7 @@ def extract_labels(
         No file, or two of one kind. Within the job: a file that is no IDX file of labels, or
         has one that is not below `num_class`.
     """
-
-    def rows(values: Array, name: str) -> Iterable[Any]:
-        return _label_rows(values, name, num_class, one_hot)
-
+    rows = partial(_label_rows, num_class=num_class, one_hot=one_hot)
     return _extract(sc, path, "label", "image", rows)
 
 
