@@ -14,10 +14,8 @@ from ..errors import TransportError
 from .auth import Handshake, check_secret, server_handshake
 from .base import Address
 from .gate import Gate
-from .secured import SecuredSocket
 from .sockets import Connected, SocketChannel, Timeouts, is_loopback
-from .tcp import TcpChannel
-from .tls import Certificate, TlsChannel
+from .tls import Certificate, channel_over
 
 _BACKLOG = 1024
 
@@ -92,7 +90,7 @@ class Acceptor:
     Raises
     ------
     TransportError
-        One cannot listen at the endpoint, or each port of its range is taken.
+        It cannot listen at the endpoint, or each port of the range is taken.
     AuthenticationError
         The secret is too short.
     """
@@ -153,12 +151,7 @@ class Acceptor:
         return server_handshake(self._secret, self.fingerprint or b"", self._hello_size)
 
     def _let_in(self, sock: Connected, peer: str, hello: bytes) -> None:
-        times = self._timeouts.transfer, self._timeouts.patience
-        channel: SocketChannel[Any]
-        if isinstance(sock, SecuredSocket):
-            channel = TlsChannel(sock, peer, *times)
-        else:
-            channel = TcpChannel(sock, peer, *times)
+        channel = channel_over(sock, peer, self._timeouts)
         channel.configure()
         self._admit(channel, hello)
 

@@ -10,9 +10,8 @@ from typing import Any
 from ..errors import AuthenticationError, ConnectionClosed, ConnectTimeout, TransportError
 from .auth import client_handshake
 from .client import MAX_PAYLOAD, ChannelConnection
-from .sockets import SocketChannel, Timeouts, gone, is_loopback
-from .tcp import TcpChannel
-from .tls import TlsChannel, wrap_client
+from .sockets import Connected, SocketChannel, Timeouts, gone, is_loopback
+from .tls import channel_over, wrap_client
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds. A server that many strangers crowd may close a connection before its turn, or not come
@@ -115,14 +114,13 @@ def _open(
 ) -> SocketChannel[Any]:
     sock, peer = _dial(host, port, timeouts.handshake), f"{host}:{port}"
     deadline = monotonic() + timeouts.handshake
-    times = timeouts.transfer, timeouts.patience
+    connected: Connected = sock
     try:
-        channel: SocketChannel[Any]
         if fingerprint is None:
             _refuse_to_be_heard(sock, peer)
-            channel = TcpChannel(sock, peer, *times)
         else:
-            channel = TlsChannel(wrap_client(sock, peer, fingerprint, deadline), peer, *times)
+            connected = wrap_client(sock, peer, fingerprint, deadline)
+        channel = channel_over(connected, peer, timeouts)
         channel.shake_hands(client_handshake(secret, fingerprint or b"", hello), deadline)
         channel.configure()
     except BaseException as error:

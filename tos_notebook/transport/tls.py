@@ -14,10 +14,12 @@ import ssl
 import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 from ..errors import AuthenticationError
 from .secured import SecuredSocket
-from .sockets import SocketChannel, gone, limit, unfinished
+from .sockets import Connected, SocketChannel, Timeouts, gone, limit, unfinished
+from .tcp import TcpChannel
 
 RECORD = 16_384
 """Bytes. The most that a record of TLS holds."""
@@ -63,6 +65,13 @@ class TlsChannel(SocketChannel[SecuredSocket]):
         if not got:
             raise gone(self.peer)
         return got
+
+
+def channel_over(sock: Connected, peer: str, timeouts: Timeouts) -> SocketChannel[Any]:
+    """Return the channel over a connection of TCP or of TLS."""
+    if isinstance(sock, SecuredSocket):
+        return TlsChannel(sock, peer, timeouts.transfer, timeouts.patience)
+    return TcpChannel(sock, peer, timeouts.transfer, timeouts.patience)
 
 
 class Certificate:
