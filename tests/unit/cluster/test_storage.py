@@ -19,6 +19,16 @@ def storage(spark_context: Any, tmp_path: Path) -> Storage:
     return Storage(spark_context, str(tmp_path / "files"))
 
 
+@pytest.fixture
+def elsewhere(spark_context: Any, tmp_path: Path) -> Storage:
+    """A directory on a file system that is not this machine's own, as far as it says."""
+    (tmp_path / "files").mkdir()
+    spark_context._jsc.hadoopConfiguration().set(
+        f"fs.viewfs.mounttable.{tmp_path.name}.link./files", (tmp_path / "files").as_uri()
+    )
+    return Storage(spark_context, f"viewfs://{tmp_path.name}/files")
+
+
 @pytest.mark.parametrize("data", [b"", b"\x00\xff" * 5000, memoryview(b"view")])
 def test_what_is_written_is_read(storage: Storage, data: Any) -> None:
     uri = storage.write("a.bin", data)
@@ -57,11 +67,11 @@ class Recording:
     """A file system, or a stream of one, that syncs as HDFS does and notes what is done."""
 
     def __init__(self, real: Any, calls: list[str], can_sync: bool) -> None:
-        self._real, self._calls, self._can_sync = real, calls, can_sync
+        self.real, self._calls, self._can_sync = real, calls, can_sync
 
     def create(self, *arguments: Any) -> Any:
         self._calls.append("create")
-        return Recording(self._real.create(*arguments), self._calls, self._can_sync)
+        return Recording(self.real.create(*arguments), self._calls, self._can_sync)
 
     def hasCapability(self, name: str) -> bool:
         assert name == "hsync"
@@ -70,22 +80,22 @@ class Recording:
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
             self._calls.append(name)
-            return None if name == "hsync" else getattr(self._real, name)(*arguments)
+            return None if name == "hsync" else getattr(self.real, name)(*arguments)
 
         return call
 
 
 @pytest.mark.parametrize("can_sync", [True, False])
 def test_a_file_is_synced_before_it_is_closed_and_renamed_where_that_can_be_done(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, can_sync: bool
+    elsewhere: Storage, monkeypatch: pytest.MonkeyPatch, can_sync: bool
 ) -> None:
     """On HDFS, that is; an object store has it when it is closed."""
+    storage = elsewhere
     calls: list[str] = []
     monkeypatch.setattr(storage, "_fs", Recording(storage._fs, calls, can_sync))
-    monkeypatch.setattr(Storage, "_on_this_machine", False)
 
     def copied(given: Any, file: Recording, conf: Any, close: bool) -> None:
-        file._real.write(given.readAllBytes())
+        file.real.write(given.readAllBytes())
 
     monkeypatch.setattr(storage, "_transfer", copied)
     storage.write("a.bin", b"data")
@@ -146,10 +156,9 @@ def test_a_new_file_is_written_by_one_of_those_who_try(storage: Storage) -> None
 
 
 def test_a_new_file_is_created_exclusively_on_other_file_systems_too(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    elsewhere: Storage,
 ) -> None:
-    monkeypatch.setattr(Storage, "_on_this_machine", False)
-    test_a_new_file_is_written_by_one_of_those_who_try(storage)
+    test_a_new_file_is_written_by_one_of_those_who_try(elsewhere)
 
 
 def test_a_file_that_is_not_there_is_named(storage: Storage) -> None:
