@@ -5,23 +5,13 @@ python -m benchmarks.front_end.browser [--quick]
 
 from __future__ import annotations
 
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from tests.browser.lab import (
-    READY,
-    Lab,
-    View,
-    execute,
-    open_notebook,
-    opened_page,
-    started_chromium,
-    started_lab,
-)
+from tests.browser.lab import READY, Lab, View, execute, open_notebook, opened_page, started
 
 from ..lib.harness import Row, program
 from .notebook import CONNECT, DATA, TRAIN
@@ -153,11 +143,7 @@ def frames(page: Any, lab: Lab, seconds: float) -> Row:
 
 def run(quick: bool) -> list[Row]:
     """Look at a run, and at a heavy feed."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        started_lab(Path(folder)) as lab,
-        started_chromium() as browser,
-    ):
+    with started() as (lab, browser):
         with opened_page(browser, lab) as page:
             rows = [frames(page, lab, 5 if quick else 20)]
         with opened_page(browser, lab) as page:

@@ -5,7 +5,6 @@ python -m benchmarks.front_end.panel [--quick]
 
 from __future__ import annotations
 
-import tempfile
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -13,15 +12,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from tests.browser.lab import (
-    Lab,
-    View,
-    execute,
-    open_notebook,
-    opened_page,
-    started_chromium,
-    started_lab,
-)
+from tests.browser.lab import Lab, View, execute, open_notebook, opened_page, started
 
 from ..lib.harness import Row, program
 from .browser import FRAMES
@@ -211,11 +202,7 @@ def control(page: Any, lab: Lab, times: int) -> Row:
 def run(quick: bool) -> list[Row]:
     """Look at one run, at many, and at a busy kernel."""
     seconds = 5.0 if quick else 20.0
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        started_lab(Path(folder)) as lab,
-        started_chromium() as browser,
-    ):
+    with started() as (lab, browser):
         with opened_page(browser, lab) as page:
             rows = opening(page, lab, quick)
         with opened_page(browser, lab) as page:

@@ -13,27 +13,15 @@ import os
 from contextlib import closing, contextmanager
 from typing import Any
 
-import numpy as np
-
-from tos_notebook.combiners import as_combiner
-from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.coordination.server import RunServer
-from tos_notebook.coordination.settings import Settings
-from tos_notebook.data.arrays import ArraySource
-from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.settings import ServerSettings
-from tos_notebook.strategies.ps.strategy import ParameterServer
-from tos_notebook.telemetry.bus import EventBus
-from tos_notebook.telemetry.history import History
 from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 
 from ..lib.exchange_bare import CLIENTS, SIZES, buffers, compare
 from ..lib.harness import Row, program
+from ..lib.serving import RUN, serving
 
 SECRET = Secret(b"only for this benchmark, loopback")
-RUN = "benchmark"
 GOALS = {"31 kB": 0.25, "4 MB": 0.8, "100 MB": 0.8}
 EXCHANGES_GOAL = 8000
 
@@ -43,22 +31,7 @@ class RealServer:
 
     @contextmanager
     def serve(self, nbytes: int) -> Any:
-        layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
-        settings = Settings(ServerSettings(as_combiner("downpour")), 10)
-        with (
-            EventBus([History()]) as bus,
-            closing(RunServer(SECRET, "127.0.0.1", 0)) as server,
-        ):
-            training = Coordinator(
-                RUN,
-                ParameterServer().trainer(layout, layout.allocate(), settings),
-                settings,
-                publish=bus.publish,
-                locate=lambda task: ("driver", "127.0.0.1"),
-                on_failure=lambda: None,
-            )
-            training.begin_span(ArraySource([np.zeros((CLIENTS, 1))], CLIENTS), 0, 0)
-            server.serve(training)
+        with serving(nbytes, CLIENTS, SECRET) as (server, _):
             yield server.address.port
 
     @contextmanager

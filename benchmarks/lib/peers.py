@@ -6,7 +6,6 @@ import multiprocessing
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection as Pipe
-from types import TracebackType
 from typing import Any
 
 END = 600.0
@@ -58,12 +57,7 @@ class Peer:
     def __enter__(self) -> Peer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._pipe.close()
         if error is not None:
             self._process.terminate()

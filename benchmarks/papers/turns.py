@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.transport.base import BytesLike, Connection
+from tos_notebook.transport.base import Connection
 from tos_notebook.wire.messages import Answer, Push, Request
 
 
@@ -78,15 +78,11 @@ class Gated:
         self._wait = wait
 
     def request(
-        self,
-        message: Request,
-        payload: BytesLike | None = None,
-        into: BytesLike | None = None,
-        meanwhile: Callable[[], object] | None = None,
+        self, message: Request, *payloads: Any, **options: Any
     ) -> tuple[Answer, memoryview | None]:
         if isinstance(message, Push):
             self._wait()
-        return self._connection.request(message, payload, into, meanwhile)
+        return self._connection.request(message, *payloads, **options)
 
     def close(self) -> None:
         self._connection.close()

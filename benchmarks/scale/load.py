@@ -24,26 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import aligned_empty
 from tos_notebook.coordination.coordinator import Coordinator
-from tos_notebook.coordination.server import RunServer
-from tos_notebook.coordination.settings import Settings
-from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
-from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
-from tos_notebook.strategies.ps.settings import ServerSettings
-from tos_notebook.strategies.ps.strategy import ParameterServer
-from tos_notebook.telemetry.bus import EventBus
-from tos_notebook.telemetry.history import History
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply
 
 from ..lib.harness import Row, program
+from ..lib.serving import RUN, serving
 
-RUN = "load"
 PROCESSES = 2
 END = 120.0
 """Seconds after which a wait is given up."""
@@ -198,25 +189,11 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
         Of the parameters.
     tls : bool
     """
-    layout = Layout([ParameterSpec("parameters", (nbytes // 4,), "float32")])
-    settings, secret = Settings(ServerSettings(as_combiner("downpour")), 10), new_secret()
-    watch, measured = Watch(), Measured(memory=[resident()])
-    with (
-        EventBus([History(), watch]) as bus,
-        closing(RunServer(secret, "127.0.0.1", 0, tls=tls)) as server,
-    ):
-        training = Coordinator(
-            RUN,
-            ParameterServer().trainer(layout, layout.allocate(), settings),
-            settings,
-            publish=bus.publish,
-            locate=lambda task: ("driver", "127.0.0.1"),
-            on_failure=lambda: None,
-        )
-        training.begin_span(ArraySource([np.zeros((workers, 1))], workers), 0, 0)
-        server.serve(training)
+    secret, watch = new_secret(), Watch()
+    measured = Measured(memory=[resident()])
+    with serving(nbytes, workers, secret, watch, tls=tls) as (server, training):
         address = (*server.address, secret, server.fingerprint)
-        with clients(workers, layout.nbytes, address) as pipes:
+        with clients(workers, training.parameters.layout.nbytes, address) as pipes:
             watch.wait_for("joined", workers)
             before, began = Counter(watch.milestones), time.perf_counter()
             steer(training, watch, seconds, measured)

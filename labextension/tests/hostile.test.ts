@@ -6,18 +6,7 @@ import { RunView } from "../src/view/run-view";
 import { browser, buffers, entered, FakeChannel, parts, worker } from "./fakes";
 import { actions, pack } from "../demo/kernel";
 
-const legends: unknown[] = [];
-vi.mock("uplot", () => ({
-  default: class {
-    width = 0;
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-    constructor(options: { series: { label: unknown }[] }) {
-      legends.push(...options.series.map(({ label }) => label));
-    }
-  },
-}));
+vi.mock("uplot", () => import("./fake-uplot"));
 
 const NASTY = `"><img src=x onerror="window.hit = 1"><script>window.hit = 2</script>&amp; %1`;
 const LONG = "n".repeat(10_000);

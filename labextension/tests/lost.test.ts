@@ -3,14 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RunView } from "../src/view/run-view";
 import { browser, buffers, FakeChannel, parts } from "./fakes";
 
-vi.mock("uplot", () => ({
-  default: class {
-    width = 0;
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-  },
-}));
+vi.mock("uplot", () => import("./fake-uplot"));
 
 let page: ReturnType<typeof browser>;
 

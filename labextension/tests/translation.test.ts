@@ -9,20 +9,9 @@ import { note, SLOW, TOGGLE, unavailable } from "../src/view/requests";
 import { RunView, SILENCE } from "../src/view/run-view";
 import { setTranslation, t, tn, type Translation } from "../src/view/text";
 import { browser, buffers, entered, FakeChannel, parts, worker } from "./fakes";
+import { legends } from "./fake-uplot";
 
-const legends: unknown[] = [];
-
-vi.mock("uplot", () => ({
-  default: class {
-    width = 0;
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-    constructor(options: { series: { label: string }[] }) {
-      legends.push(...options.series.map(({ label }) => label));
-    }
-  },
-}));
+vi.mock("uplot", () => import("./fake-uplot"));
 
 /** A language without Latin letters: whatever has some was not translated. */
 const UNREADABLE: Translation = {
@@ -32,6 +21,7 @@ const UNREADABLE: Translation = {
 
 beforeEach(() => {
   setTranslation(UNREADABLE);
+  legends.length = 0;
 });
 
 afterEach(() => {

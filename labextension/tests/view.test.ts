@@ -13,14 +13,7 @@ import {
   parts,
 } from "./fakes";
 
-vi.mock("uplot", () => ({
-  default: class {
-    width = 0;
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-  },
-}));
+vi.mock("uplot", () => import("./fake-uplot"));
 
 let page: ReturnType<typeof browser>;
 let models: ReturnType<typeof pair>;

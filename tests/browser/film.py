@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.browser.lab import (
-    View,
-    execute,
-    open_notebook,
-    opened_page,
-    started_chromium,
-    started_lab,
-)
+from tests.browser.lab import View, execute, open_notebook, opened_page, started
 from tests.browser.test_live_view import SETUP
 
 TRAIN = """
@@ -87,12 +79,7 @@ class Film:
 @contextmanager
 def training() -> Iterator[tuple[Any, View]]:
     """A page with a run that has just begun."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        started_lab(Path(folder)) as lab,
-        started_chromium() as browser,
-        opened_page(browser, lab) as page,
-    ):
+    with started() as (lab, browser), opened_page(browser, lab) as page:
         open_notebook(page, lab, "film", SETUP, TRAIN)
         execute(page, "application:toggle-left-area")
         execute(page, "notebook:run-all-cells")

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -160,6 +161,17 @@ def started_chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield browser
         browser.close()
+
+
+@contextmanager
+def started() -> Iterator[tuple[Lab, Any]]:
+    """Start both for a program of its own, in a folder that is deleted at the end."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started_lab(Path(folder)) as lab,
+        started_chromium() as browser,
+    ):
+        yield lab, browser
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,17 @@ import numpy as np
 from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.testing import programs
 
 
-class NumpyProgram:
-    """What both programs share: batches of a call, one after the other.
+class NumpyProgram(programs.NumpyProgram):
+    """Keeps what it was fed.
 
     `on_batch` is called before each batch, and may raise or wait.
     """
 
-    spec: ProgramSpec
-
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.learning_rates: list[float] = []
         self.calls: list[int] = []
         """Batches of each training call."""
@@ -31,29 +32,16 @@ class NumpyProgram:
         self.on_batch: Callable[[int], object] = lambda number: None
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
-        buffer = self.spec.layout.allocate()
-        new = self.spec.layout.vectors(buffer)
-        for mine, given in zip(new, vectors, strict=True):
-            mine[...] = given
-        parameters = self.spec.layout.tensors(buffer)
-        sums, rows = dict.fromkeys(self.spec.outputs, 0.0), len(columns[0])
-        starts = range(0, rows, batch_size)
-        for start in starts:
-            self.on_batch(len(self.batches))
-            batch = tuple(column[start : start + batch_size].copy() for column in columns)
-            self.batches.append(batch)
-            for name, value in self.step(parameters, batch).items():
-                sums[name] += value * len(batch[0])
-        self.calls.append(len(starts))
-        return Trained(
-            list(parameters.values()), {name: value / rows for name, value in sums.items()}
-        )
+        trained = super().train(vectors, columns, batch_size)
+        self.calls.append(-(-len(columns[0]) // batch_size))
+        return trained
 
-    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
-        """Train on one batch, in place; return the means of the outputs."""
-        raise NotImplementedError
+    def before(self, batch: tuple[Array, ...]) -> None:
+        self.on_batch(len(self.batches))
+        self.batches.append(batch)
 
     def set_learning_rate(self, value: float) -> None:
+        super().set_learning_rate(value)
         self.learning_rates.append(value)
 
     def reset(self) -> None:
@@ -65,61 +53,27 @@ class NumpyProgram:
     def load(self) -> None:
         self.loaded += 1
 
-    def explain(self, error: BaseException) -> None:
-        return None
 
-
-class SoftmaxRegression(NumpyProgram):
-    """Multinomial logistic regression by gradient descent on the mean cross entropy."""
+class SoftmaxRegression(NumpyProgram, programs.SoftmaxRegression):
+    """Measures its accuracy, too, and may have parameters of another type."""
 
     def __init__(
         self, features: int = 4, classes: int = 3, dtype: str = "float64", rate: float = 0.5
     ) -> None:
-        super().__init__()
-        layout = Layout(
-            [ParameterSpec("W", (features, classes), dtype), ParameterSpec("b", (classes,), dtype)]
-        )
+        super().__init__(features=features, classes=classes, rate=rate)
+        layout = Layout([replace(parameter, dtype=dtype) for parameter in self.spec.layout.specs])
         feeds = (FeedSpec("x", dtype, (features,)), FeedSpec("y", "int64", ()))
-        self.spec = ProgramSpec("numpy", feeds, layout, ("loss", "accuracy"), True)
-        self.rate = rate
-
-    def set_learning_rate(self, value: float) -> None:
-        super().set_learning_rate(value)
-        self.rate = value
+        outputs = ("loss", "accuracy")
+        self.spec = replace(self.spec, feeds=feeds, layout=layout, outputs=outputs)
 
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         x, y = batch
-        weights, bias = parameters["W"], parameters["b"]
-        logits = x @ weights + bias
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        error = odds / odds.sum(axis=1, keepdims=True)
-        rows = np.arange(len(y))
-        loss = -np.log(error[rows, y]).mean()
-        accuracy = (error.argmax(axis=1) == y).mean()
-        error[rows, y] -= 1
-        weights -= self.rate * (x.T @ error) / len(y)
-        bias -= self.rate * error.mean(axis=0)
-        return {"loss": float(loss), "accuracy": float(accuracy)}
+        found = (x @ parameters["W"] + parameters["b"]).argmax(axis=1)
+        return super().step(parameters, batch) | {"accuracy": float((found == y).mean())}
 
 
-class Counting(NumpyProgram):
-    """Adds up the rows it is fed, in float64, and counts them, in int64.
-
-    Whole numbers are added exactly. With a combiner that adds changes, a batch that was
-    lost, or applied twice, shows in the center.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        layout = Layout([ParameterSpec("total", (), "float64"), ParameterSpec("rows", (), "int64")])
-        self.spec = ProgramSpec(
-            "numpy", (FeedSpec("row", "float64", ()),), layout, ("loss",), False
-        )
-
-    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
-        parameters["total"] += batch[0].sum()
-        parameters["rows"] += len(batch[0])
-        return {"loss": float(batch[0].mean())}
+class Counting(NumpyProgram, programs.Counting):
+    """With a combiner that adds changes, a batch that was lost or came twice shows there."""
 
 
 class Momentum(NumpyProgram):

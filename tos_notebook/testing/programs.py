@@ -28,10 +28,14 @@ class NumpyProgram:
         sums, rows = dict.fromkeys(self.spec.outputs, 0.0), len(columns[0])
         for start in range(0, rows, batch_size):
             batch = tuple(column[start : start + batch_size].copy() for column in columns)
+            self.before(batch)
             for name, value in self.step(parameters, batch).items():
                 sums[name] += value * len(batch[0])
         means = {name: value / rows for name, value in sums.items()}
         return Trained(list(parameters.values()), means)
+
+    def before(self, batch: tuple[Array, ...]) -> None:
+        """Take note of a batch that is about to be trained; it may wait, or raise."""
 
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         """Train on one batch, in place; return the means of the outputs."""

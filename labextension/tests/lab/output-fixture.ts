@@ -15,6 +15,11 @@ export interface Model {
   metadata: object;
 }
 
+/** Stands in for JupyterLab's own, which is what it was made of. */
+export const FakeMimeModel = vi.fn(function (this: Model, model: Model) {
+  Object.assign(this, model);
+});
+
 /** Shows what it was given as text, once it is let. */
 export class Saved extends Widget {
   static readonly all: Saved[] = [];

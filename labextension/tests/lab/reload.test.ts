@@ -8,21 +8,13 @@ import { PageMemory } from "../../src/lab/page-memory";
 import { RunOutput } from "../../src/lab/run-output";
 import { browser, buffers, parts } from "../fakes";
 import { useFixture } from "./link-fixture";
-import { type Model, rendermime, Saved, settings, shown } from "./output-fixture";
+import { rendermime, Saved, settings, shown } from "./output-fixture";
 import { settle } from "./session-fakes";
 
-vi.mock("@jupyterlab/rendermime", () => ({
-  MimeModel: vi.fn(function (this: Model, model: Model) {
-    Object.assign(this, model);
-  }),
+vi.mock("@jupyterlab/rendermime", async () => ({
+  MimeModel: (await import("./output-fixture")).FakeMimeModel,
 }));
-vi.mock("uplot", () => ({
-  default: class {
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-  },
-}));
+vi.mock("uplot", () => import("../fake-uplot"));
 
 const on = useFixture();
 let page: ReturnType<typeof browser>;

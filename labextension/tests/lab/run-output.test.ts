@@ -6,30 +6,14 @@ import { RUN_MIME } from "../../src/lab/protocol";
 import { RunOutput } from "../../src/lab/run-output";
 import { browser, Observer } from "../fakes";
 import { useFixture } from "./link-fixture";
-import {
-  current,
-  type Model,
-  shown,
-  rendermime,
-  Saved,
-  settings,
-  WIDGET_MIME,
-} from "./output-fixture";
+import { current, shown, rendermime, Saved, settings, WIDGET_MIME } from "./output-fixture";
 import { row } from "./panel-fakes";
 import { settle } from "./session-fakes";
 
-vi.mock("@jupyterlab/rendermime", () => ({
-  MimeModel: vi.fn(function (this: Model, model: Model) {
-    Object.assign(this, model);
-  }),
+vi.mock("@jupyterlab/rendermime", async () => ({
+  MimeModel: (await import("./output-fixture")).FakeMimeModel,
 }));
-vi.mock("uplot", () => ({
-  default: class {
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-  },
-}));
+vi.mock("uplot", () => import("../fake-uplot"));
 
 const on = useFixture();
 let link: KernelLink | null;

@@ -18,13 +18,7 @@ vi.mock("@jupyterlab/apputils", () => ({
   },
 }));
 vi.mock("../../src/lab/icon", () => ({ tosIcon: undefined }));
-vi.mock("uplot", () => ({
-  default: class {
-    setData = vi.fn();
-    setSize = vi.fn();
-    destroy = vi.fn();
-  },
-}));
+vi.mock("uplot", () => import("../fake-uplot"));
 
 const trans = nullTranslator.load("tos_notebook");
 const SETTINGS = { updateSeconds: 0.2, points: 1000, axis: "epoch" as const };

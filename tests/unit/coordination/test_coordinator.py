@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import (
-    LIMIT,
-    Aside,
-    center,
-    counting_training,
-    finish,
-    join,
-    nothing_left,
-    of,
-    push,
-    until,
-)
+from tests.support.threads import LIMIT, Aside
+from tests.unit.worker.support import center, counting_training, finish, join, of, push, until
 from tos_notebook.combiners import (
     DCASGD,
     EASGD,
@@ -71,10 +60,7 @@ from tos_notebook.wire.settings import WorkerSettings
 LAYOUT = Counting().spec.layout
 
 
-@pytest.fixture(autouse=True)
-def clean(tmp_path: Path) -> Iterator[None]:
-    with nothing_left(tmp_path / "shared"):
-        yield
+pytestmark = pytest.mark.usefixtures("shared_memory")
 
 
 def enter(training: Coordinator, partition: int = 0, task: int = 0) -> Member:

@@ -13,16 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import (
-    Served,
-    center,
-    counting_training,
-    finish,
-    join,
-    nothing_left,
-    of,
-    push,
-)
+from tests.unit.worker.support import Served, center, counting_training, finish, join, of, push
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import RunServer, WorkerHandler
 from tos_notebook.errors import (
@@ -43,10 +34,7 @@ from tos_notebook.wire.messages import Directive, Failed, Fetch, Poll, Rows
 LAYOUT = Counting().spec.layout
 
 
-@pytest.fixture(autouse=True)
-def shared_memory(tmp_path: Path) -> Iterator[Path]:
-    with nothing_left(tmp_path / "shared") as folder:
-        yield folder
+pytestmark = pytest.mark.usefixtures("shared_memory")
 
 
 @pytest.fixture(params=["inproc", "tcp"])

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import (
-    Aside,
-    center,
-    counting_training,
-    finish,
-    join,
-    nothing_left,
-    of,
-    push,
-)
+from tests.support.threads import Aside
+from tests.unit.worker.support import center, counting_training, finish, join, of, push
 from tos_notebook.combiners import EASGD, Downpour
 from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.timeouts import Timeouts
@@ -32,10 +23,7 @@ LAYOUT = Counting().spec.layout
 GO, WAIT = Directive.GO, Directive.WAIT
 
 
-@pytest.fixture(autouse=True)
-def clean(tmp_path: Path) -> Iterator[None]:
-    with nothing_left(tmp_path / "shared"):
-        yield
+pytestmark = pytest.mark.usefixtures("shared_memory")
 
 
 class Crew:

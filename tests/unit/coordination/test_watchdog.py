@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worker.support import LIMIT, counting_training, finish, join, of, push
+from tests.support.threads import LIMIT
+from tests.unit.worker.support import counting_training, finish, join, of, push
 from tos_notebook.coordination.membership import Doing, Member
 from tos_notebook.coordination.watchdog import JOB, Facts, Phase, Watchdog, held, waits
 from tos_notebook.events import Event, Stalled, StallEnded

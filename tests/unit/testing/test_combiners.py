@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.rules import Momentum
 from tests.unit.combiners.support import FLOATS, INTEGERS, Array
 from tos_notebook.combiners import (
     COMBINERS,
@@ -24,7 +25,6 @@ from tos_notebook.combiners import (
     MultiKrum,
     Part,
     PushInfo,
-    StatefulCombiner,
     TensorCombiner,
 )
 from tos_notebook.errors import CombinerCheckFailed, CombinerError, ConfigError
@@ -51,16 +51,6 @@ def test_every_built_in_passes_on_floats_and_integers(name: str) -> None:
 )
 def test_compositions_pass(rule: Combiner) -> None:
     assert check_combiner(rule, models=10).passed
-
-
-class Momentum(StatefulCombiner):
-    def reset(self, like: Array) -> None:
-        self.velocity = np.zeros_like(like)
-
-    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
-        self.velocity += update
-        center += self.velocity
-        update[...] = center
 
 
 class Mean(TensorCombiner):

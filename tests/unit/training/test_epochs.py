@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import Aside, center, counting_training, finish, join, of, push
+from tests.support.threads import Aside
+from tests.unit.worker.support import center, counting_training, finish, join, of, push
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import ClusterUnreachable, TosError, WorkerEnvironment

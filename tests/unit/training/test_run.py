@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.support.threads import wait_for_end
+from tests.support.threads import LIMIT, Aside, wait_for_end
 from tests.unit.magics.conftest import FakeRun as FakeRunOfMagics
 from tests.unit.training.checkpoint.test_writer import Disk, origin
 from tests.unit.widgets.support import FakeRun as FakeRunOfViews
-from tests.unit.worker.support import LIMIT, Aside, Served, center, nothing_left, numbers, of, until
+from tests.unit.worker.support import Served, center, nothing_left, numbers, of, until
 from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.coordination.coordinator import Coordinator

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.numpy_program import Counting, NumpyProgram
+from tests.support.threads import LIMIT
 from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import PLAIN, CodecPair
 from tos_notebook.combiners import Combiner, Downpour
@@ -31,12 +32,10 @@ from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp, open_channel
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
+from tos_notebook.transport.sockets import Timeouts
 from tos_notebook.wire.messages import Finish, Join, Push
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
-
-LIMIT = 10.0
-"""Seconds after which a test that waits has failed."""
 
 
 def until(test: Callable[[], bool], limit: float = LIMIT) -> None:
@@ -203,7 +202,9 @@ class Served:
     def channel(self) -> Any:
         """Return a channel of frames, for what no worker says."""
         if self.kind == "tcp":
-            return open_channel(*self.server.address, self.secret, None, LIMIT, LIMIT, 0.0)
+            return open_channel(
+                *self.server.address, self.secret, None, Timeouts(LIMIT, 0.0, LIMIT)
+            )
         return self.server.listener.accept(LIMIT)
 
     def work(
@@ -274,31 +275,3 @@ class Frail:
         self._connection.abort()
 
     abort = close
-
-
-class Aside:
-    """A call in a thread, whose result or error is waited for."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._value = self._call()
-        except Exception as error:
-            self._error = error
-
-    @property
-    def goes_on(self) -> bool:
-        return self._thread.is_alive()
-
-    def result(self) -> Any:
-        self._thread.join(LIMIT)
-        assert not self.goes_on, "the call did not end"
-        if self._error is not None:
-            raise self._error
-        return self._value

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import SoftmaxRegression, digits
-from tests.unit.worker.support import Aside, counting_training, of
+from tests.support.threads import Aside
+from tests.unit.worker.support import counting_training, of
 from tos_notebook.combiners import COMBINERS, Combiner, get
 from tos_notebook.events import MilestoneCommitted
 

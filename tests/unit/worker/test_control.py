@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting, SoftmaxRegression, digits
-from tests.unit.worker.support import LIMIT, Aside, center, counting_training, numbers, of
+from tests.support.threads import LIMIT, Aside
+from tests.unit.worker.support import center, counting_training, numbers, of
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD
 from tos_notebook.coordination.timeouts import Timeouts

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
+from tests.support.threads import Aside
 from tests.unit.transport.peers import memory
 from tests.unit.worker.support import (
-    Aside,
     Served,
     center,
     counting_training,

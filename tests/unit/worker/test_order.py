@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting, SoftmaxRegression, digits
-from tests.unit.worker.support import Aside, center, counting_training, numbers, of
+from tests.support.threads import Aside
+from tests.unit.worker.support import center, counting_training, numbers, of
 from tos_notebook.blocks.block import epoch_order
 from tos_notebook.combiners import Downpour, DynSGD
 from tos_notebook.events import EpochFinished, MilestoneCommitted, WorkerJoined, WorkerLost

@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import (
-    LIMIT,
-    Aside,
-    center,
-    counting_training,
-    join,
-    numbers,
-    of,
-    until,
-)
+from tests.support.threads import LIMIT, Aside
+from tests.unit.worker.support import center, counting_training, join, numbers, of, until
 from tos_notebook.coordination.membership import Doing, Member
 from tos_notebook.coordination.watchdog import JOB
 from tos_notebook.errors import LocalProtocolError, SessionClosed

@@ -10,17 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.numpy_program import Counting
-from tests.unit.worker.support import (
-    LIMIT,
-    Aside,
-    Frail,
-    center,
-    counting_training,
-    join,
-    numbers,
-    of,
-    until,
-)
+from tests.support.threads import LIMIT, Aside
+from tests.unit.worker.support import Frail, center, counting_training, join, numbers, of, until
 from tos_notebook.errors import LocalProtocolError, SessionClosed, TransportError
 from tos_notebook.events import (
     CommandApplied,

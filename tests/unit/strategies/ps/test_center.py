@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,19 @@ def filled(layout: Layout, seed: int) -> Array:
     random = np.random.default_rng(seed)
     tensors = [(random.standard_normal(s.shape) * 9).astype(s.dtype) for s in layout.specs]
     return layout.pack(tensors)
+
+
+@contextmanager
+def merging(store: Center, entered: threading.Event, leave: threading.Event) -> Iterator[None]:
+    """Hold a merge where it has got to; it ends well once it may continue."""
+    with ThreadPoolExecutor(1) as pool:
+        merge = pool.submit(store.merge, filled(MIXED, 1), push())
+        assert entered.wait(timeout=30)
+        try:
+            yield
+        finally:
+            leave.set()
+        assert merge.result(timeout=30).version == 1
 
 
 def mixed_store(combiner: Any = "downpour") -> Center:
@@ -245,16 +259,10 @@ def test_a_rule_for_whole_tensors_waits_for_merges_under_way() -> None:
                 leave.wait(timeout=30)
 
     store = Center(MIXED, filled(MIXED, 0), StopsAtTheLastStripe(), STRIPE, patience=0.001)
-    with ThreadPoolExecutor(1) as pool:
-        merge = pool.submit(store.merge, filled(MIXED, 1), push())
-        assert entered.wait(timeout=30)
+    with merging(store, entered, leave):
         store.swap(Elementwise())
-        try:
-            with pytest.raises(WaitTimeout):
-                store.merge(filled(MIXED, 2), push())
-        finally:
-            leave.set()
-        assert merge.result(timeout=30).version == 1
+        with pytest.raises(WaitTimeout):
+            store.merge(filled(MIXED, 2), push())
     assert store.merge(filled(MIXED, 2), push(1)).version == 2
 
 

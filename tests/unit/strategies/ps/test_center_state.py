@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.rules import Momentum
 from tests.unit.combiners.support import Array
 from tests.unit.strategies.ps.test_center import (
     MIXED,
@@ -17,6 +17,7 @@ from tests.unit.strategies.ps.test_center import (
     WIDE,
     filled,
     in_threads,
+    merging,
     push,
     same,
     values,
@@ -139,24 +140,19 @@ def test_a_push_that_dcasgd_refuses_leaves_centre_version_and_state() -> None:
         assert (store.version, same(values(store), values(control))) == (seed + 1, True)
 
 
-class Momentum(StatefulCombiner):
-    """A user's: not striped, so it may fail; it does at every push of worker 13."""
-
-    def reset(self, like: Array) -> None:
-        self.velocity = np.zeros_like(like)
+class Failing(Momentum):
+    """It does at every push of worker 13."""
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
-        self.velocity += update
-        center += self.velocity
+        super().merge(center, update, push)
         if center.dtype == np.float16 and push.worker == 13:
             raise ZeroDivisionError("mine")
-        update[...] = center
 
 
 def test_a_users_stateful_rule_that_fails_leaves_centre_and_state() -> None:
-    store, control = (Center(MIXED, filled(MIXED, 0), Momentum(), STRIPE) for _ in range(2))
+    store, control = (Center(MIXED, filled(MIXED, 0), Failing(), STRIPE) for _ in range(2))
     for seed in range(4):
-        with pytest.raises(CombinerError, match="Momentum, parameter 'h': raised ZeroDivision"):
+        with pytest.raises(CombinerError, match="Failing, parameter 'h': raised ZeroDivision"):
             store.merge(filled(MIXED, 9), push(store.version, worker=13))
         for each in (store, control):
             each.merge(filled(MIXED, seed), push(each.version))
@@ -233,15 +229,8 @@ def test_to_prepare_waits_for_merges_under_way() -> None:
 
     rule = StopsAtTheLastStripe()
     store = Center(MIXED, filled(MIXED, 0), rule, STRIPE, patience=0.001)
-    with ThreadPoolExecutor(1) as pool:
-        merge = pool.submit(store.merge, filled(MIXED, 1), push())
-        assert entered.wait(timeout=30)
-        try:
-            with pytest.raises(WaitTimeout):
-                store.merge(filled(MIXED, 2), push())
-        finally:
-            leave.set()
-        assert merge.result(timeout=30).version == 1
+    with merging(store, entered, leave), pytest.raises(WaitTimeout):
+        store.merge(filled(MIXED, 2), push())
     assert rule.seen == [0, 0]
 
 

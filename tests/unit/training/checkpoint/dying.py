@@ -15,8 +15,9 @@ import sys
 from pathlib import Path
 
 from tests.support.numpy_program import Counting
+from tests.support.threads import Aside
 from tests.unit.training.checkpoint.test_writer import Disk, origin
-from tests.unit.worker.support import Aside, Served, counting_training
+from tests.unit.worker.support import Served, counting_training
 from tos_notebook.combiners import Combiner, Downpour, SlowMo
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.steering.sync import as_sync

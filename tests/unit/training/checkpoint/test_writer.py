@@ -17,18 +17,8 @@ import numpy as np
 import pytest
 
 from tests.support.numpy_program import Counting
-from tests.support.threads import wait_for_end
-from tests.unit.worker.support import (
-    LIMIT,
-    Aside,
-    Served,
-    counting_training,
-    finish,
-    join,
-    numbers,
-    push,
-    until,
-)
+from tests.support.threads import LIMIT, Aside, wait_for_end
+from tests.unit.worker.support import Served, counting_training, finish, join, numbers, push, until
 from tos_notebook import combiners
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners import Downpour, FedAdam, FedBuff, FedYogi, PushInfo, StatefulCombiner
