@@ -7,23 +7,7 @@ import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FACTS, points, shown
-from tos_notebook.events import (
-    CallbackFailed,
-    CommandAccepted,
-    CommandApplied,
-    CommandLapsed,
-    EpochFinished,
-    PartitionFinished,
-    Repartitioned,
-    RunFinished,
-    Stalled,
-    StallEnded,
-    StateChanged,
-    UpdateSkipped,
-    Validated,
-    ValidationFailed,
-    WorkerFailed,
-)
+from tos_notebook import events
 from tos_notebook.widgets.diary import TEXT
 from tos_notebook.widgets.model import RunModel
 
@@ -40,12 +24,14 @@ def state(model: RunModel, now: float = 10.0) -> dict[str, Any]:
 def running(samples: int | None = 1000, epochs: int = 5) -> RunModel:
     model = RunModel()
     model(started(0.0, epochs, samples))
-    model(StateChanged(0.0, "running"))
+    model(events.StateChanged(0.0, "running"))
     return model
 
 
-def failed_worker(time: float = 2.0, message: str = "ZeroDivisionError: by zero") -> WorkerFailed:
-    return WorkerFailed(time, 1, 0, "3", "node", message, FRAMES, 2, (7, 7))
+def failed_worker(
+    time: float = 2.0, message: str = "ZeroDivisionError: by zero"
+) -> events.WorkerFailed:
+    return events.WorkerFailed(time, 1, 0, "3", "node", message, FRAMES, 2, (7, 7))
 
 
 def test_before_anything_happened_there_is_a_snapshot() -> None:
@@ -77,8 +63,8 @@ def test_every_reader_is_told_the_same_loss_which_changes_once_a_second() -> Non
 def test_the_latest_evaluation_is_told_the_loss_last() -> None:
     model = running()
     assert state(model)["totals"]["validation"] == {}
-    model(Validated(1.0, 0, 500, {"loss": 0.6, "accuracy": 0.8}))
-    model(Validated(2.0, 1, 1000, {"loss": 0.5, "accuracy": 0.87654}))
+    model(events.Validated(1.0, 0, 500, {"loss": 0.6, "accuracy": 0.8}))
+    model(events.Validated(2.0, 1, 1000, {"loss": 0.5, "accuracy": 0.87654}))
     found = model.row(3.0, FACTS)["validation"]
     assert list(found.items()) == [("accuracy", 0.877), ("loss", 0.5)]
 
@@ -97,7 +83,7 @@ def test_a_paused_run_foresees_no_end() -> None:
     model = running()
     model(milestone(1.0))
     assert state(model, 2.0)["totals"]["eta"] is not None
-    model(StateChanged(2.0, "paused"))
+    model(events.StateChanged(2.0, "paused"))
     assert state(model, 2.0)["totals"]["eta"] is None
 
 
@@ -105,9 +91,9 @@ def test_the_size_of_the_data_is_learnt_from_the_first_epoch() -> None:
     model = running(samples=None)
     model(milestone(1.0, samples=100))
     assert state(model)["totals"]["samples_total"] is None
-    model(EpochFinished(1.0, 0, 100))
+    model(events.EpochFinished(1.0, 0, 100))
     model(milestone(2.0, samples=50, epoch=1))
-    model(RunFinished(2.0, "stopped"))
+    model(events.RunFinished(2.0, "stopped"))
     news = model.snapshot(3.0, FACTS)
     assert news.state["totals"]["samples_total"] == 500
     assert points(news.buffers[0])[2].tolist() == [0.0, 1.5]
@@ -147,12 +133,12 @@ def test_after_a_change_the_workers_have_time_to_find_their_pace(change: str) ->
     notes(model, 1.0)
     assert notes(model, 9.0)[0] == "behind: nothing heard of it for 8 s"
     if change == "resume":
-        model(StateChanged(9.0, "paused"))
-        model(StateChanged(9.0, "running"))
+        model(events.StateChanged(9.0, "paused"))
+        model(events.StateChanged(9.0, "running"))
     elif change == "join":
         model(joined(9.0, partition=2))
     else:
-        model(Repartitioned(9.0, 1, 3, 0.1))
+        model(events.Repartitioned(9.0, 1, 3, 0.1))
         steady(model, 9.0)
     assert notes(model, 18.9) == [""] * len(notes(model, 18.9))
     steady(model, 19.0)
@@ -175,14 +161,14 @@ def test_a_pause_counts_neither_for_the_rate_nor_for_what_is_to_go() -> None:
     for n in range(1, 21):
         model(milestone(n / 2, samples=100))
         before = state(model, n / 2)["totals"]
-    model(StateChanged(10.0, "paused"))
+    model(events.StateChanged(10.0, "paused"))
     assert state(model, 60.0)["totals"]["samples_per_second"] == before["samples_per_second"]
-    model(StateChanged(65.0, "running"))
+    model(events.StateChanged(65.0, "running"))
     model(milestone(65.5, samples=100))
     after = state(model, 65.5)["totals"]
     assert after["samples_per_second"] == pytest.approx(200, rel=0.1)
     assert after["eta"] == pytest.approx(7900 / 200, rel=0.1)
-    model(RunFinished(66.0, "stopped"))
+    model(events.RunFinished(66.0, "stopped"))
     assert state(model, 70.0)["totals"]["samples_per_second"] == pytest.approx(200, rel=0.1)
 
 
@@ -202,19 +188,19 @@ def test_the_state_of_a_worker_follows_its_life() -> None:
     model(joined(0.0))
     model(milestone(1.0))
     assert states(1.0) == ["training"]
-    model(PartitionFinished(1.1, 0, 0, 100))
+    model(events.PartitionFinished(1.1, 0, 0, 100))
     assert states(1.5) == ["training"]
     assert states(5.0) == ["waiting"]
     model(milestone(6.0, epoch=1))
     assert states(9.0) == ["training"]
-    model(StateChanged(9.0, "paused"))
+    model(events.StateChanged(9.0, "paused"))
     assert states(9.0) == ["waiting"]
-    model(StateChanged(9.0, "running"))
+    model(events.StateChanged(9.0, "running"))
     model(lost(10.0))
     assert states(10.0) == ["lost"]
     model(joined(11.0, attempt=1))
     assert states(11.0) == ["training"]
-    model(Repartitioned(12.0, 1, 4, 0.1))
+    model(events.Repartitioned(12.0, 1, 4, 0.1))
     assert states(12.0) == ["done"]
 
 
@@ -240,9 +226,9 @@ def commands(model: RunModel) -> list[tuple[str, str]]:
 
 def test_a_command_is_asked_and_later_in_force_in_one_entry() -> None:
     model = running()
-    model(CommandAccepted(1.0, "set", "learning_rate=0.1, from the next milestone on"))
+    model(events.CommandAccepted(1.0, "set", "learning_rate=0.1, from the next milestone on"))
     asked = state(model)["commands"]
-    model(CommandApplied(2.0, "set", "learning_rate=0.1"))
+    model(events.CommandApplied(2.0, "set", "learning_rate=0.1"))
     applied = state(model)["commands"]
     assert [(c["time"], c["stage"]) for c in asked + applied] == [
         (1.0, "asked"),
@@ -252,9 +238,9 @@ def test_a_command_is_asked_and_later_in_force_in_one_entry() -> None:
 
 def test_the_log_warns_of_chaos_while_other_commands_are_no_warning() -> None:
     model = running()
-    model(CommandAccepted(1.0, "set", "x"))
-    model(CommandAccepted(2.0, "chaos", "partition 1: 5 times slower"))
-    model(CommandAccepted(3.0, "chaos", "off"))
+    model(events.CommandAccepted(1.0, "set", "x"))
+    model(events.CommandAccepted(2.0, "chaos", "partition 1: 5 times slower"))
+    model(events.CommandAccepted(3.0, "chaos", "off"))
     assert [(e["time"], e["level"], e["text"]) for e in state(model)["log"]] == [
         (2.0, "warning", "chaos on purpose: partition 1: 5 times slower"),
         (3.0, "info", "chaos on purpose: off"),
@@ -264,29 +250,29 @@ def test_the_log_warns_of_chaos_while_other_commands_are_no_warning() -> None:
 def test_equal_commands_at_one_time_are_two_entries() -> None:
     model = running()
     for _ in range(2):
-        model(CommandAccepted(1.0, "set", "x"))
+        model(events.CommandAccepted(1.0, "set", "x"))
     first, second = state(model)["commands"]
     assert first["time"] != second["time"]
-    model(CommandApplied(2.0, "set", "x"))
+    model(events.CommandApplied(2.0, "set", "x"))
     assert commands(model) == [("set", "in force"), ("set", "asked")]
 
 
 def test_a_pause_that_is_overtaken_never_was_in_force() -> None:
     model = running()
-    model(CommandAccepted(1.0, "pause", ""))
-    model(StateChanged(1.0, "paused"))
-    model(CommandAccepted(2.0, "resume", ""))
-    model(StateChanged(2.0, "running"))
+    model(events.CommandAccepted(1.0, "pause", ""))
+    model(events.StateChanged(1.0, "paused"))
+    model(events.CommandAccepted(2.0, "resume", ""))
+    model(events.StateChanged(2.0, "running"))
     assert commands(model) == [("pause", "refused"), ("resume", "in force")]
 
 
 def test_the_end_settles_what_is_open() -> None:
     model = running()
-    model(CommandAccepted(1.0, "set", ""))
-    model(CommandAccepted(1.0, "repartition", ""))
-    model(CommandAccepted(1.0, "stop", ""))
-    model(CommandLapsed(2.0, "repartition", "no epoch followed"))
-    model(RunFinished(2.0, "stopped"))
+    model(events.CommandAccepted(1.0, "set", ""))
+    model(events.CommandAccepted(1.0, "repartition", ""))
+    model(events.CommandAccepted(1.0, "stop", ""))
+    model(events.CommandLapsed(2.0, "repartition", "no epoch followed"))
+    model(events.RunFinished(2.0, "stopped"))
     assert commands(model) == [
         ("set", "refused"),
         ("repartition", "refused"),
@@ -297,10 +283,10 @@ def test_the_end_settles_what_is_open() -> None:
 def test_the_log_says_what_else_went_wrong() -> None:
     model = running()
     for n in range(1000):
-        model(UpdateSkipped(n / 1000, 0, 2, 0, n, "NaN in the update"))
-    model(ValidationFailed(1.5, 1, "no memory"))
-    model(CallbackFailed(1.5, "CSVLogger", "on_epoch_end", "OSError: disk full"))
-    model(Repartitioned(2.0, 2, 4, 0.5))
+        model(events.UpdateSkipped(n / 1000, 0, 2, 0, n, "NaN in the update"))
+    model(events.ValidationFailed(1.5, 1, "no memory"))
+    model(events.CallbackFailed(1.5, "CSVLogger", "on_epoch_end", "OSError: disk full"))
+    model(events.Repartitioned(2.0, 2, 4, 0.5))
     texts = [entry["text"] for entry in state(model)["log"]]
     assert texts == [
         "1 updates left out so far; partition 2: NaN in the update",
@@ -313,14 +299,14 @@ def test_the_log_says_what_else_went_wrong() -> None:
 
 def test_the_log_says_why_a_run_was_stopped() -> None:
     model = running()
-    model(RunFinished(2.0, "stopped", reason="training loss 0.09 < 0.1"))
+    model(events.RunFinished(2.0, "stopped", reason="training loss 0.09 < 0.1"))
     assert state(model)["log"][-1]["text"] == "stopped: training loss 0.09 < 0.1"
 
 
 def test_the_log_says_when_evaluations_began_to_be_no_numbers() -> None:
     model = running()
     for epoch, loss in enumerate([0.5, math.nan, math.nan, 0.5, math.inf]):
-        model(Validated(epoch, epoch, 100, {"loss": loss, "accuracy": 0.5}))
+        model(events.Validated(epoch, epoch, 100, {"loss": loss, "accuracy": 0.5}))
     log = state(model)["log"]
     assert [entry["level"] for entry in log] == ["warning", "warning"]
     assert "At epoch 2 the validation data gave loss nan. Look at its rows" in log[0]["text"]
@@ -331,7 +317,7 @@ def test_evaluations_in_mid_epoch_stand_where_they_were_made() -> None:
     model = RunModel()
     model(started(0.0, epochs=2, samples=1000))
     for epoch, samples in ((0, 250), (0, 500), (0, 1000), (1, 2000)):
-        model(Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
+        model(events.Validated(samples / 1000, epoch, samples, {"loss": 1.0}))
     points = shown(model).series["loss", "validation"]
     assert points[2].tolist() == [0.25, 0.5, 1.0, 2.0]
 
@@ -346,7 +332,7 @@ def test_a_workers_error_is_the_runs_once_it_failed() -> None:
     model = running()
     model(failed_worker())
     assert state(model)["run"]["error"] is None
-    model(StateChanged(2.0, "failed"))
+    model(events.StateChanged(2.0, "failed"))
     expected = {
         "message": "ZeroDivisionError: by zero",
         "where": "executor 3 (node), partition 1, attempt 0, epoch 3, batch 7",
@@ -354,14 +340,14 @@ def test_a_workers_error_is_the_runs_once_it_failed() -> None:
         "rest": FRAMES[1],
     }
     assert state(model)["run"]["error"] == expected
-    model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [on executor 3]\nmore"))
+    model(events.RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [on executor 3]\nmore"))
     assert state(model)["run"]["error"] == expected
 
 
 def test_an_error_that_no_worker_raised_is_folded_after_its_first_line() -> None:
     model = running()
     model(failed_worker())
-    model(RunFinished(3.0, "failed", "TosError: Spark gave up\nat java.lang.Thread"))
+    model(events.RunFinished(3.0, "failed", "TosError: Spark gave up\nat java.lang.Thread"))
     error = state(model)["run"]["error"]
     assert (error["message"], error["rest"]) == ("TosError: Spark gave up", "at java.lang.Thread")
     assert error["where"] is None
@@ -370,7 +356,7 @@ def test_an_error_that_no_worker_raised_is_folded_after_its_first_line() -> None
 def test_after_the_end_time_stands_still() -> None:
     model = running()
     model(milestone(1.0))
-    model(RunFinished(2.0, "finished"))
+    model(events.RunFinished(2.0, "finished"))
     early, late = state(model, 3.0), state(model, 300.0)
     assert early == late
     assert early["run"]["elapsed"] == 2.0
@@ -380,12 +366,12 @@ def test_after_the_end_time_stands_still() -> None:
 def test_what_the_run_waits_for_is_shown_until_it_comes_and_stays_in_the_log() -> None:
     model = running()
     assert state(model)["run"]["waits"] == []
-    model(Stalled(60.0, "worker", "The run waits for a worker.", "See Spark.", 0.0))
-    model(Stalled(61.0, "silent 1.7", "It waits for partition 1.", "See its log.", 1.0))
+    model(events.Stalled(60.0, "worker", "The run waits for a worker.", "See Spark.", 0.0))
+    model(events.Stalled(61.0, "silent 1.7", "It waits for partition 1.", "See its log.", 1.0))
     assert state(model)["run"]["waits"] == [
         "The run waits for a worker. See Spark.",
         "It waits for partition 1. See its log.",
     ]
-    model(StallEnded(70.0, "worker"))
+    model(events.StallEnded(70.0, "worker"))
     assert state(model)["run"]["waits"] == ["It waits for partition 1. See its log."]
     assert [entry["level"] for entry in state(model)["log"]] == ["warning", "warning", "info"]

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from tests.unit.telemetry.samples import joined, milestone, started
 from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
+from tos_notebook import events
 from tos_notebook.chaos import Kill, Slow
-from tos_notebook.events import (
-    CommandAccepted,
-    CommandApplied,
-    RunFinished,
-    StateChanged,
-    Validated,
-    WorkerFailed,
-)
 from tos_notebook.widgets import Result, RunModel
 from tos_notebook.widgets.picture import MOST_METRICS
 from tos_notebook.widgets.svg import POINTS, chart
@@ -32,13 +25,13 @@ NASTY = '<script>alert("1")</script> & <b>'
 def trained(milestones: int = 20, workers: int = 2, **changes: Any) -> RunModel:
     model = RunModel()
     model(started(0.0))
-    model(StateChanged(0.0, "running"))
+    model(events.StateChanged(0.0, "running"))
     for n in range(milestones):
         event = milestone(n / 10 + 0.1, partition=n % workers, loss=2 / (n + 1))
         for name, value in changes.items():
             setattr(event, name, value)
         model(event)
-    model(Validated(milestones / 10, 0, 2000, {"loss": 0.25, "accuracy": 0.875}))
+    model(events.Validated(milestones / 10, 0, 2000, {"loss": 0.25, "accuracy": 0.875}))
     return model
 
 
@@ -63,7 +56,7 @@ def images(page: str) -> list[tuple[str, str]]:
 
 def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     model = trained()
-    model(RunFinished(2.5, "finished"))
+    model(events.RunFinished(2.5, "finished"))
     page = html(model)
     texts = [text.text for text in svg(page).iter(f"{SVG}text")]
     assert {"training", "validation", "samples"} <= set(texts)
@@ -74,7 +67,7 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
 
 def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
     model = trained(100, metrics={"accuracy": 0.5, NASTY: 1.0})
-    model(RunFinished(20.0, "finished"))
+    model(events.RunFinished(20.0, "finished"))
     page = html(model)
     labels = [label for _, label in images(page)]
     assert labels[1] == "Training accuracy from 0.5 to 0.5; validation accuracy from 0.875 to " + (
@@ -104,7 +97,7 @@ def test_before_two_milestones_there_is_no_throughput() -> None:
 
 def test_it_says_why_a_run_was_stopped() -> None:
     model = trained()
-    model(RunFinished(2.5, "stopped", reason=f"training loss 0.09 < 0.1 {NASTY}"))
+    model(events.RunFinished(2.5, "stopped", reason=f"training loss 0.09 < 0.1 {NASTY}"))
     page = html(model)
     assert "Stopped</th>" in page
     assert "training loss 0.09 &lt; 0.1 &lt;script&gt;" in page
@@ -112,9 +105,9 @@ def test_it_says_why_a_run_was_stopped() -> None:
 
 def test_it_names_what_was_steered_and_when_as_far_as_it_took_effect() -> None:
     model = trained()
-    model(CommandAccepted(1.0, "swap combiner", NASTY))
-    model(CommandApplied(1.5, "swap combiner", NASTY))
-    model(CommandAccepted(2.0, "set", "learning_rate=0.5"))
+    model(events.CommandAccepted(1.0, "swap combiner", NASTY))
+    model(events.CommandApplied(1.5, "swap combiner", NASTY))
+    model(events.CommandAccepted(2.0, "set", "learning_rate=0.5"))
     page = html(model)
     assert "Steered</th>" in page
     assert "swap combiner &lt;script&gt;" in page
@@ -147,7 +140,7 @@ def test_it_says_how_much_less_has_travelled_than_without_a_codec() -> None:
 
 def test_the_same_stands_in_plain_text() -> None:
     model = trained()
-    model(RunFinished(2.5, "finished"))
+    model(events.RunFinished(2.5, "finished"))
     lines = bundle(model)["text/plain"].splitlines()
     assert lines[0] == "Run 1: finished, epoch 1 of 5, 2.5 s"
     assert "  Combiner: dynsgd" in lines
@@ -160,9 +153,11 @@ def test_it_is_small_whatever_the_run_was_like() -> None:
         event = milestone(n / 10, partition=n % 300, loss=1 + n % 7, executor=str(n % 300))
         event.host = "a-host-with-a-long-name.example.org" * 10
         model(event)
-    error = WorkerFailed(1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50, 0, ())
+    error = events.WorkerFailed(
+        1.0, 0, 0, "1", "h", "E: " + "<&>" * 50_000, ("<>" * 9000,) * 50, 0, ()
+    )
     model(error)
-    model(RunFinished(3000.0, "failed", error.message))
+    model(events.RunFinished(3000.0, "failed", error.message))
     page = html(model)
     assert len(page.encode()) < 100_000
     assert "more workers" in page
@@ -175,8 +170,8 @@ def test_whatever_others_wrote_is_escaped() -> None:
     run.run_id = NASTY
     run.master = NASTY
     frames = NASTY, f'File "/site-packages/{NASTY}'
-    model(WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
-    model(RunFinished(3.0, "failed", NASTY))
+    model(events.WorkerFailed(1.0, 0, 0, NASTY, NASTY, NASTY, frames, 0, ()))
+    model(events.RunFinished(3.0, "failed", NASTY))
     page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
     assert "<script" not in page
     assert "&lt;script" in page
@@ -185,8 +180,10 @@ def test_whatever_others_wrote_is_escaped() -> None:
 def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     model = trained()
     frames = ('  File "cell.py", line 3, in f\n    x / 0', '  File "/a/site-packages/b.py", line 1')
-    model(WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39)))
-    model(RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
+    model(
+        events.WorkerFailed(1.0, 4, 1, "7", "h", "ZeroDivisionError: by zero", frames, 1, (30, 39))
+    )
+    model(events.RunFinished(3.0, "failed", "ZeroDivisionError: by zero  [...]"))
     page = html(model)
     before, folded, *_ = page.split("<details>")
     assert "ZeroDivisionError: by zero" in before
@@ -211,7 +208,7 @@ def test_what_is_saved_of_a_run_that_trains_says_as_of_when() -> None:
     model = trained()
     for text in bundle(model).values():
         assert re.search(r"The run as it was at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", text)
-    model(RunFinished(2.5, "finished"))
+    model(events.RunFinished(2.5, "finished"))
     for text in bundle(model).values():
         assert "as it was" not in text
 
@@ -220,8 +217,8 @@ def test_a_run_that_failed_before_its_first_milestone_is_an_error_and_no_zeros()
     model = RunModel()
     model(started())
     model(joined())
-    model(WorkerFailed(1.0, 0, 0, "1", "h", "ValueError: no", (), 0, ()))
-    model(RunFinished(1.0, "failed", "ValueError: no"))
+    model(events.WorkerFailed(1.0, 0, 0, "1", "h", "ValueError: no", (), 0, ()))
+    model(events.RunFinished(1.0, "failed", "ValueError: no"))
     shown, folded = html(model).split("<details>")
     assert "ValueError: no" in shown
     assert "<table" not in shown
