@@ -15,6 +15,7 @@ CLASSES = [*error_classes(), USAGE]
 
 OTHERS = {
     ("__init__", "AttributeError()"): "what Python expects of a module's __getattr__",
+    ("strategies", "AttributeError()"): "the same",
     ("tensorspark.mnist", "AttributeError()"): "the same",
     ("combiners.base", "AttributeError()"): "what Python expects of __getattr__",
     (
@@ -99,8 +100,8 @@ def found(error: str, module: str) -> list[str]:
 
 
 def test_messages_are_read_however_they_are_put_together() -> None:
-    positive = "⟨name⟩: expected a finite number above 0, got ⟨value⟩."
-    assert positive in found("ConfigError", "common.checks")
+    number = "⟨name⟩: expected ⟨expected⟩, got ⟨value⟩."
+    assert number in found("ConfigError", "common.checks")
     [lost] = [text for text in found("JavaMissing", "cluster.java") if text.startswith("No Java")]
     assert "no java is on the PATH (⟨path⟩). Install Java 17 or later" in lost
     for error in ("ConnectError", "ClusterUnreachable"):

@@ -26,7 +26,11 @@ from .parts import Part, Range, Raw, ranges_of
 class Coder:
     """A codec bound to a layout, with all the memory it needs. For one thread at a time.
 
-    It consists of `parts` for each of the layout's segments.
+    Parameters
+    ----------
+    layout : Layout
+    parts : sequence of sequence of Part
+        Those of each of the layout's segments.
     """
 
     nbytes: int
