@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
 from ...coordination.reports import Reports
@@ -53,11 +55,6 @@ class PeerExchange:
         """See `WorkerExchange.close`."""
         self._replica = self._segment = None
 
-    def _open_replica(self) -> PeerReplica:
-        if self._replica is None:
-            raise SessionClosed("The partition belongs to a later attempt by now.")
-        return self._replica
-
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
         """See `WorkerExchange.receive_into`.
 
@@ -66,7 +63,7 @@ class PeerExchange:
         RemoteProtocolError
             An update cannot be of that length.
         """
-        replica = self._open_replica()
+        replica = self._replica or _refuse()
         # A version that there is not is refused when the request is handled.
         settings = self._settings = self._reports.find_settings(message.settings_version)
         if settings is not None:
@@ -79,7 +76,7 @@ class PeerExchange:
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
-        replica = self._open_replica()
+        replica = self._replica or _refuse()
         settings = self._settings
         if settings is not None and not replica.read(settings.strategy.combiner.pushes):
             message = message._replace(finite=False)
@@ -90,9 +87,13 @@ class PeerExchange:
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`."""
-        replica = self._open_replica()
+        replica = self._replica or _refuse()
         proceed = self._merging.poll(member, message, replica.buffer, self._owing)
         if proceed.version is None:
             return proceed, None
         self._owing = False
         return proceed, replica.reply(proceed.version)
+
+
+def _refuse() -> NoReturn:
+    raise SessionClosed("The partition belongs to a later attempt by now.")
