@@ -20,17 +20,7 @@ from tos_notebook.errors import (
     WaitTimeout,
 )
 from tos_notebook.transport.reactor import THREAD_NAME
-from tos_notebook.wire.messages import (
-    Failed,
-    Fetch,
-    Finish,
-    Poll,
-    Proceed,
-    Push,
-    Reply,
-    Request,
-    Rows,
-)
+from tos_notebook.wire.messages import Failed, Fetch, Finish, Poll, Proceed, Push, Reply, Rows
 
 LIMIT = 10.0
 Aside = Callable[[Callable[[], Any]], Callable[[], Any]]
@@ -313,6 +303,6 @@ def test_a_handler_that_fails_to_close_harms_nobody_else(
 def test_a_large_request_reaches_the_handler_whole(transport: Any) -> None:
     connection = transport.connect()
     handler = transport.handler(connection)
-    message: Request = Failed("x" * 32_768, ["y" * 600] * 64, False, 0, [])
+    message = Failed("x" * 32_768, ["y" * 600] * 64, False, 0, [])
     connection.request(message)
     assert handler.requests[-1] == message
