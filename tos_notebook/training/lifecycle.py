@@ -372,7 +372,7 @@ class Lifecycle:
     def _keep_last(self) -> None:
         if self.parts.keeper is not None:
             # As with any other checkpoint that cannot be written, nothing else is lost.
-            self.parts.keeper.finish()
+            self.parts.keeper.finish(self.parts.limits.checkpoint)
 
     def _report_end(self) -> None:
         error = self.parts.training.error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..coordination.watchdog import INTERVAL, WATCHDOG_TIMEOUT
 from ..data.dealing import RELEASE_TIMEOUT
+from .checkpoint.writer import CHECKPOINT_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,5 @@ class Limits:
     """Between two looks at what it waits for."""
     watchdog: float = WATCHDOG_TIMEOUT
     """At its end, for such a look under way."""
+    checkpoint: float = CHECKPOINT_TIMEOUT
+    """At its end, for its last checkpoint."""

@@ -901,10 +901,10 @@ def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(setting: S
         run.wait(LIMIT)
 
 
-def kept(folder: Path, timeout: float = LIMIT) -> tuple[Disk, CheckpointWriter]:
+def kept(folder: Path) -> tuple[Disk, CheckpointWriter]:
     """Return what a run has checkpoints with."""
-    disk, every = Disk(folder), Trigger(milestones=1000)
-    return disk, CheckpointWriter(Folder(disk), origin(), every, 3, timeout=timeout)
+    disk = Disk(folder)
+    return disk, CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
 
 
 def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
@@ -925,8 +925,8 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path
 ) -> None:
-    (disk, keeper), answers = kept(tmp_path, timeout=0.01), threading.Event()
-    run = setting.make(keeper=keeper)
+    (disk, keeper), answers = kept(tmp_path), threading.Event()
+    run = setting.make(keeper=keeper, limits=Limits(checkpoint=0.01))
     disk.before_write = lambda: answers.wait(LIMIT)
     with pytest.warns(RuntimeWarning, match="was still being written 0.01 s after the run's end"):
         begun(run).wait(LIMIT)

@@ -72,8 +72,6 @@ class CheckpointWriter:
         Number of the checkpoint from which the run continues.
     clock : callable
         Returns the time in seconds.
-    timeout : float
-        Seconds that the end of a run waits for a checkpoint under way.
     """
 
     def __init__(
@@ -86,8 +84,6 @@ class CheckpointWriter:
         history: tuple[str, ...] = (),
         resumed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
-        *,
-        timeout: float = CHECKPOINT_TIMEOUT,
     ) -> None:
         self.folder = folder
         self.every = every
@@ -96,7 +92,6 @@ class CheckpointWriter:
         self._claim, self._number = claim
         self._history = history
         self._clock = clock
-        self._timeout = timeout
         self._began = clock()
         self._written: dict[int, float] = {}
         """When each checkpoint was written, by its number."""
@@ -132,20 +127,25 @@ class CheckpointWriter:
         self._subject = subject
         self._thread.start()
 
-    def finish(self) -> None:
+    def finish(self, timeout: float = CHECKPOINT_TIMEOUT) -> None:
         """Write the last checkpoint, of a run that has ended, and end the thread.
 
         One that takes longer than the timeout is reported as failed, and continues.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
         """
         if self._subject is None:
             return
         self._ending = True
         self._due.set()
-        self._thread.join(self._timeout)
+        self._thread.join(timeout)
         if self._thread.is_alive():
             late = (
                 f"The last checkpoint of {self._origin.run_id} was still being written "
-                f"{self._timeout:g} s after the run's end. "
+                f"{timeout:g} s after the run's end. "
                 f"See whether {self.folder.storage.uri} answers."
             )
             self._tell(self._subject, self._failed(late))

@@ -133,7 +133,7 @@ class Kept:
         epochs: int = 1,
         resumed: int | None = None,
         progress: Progress | None = None,
-        timeout: float = LIMIT,
+        hold: float = LIMIT,
         **of: Any,
     ) -> None:
         self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
@@ -145,7 +145,6 @@ class Kept:
             claim if resumed is None else Claim(claim.name, resumed),
             resumed=resumed,
             clock=lambda: self.now,
-            timeout=timeout,
         )
         reached = 0 if progress is None else progress.reached.epoch
         self.training, _ = counting_training(
@@ -154,7 +153,7 @@ class Kept:
             rows=50,
             first=reached,
             publish=self._publish,
-            timeouts=Timeouts(hold=timeout),
+            timeouts=Timeouts(hold=hold),
         )
         if progress is not None:
             self.training.restore(progress)
@@ -403,7 +402,7 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    kept = Kept(tmp_path, timeout=0.01)
+    kept = Kept(tmp_path, hold=0.01)
     kept.training.state.gate.enter()
     with pytest.raises(WaitTimeout, match="still being merged after"):
         kept.training.snapshot()
@@ -836,8 +835,7 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
         read_data(folder, origin())
 
 
-def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, timeout=0.01)
+def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(kept: Kept) -> None:
     free = threading.Event()
     subject = Subject(
         kept.training.snapshot, lambda: None, dict, kept.events.append,
@@ -845,7 +843,7 @@ def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(tmp_path: Path) -
     )  # fmt: skip
     kept.push(0)
     kept.keeper.begin(subject)
-    kept.keeper.finish()
+    kept.keeper.finish(timeout=0.01)
     (failed,) = kept.seen(CheckpointFailed)
     assert "The last checkpoint of run-1 was still being written" in str(failed)
     assert str(kept.keeper.status) == f"The run has no checkpoint yet: {failed.message}"
