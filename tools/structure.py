@@ -58,7 +58,7 @@ EDGES = (
     Edge(
         frozenset({"tensorflow", "keras"}),
         # The demo stands for a user's notebook, which defines a model.
-        anywhere=("program", "runtime", "data.tf_datasets", "data.tf_records", "demo"),
+        anywhere=("program", "runtime", "data.tf_data", "demo"),
         lazily=("magics", "cluster.connect"),
     ),
     Edge(

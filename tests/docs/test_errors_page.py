@@ -102,7 +102,7 @@ def found(error: str, module: str) -> list[str]:
 def test_messages_are_read_however_they_are_put_together() -> None:
     number = "⟨name⟩: expected ⟨expected⟩, got ⟨value⟩."
     assert number in found("ConfigError", "common.checks")
-    [lost] = [text for text in found("JavaMissing", "cluster.java") if text.startswith("No Java")]
+    [lost] = [text for text in found("JavaMissing", "cluster.jvm") if text.startswith("No Java")]
     assert "no java is on the PATH (⟨path⟩). Install Java 17 or later" in lost
     for error in ("ConnectError", "ClusterUnreachable"):
         assert f"Spark does not start on ⟨master⟩: {GAP}" in found(error, "cluster.connect")

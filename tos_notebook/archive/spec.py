@@ -1,11 +1,11 @@
-"""What a worker and the driver must know of a program without loading TensorFlow."""
+"""What a worker and the driver must know of a program, or a model, without loading TensorFlow."""
 
 from __future__ import annotations
 
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,11 @@ from ..layout import Layout
 
 SPEC_FILE = "spec.json"
 """Name of the specification inside a program's archive."""
+
+SIGNATURE_FILE = "signature.json"
+"""Name of the signature inside a served model's archive."""
+
+Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class ProgramSpec:
         return json.dumps(
             {
                 "kind": self.kind,
-                "feeds": [[f.name, f.dtype, f.shape, f.classes, f.part] for f in self.feeds],
+                "feeds": [astuple(feed) for feed in self.feeds],
                 "layout": self.layout.to_json(),
                 "outputs": self.outputs,
                 "learning_rate": self.learning_rate,
@@ -115,6 +120,84 @@ class ProgramSpec:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of a served model.
+
+    Parameters
+    ----------
+    key : str
+        Its name in the SavedModel's signature.
+    name : str
+        What users call it.
+    dtype : str or None
+        None where data of any dtype are taken.
+    shape : tuple of (int or None), or None
+        Without the batch dimension; None for a size that may vary, or for an unknown rank.
+    """
+
+    key: str
+    name: str
+    dtype: str | None
+    shape: Shape | None
+
+    @property
+    def classes(self) -> None:
+        """What goes into a model is no label; see `tos_notebook.blocks.feeds.Feed`."""
+        return None
+
+    @property
+    def part(self) -> str:
+        """What is saved says nothing of records; see `tos_notebook.blocks.feeds.Feed`."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a served model is called.
+
+    Parameters
+    ----------
+    entry : str
+        Which of the SavedModel's signatures.
+    inputs, outputs : tuple of Port
+    """
+
+    entry: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    def to_json(self) -> bytes:
+        """Serialise as UTF-8 JSON."""
+        ports = {
+            "inputs": [astuple(port) for port in self.inputs],
+            "outputs": [astuple(port) for port in self.outputs],
+        }
+        return json.dumps({"entry": self.entry, **ports}).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Signature:
+        """Rebuild from `to_json`'s bytes.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The bytes are no signature.
+        """
+        try:
+            value = json.loads(data)
+            return cls(value["entry"], _ports(value["inputs"]), _ports(value["outputs"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RemoteProtocolError(f"Not a model's signature: {error}") from error
+
+
+def _ports(values: Sequence[tuple[str, str, str | None, Shape | None]]) -> tuple[Port, ...]:
+    return tuple(
+        Port(key, name, dtype, None if shape is None else tuple(shape))
+        for key, name, dtype, shape in values
+    )
+
+
 def read_spec(archive: Path) -> ProgramSpec:
     """Return the specification in a program's archive.
 
@@ -123,11 +206,26 @@ def read_spec(archive: Path) -> ProgramSpec:
     RemoteProtocolError
         The file is not a program's archive.
     """
+    return ProgramSpec.from_json(_packed(archive, SPEC_FILE, "a program's"))
+
+
+def read_signature(archive: Path) -> Signature:
+    """Return the signature in a served model's archive.
+
+    Raises
+    ------
+    RemoteProtocolError
+        The file is no served model's archive.
+    """
+    return Signature.from_json(_packed(archive, SIGNATURE_FILE, "a served model's"))
+
+
+def _packed(archive: Path, name: str, whose: str) -> bytes:
     try:
         with zipfile.ZipFile(archive) as packed:
-            return ProgramSpec.from_json(packed.read(SPEC_FILE))
+            return packed.read(name)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise RemoteProtocolError(f"Not a program's archive: {error}") from error
+        raise RemoteProtocolError(f"Not {whose} archive: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class DataSource(Protocol):
 
         Rows that need no computing are left as they are.
         """
+        return
 
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of exactly `partitions` partitions.
@@ -104,6 +105,7 @@ class DataSource(Protocol):
         tuple of ndarray, or None
             One for each column, shape (rows, ...); None if `tasks` yields them.
         """
+        return None
 
     def number(self, partition: int, row: int) -> int | None:
         """Return which row of the user's arrays a partition's row is.
@@ -118,10 +120,13 @@ class DataSource(Protocol):
         int or None
             From 0; None if the data are not arrays.
         """
+        return None
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """What was left out so far because it cannot be trained on."""
+        return ()
 
     def close(self) -> None:
         """Release what this layout persisted; harmless when repeated."""
+        return

@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ..common.checks import positive
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm
-from .calls import announced, within
+from .calls import announced, java_errors, reason, within
 from .executors import active_context, in_clear
-from .failures import java_errors, reason
-from .java import check_java
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -215,7 +213,7 @@ def _session(given: Any, sc: SparkContext) -> SparkSession:
 
 
 def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> SparkContext:
-    check_java()
+    jvm.check_java()
     _find_spark()
     configured = _spark_defaults()
     master = master or _default_master(settings, configured)

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..errors import ClusterUnreachable, ConnectError, WorkerEnvironment
+from .calls import java_errors, java_text, reason
 from .executors import contact_host, contact_port, is_local, setting, slots, task_cores
-from .failures import java_errors, java_text, reason
 from .patience import check_cores, patiently
 from .reach import ReachabilityProbe, make_probe
 
@@ -58,10 +58,7 @@ def is_probed(sc: SparkContext, server: tuple[str, int]) -> bool:
 
 
 def warm_up(
-    sc: SparkContext,
-    timeout: float = WARM_UP_TIMEOUT,
-    *,
-    server: tuple[str, int] | None = None,
+    sc: SparkContext, timeout: float = WARM_UP_TIMEOUT, *, server: tuple[str, int] | None = None
 ) -> list[dict[str, Any]]:
     """Import TensorFlow on every slot, and check what the workers have, and whom they reach.
 

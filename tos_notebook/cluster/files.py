@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 
 from ..common import temporary
 from ..errors import CheckpointError, ConfigError, DataError
-from .failures import java_errors, reason
+from .calls import java_errors, reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -24,9 +24,8 @@ from ..errors import (
 from ..readable import sentence, with_cells
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
-from .calls import within
+from .calls import java_errors, java_text, reason, within
 from .executors import is_running
-from .failures import java_errors, java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -40,8 +39,7 @@ POOL = "spark.scheduler.pool"
 """Of a thread: which jobs Spark's fair scheduler counts its own among."""
 
 _TRACEBACK = re.compile(
-    r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$",
-    re.MULTILINE,
+    r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>[\w.]+(?:: .*)?)$", re.MULTILINE
 )
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 _TASK = re.compile(

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from .calls import java_errors
 from .executors import executor_cores, is_local, task_cores
-from .failures import java_errors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

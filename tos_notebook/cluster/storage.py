@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import temporary
 from ..errors import CheckpointError, ConfigError
-from .failures import java_errors, reason
+from .calls import java_errors, reason
 from .files import digest_of, hadoop_path, is_name
 
 if TYPE_CHECKING:

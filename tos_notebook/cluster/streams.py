@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,13 @@ class Growing:
         data, self._pending = self._pending, bytearray()
         if not data:
             return
-        if self._storage is None:
-            self._file.write(data)
-            self._file.flush()
-            return
-        if self._file is None:
+        if self._storage is not None and self._file is None:
             self._open(self._storage)
-        with self._storage.failing("write", self._name):
+        with self._failing("write"):
             self._file.write(data)
-            if not self.rolls:
+            if self._storage is None:
+                self._file.flush()
+            elif not self.rolls:
                 self._file.hflush()
         if self.rolls:
             self._end()
@@ -82,15 +81,14 @@ class Growing:
     def _open(self, storage: Storage) -> None:
         self._number += 1
         self._file = storage.create(f"{self._name}.{self._number:06d}")
-        with storage.failing("write", self._name):
+        with self._failing("write"):
             self.rolls = not self._file.hasCapability("hflush")
 
     def _end(self) -> None:
         file, self._file = self._file, None
-        if file is None:
-            return
-        if self._storage is None:
-            file.close()
-            return
-        with self._storage.failing("close", self._name):
-            file.close()
+        if file is not None:
+            with self._failing("close"):
+                file.close()
+
+    def _failing(self, action: str) -> AbstractContextManager[None]:
+        return self._storage.failing(action, self._name) if self._storage else nullcontext()

@@ -17,11 +17,11 @@ from ..blocks.partitioners import (
     RandomPartitioner,
     checked_assignment,
 )
-from ..blocks.skips import Skipped
+from ..blocks.source import DataSource
 from ..errors import ConfigError, DataError, ShapeMismatch
 
 
-class ArraySource:
+class ArraySource(DataSource):
     """Numpy arrays, one for each feed, whose rows the driver serves to the workers.
 
     Until they are `dealt`, each partition is a contiguous part of the arrays, as even as can be.
@@ -92,9 +92,6 @@ class ArraySource:
         """Return a random layout of the same arrays; see `DataSource.dealt`."""
         return self.repartition(partitions, RandomPartitioner(partitions, seed), 0)
 
-    def persist(self) -> None:
-        """Do nothing: the driver has the rows."""
-
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` empty partitions: the driver serves the rows."""
         return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(lambda _: ())
@@ -113,14 +110,6 @@ class ArraySource:
             return int(numbers[row]) if row < len(numbers) else None
         start, end = self._bounds[partition : partition + 2]
         return start + row if start + row < end else None
-
-    @property
-    def skipped(self) -> tuple[Skipped, ...]:
-        """Nothing: every row is served."""
-        return ()
-
-    def close(self) -> None:
-        """Do nothing: this layout persisted nothing."""
 
     def __repr__(self) -> str:
         columns = ", ".join(map(str, self.columns))

@@ -30,6 +30,7 @@ from ..blocks.partitioners import (
     checked_assignment,
 )
 from ..blocks.skips import Found, SkipCounter, Skipped
+from ..blocks.source import DataSource
 from ..errors import DataError
 from .room import gathered
 
@@ -50,7 +51,7 @@ def is_ordered(rdd: RDD[Any]) -> bool:
     return bool(rdd._jrdd.rdd().outputDeterministicLevel().toString() == DETERMINATE)
 
 
-class RddSource:
+class RddSource(DataSource):
     """An RDD of records: tuples ``(feature, label)``, or longer ones for several inputs.
 
     The user's own layout is turned into blocks inside the training job. Where Spark may give a
@@ -173,12 +174,6 @@ class RddSource:
     def skipped(self) -> tuple[Skipped, ...]:
         """See `DataSource.skipped`."""
         return self._base.skips.found
-
-    def rows(self, partition: int) -> None:
-        """Return None: an RDD's rows reach the workers through Spark."""
-
-    def number(self, partition: int, row: int) -> None:
-        """Return None: the rows are not in arrays."""
 
     def close(self) -> None:
         """Remove what Spark has stored for this layout; the last one, what all of them share."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ class TFRecords(Described):
         DataError
             No files were found, or `parse` does not return numbers of a known shape.
         """
-        from .tf_records import columns_of_records
+        from .tf_data import columns_of_records
 
         columns, parse = columns_of_records(self.parse, feeds)
         files = list_files(sc, self.uri)
@@ -81,39 +82,6 @@ def _labels_of(feeds: Sequence[Feed], columns: Sequence[ColumnSpec]) -> tuple[_L
     return (*known, *(_Label(f"field {n}") for n in range(len(known), len(columns))))
 
 
-class _RecordFilter:
-    """Takes bad records out of a partition: counted, or named where none may be left out."""
-
-    def __init__(self, labels: Sequence[_Label], skips: SkipCounter | None, partition: int) -> None:
-        self._labels = labels
-        self._skips = skips
-        self._partition = partition
-        self._found: dict[str, Skipped] = {}
-
-    def __call__(self, uri: str, numbers: npt.NDArray[np.int64], block: Columns) -> Columns:
-        """Return the good records of a block; `numbers` tells which of the file's they are."""
-        good = np.ones(len(numbers), bool)
-        for label, column in zip(self._labels, block, strict=True):
-            for row in np.flatnonzero(good & _wrong(column, label)):
-                self.refuse(uri, int(numbers[row]), label.name, _reason(column[row], label))
-                good[row] = False
-        return block if good.all() else tuple(column[good] for column in block)
-
-    def refuse(self, uri: str, number: int, column: str, reason: str) -> None:
-        if self._skips is None:
-            feed = "" if column == RECORD else f", feed {column!r}"
-            raise DataError(
-                f"{uri}, record {number}{feed}: {reason}. Write it again, or leave such records "
-                'out: on_bad="skip".'
-            )
-        count(self._found, self._partition, column, number, f"{reason} in {uri}")
-
-    def close(self) -> None:
-        """Tell the driver what was left out."""
-        if self._skips is not None and self._found:
-            self._skips.add(self._found)
-
-
 def _wrong(column: Array, label: _Label) -> npt.NDArray[np.bool_]:
     wrong = np.zeros(len(column), bool)
     if column.dtype.kind == "f":
@@ -136,39 +104,60 @@ def _reason(value: Array, label: _Label) -> str:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the files of a partition, in the order of their names."""
+    """Reads the files of a partition, in the order of their names, without bad records."""
 
     parse: Callable[[Any], Any]
     labels: tuple[_Label, ...]
     skips: SkipCounter | None
+    """None where a bad record is not counted, but named in an error."""
     cores: int
 
     def __call__(self, partition: int, files: Iterable[tuple[str, bytes]]) -> Iterator[Columns]:
+        from .tf_data import read_records
+
         # This process may train later.
         claim_gpus()
-        record_filter = _RecordFilter(self.labels, self.skips, partition)
+        skipped: dict[str, Skipped] = {}
         for uri, content in sorted(files):
-            yield from self._read(uri, content, record_filter)
-        record_filter.close()
+            refuse = partial(self._refuse, skipped, partition, uri)
+            unparsed = partial(refuse, RECORD)
+            for numbers, block in read_records(uri, content, self.parse, self.cores, unparsed):
+                good = self._good(numbers, block, refuse)
+                if len(good[0]):
+                    yield good
+        if self.skips is not None and skipped:
+            self.skips.add(skipped)
 
-    def _read(self, uri: str, content: bytes, record_filter: _RecordFilter) -> Iterator[Columns]:
-        from .tf_records import read_records
+    def _good(
+        self, numbers: npt.NDArray[np.int64], block: Columns, refuse: Callable[..., None]
+    ) -> Columns:
+        good = np.ones(len(numbers), bool)
+        for label, column in zip(self.labels, block, strict=True):
+            for row in np.flatnonzero(good & _wrong(column, label)):
+                refuse(label.name, int(numbers[row]), _reason(column[row], label))
+                good[row] = False
+        return block if good.all() else tuple(column[good] for column in block)
 
-        def unparsed(number: int, reason: str) -> None:
-            record_filter.refuse(uri, number, RECORD, reason)
-
-        for numbers, block in read_records(uri, content, self.parse, self.cores, unparsed):
-            good = record_filter(uri, numbers, block)
-            if len(good[0]):
-                yield good
+    def _refuse(
+        self,
+        skipped: dict[str, Skipped],
+        partition: int,
+        uri: str,
+        column: str,
+        n: int,
+        reason: str,
+    ) -> None:
+        if self.skips is None:
+            feed = "" if column == RECORD else f", feed {column!r}"
+            raise DataError(
+                f"{uri}, record {n}{feed}: {reason}. Write it again, or leave such records "
+                'out: on_bad="skip".'
+            )
+        count(skipped, partition, column, n, f"{reason} in {uri}")
 
 
 def tfrecords(
-    uri: str,
-    parse: Callable[[Any], Any],
-    *,
-    partitions: int | None = None,
-    on_bad: str = "raise",
+    uri: str, parse: Callable[[Any], Any], *, partitions: int | None = None, on_bad: str = "raise"
 ) -> TFRecords:
     """Describe TFRecord files to train on.
 

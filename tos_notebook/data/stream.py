@@ -10,7 +10,7 @@ from typing import Any
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.naming import Field
 from ..blocks.partitioners import AnyPartitioner, LabelPartitioner
-from ..blocks.skips import Skipped
+from ..blocks.source import DataSource
 from ..cluster.executors import task_cores
 from ..cluster.gpus import claim_gpus
 from ..common.content import Beginning, Hash
@@ -40,13 +40,13 @@ class Stream:
 
     def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
         """Yield the batches of an epoch; the last one may be smaller."""
-        from .tf_datasets import batches
+        from .tf_data import batches
 
         context = DatasetContext(self.partition, self.partitions, epoch, seed)
         return batches(self.make, context, self.columns, self.order, batch_size)
 
 
-class StreamSource:
+class StreamSource(DataSource):
     """A function that each worker calls, at the start of every epoch, for its rows.
 
     Parameters
@@ -73,7 +73,7 @@ class StreamSource:
     )
 
     def __init__(self, make: Make, partitions: int, feeds: Sequence[Field] = ()) -> None:
-        from .tf_datasets import columns_of
+        from .tf_data import columns_of
 
         self._make = make
         self._feeds = feeds
@@ -100,16 +100,13 @@ class StreamSource:
         """Return itself: which rows are whose is up to the function."""
         return self
 
-    def persist(self) -> None:
-        """Do nothing: the function makes the rows of every epoch."""
-
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` partitions, each of one `Stream`."""
-        streams = [
-            Stream(self._make, partition, self.partitions, self.columns, self._order)
-            for partition in range(self.partitions)
-        ]
+        streams = [self._stream(partition, self.partitions) for partition in range(self.partitions)]
         return sc.parallelize(range(self.partitions), self.partitions).map(streams.__getitem__)
+
+    def _stream(self, partition: int, partitions: int) -> Stream:
+        return Stream(self._make, partition, partitions, self.columns, self._order)
 
     def digests(
         self, sc: Any, places: Sequence[Beginning], seed: int, batch_size: int
@@ -123,51 +120,24 @@ class StreamSource:
         seed, batch_size : int
             The run's.
         """
-        streams = [
-            Stream(self._make, place.partition, place.partitions, self.columns, self._order)
-            for place in places
-        ]
-        again = _Again(streams, places, seed, batch_size, task_cores(sc))
+        streams = [self._stream(place.partition, place.partitions) for place in places]
+        cores = task_cores(sc)
+
+        def again(number: int) -> str:
+            # This process may train later.
+            claim_gpus()
+            from ..runtime.runner import configure_threads
+
+            configure_threads(cores)
+            place, hashed = places[number], Hash()
+            batches = streams[number].batches(place.epoch, seed, batch_size)
+            for batch in islice(batches, place.steps):
+                hashed.update(batch)
+            return hashed.content.digest
+
         found: list[str] = sc.parallelize(range(len(places)), len(places)).map(again).collect()
         return found
-
-    def rows(self, partition: int) -> None:
-        """Return None: the workers make the rows."""
-
-    @property
-    def skipped(self) -> tuple[Skipped, ...]:
-        """Nothing: every row is fed."""
-        return ()
-
-    def number(self, partition: int, row: int) -> None:
-        """Return None: the rows are not in arrays."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
 
     def __repr__(self) -> str:
         columns = ", ".join(map(str, self.columns))
         return f"StreamSource([{columns}], {self.partitions} partitions)"
-
-
-@dataclass(frozen=True)
-class _Again:
-    """Makes the rows of a push again, in an executor."""
-
-    streams: Sequence[Stream]
-    places: Sequence[Beginning]
-    seed: int
-    batch_size: int
-    cores: int
-
-    def __call__(self, number: int) -> str:
-        # This process may train later.
-        claim_gpus()
-        from ..runtime.runner import configure_threads
-
-        configure_threads(self.cores)
-        place, found = self.places[number], Hash()
-        batches = self.streams[number].batches(place.epoch, self.seed, self.batch_size)
-        for batch in islice(batches, place.steps):
-            found.update(batch)
-        return found.content.digest

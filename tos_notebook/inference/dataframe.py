@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +12,35 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..archive.signature import Port, read_signature
+from ..archive.spec import Port, read_signature
 from ..blocks.block import Columns
 from ..blocks.naming import Names, in_order
 from ..blocks.skips import SkipCounter, Skipped
 from ..cluster.executors import task_cores
 from ..cluster.jobs import spoken
+from ..common.arrays import Array
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
-from ..errors import ConfigError, DataError, WorkerEnvironment
-from .checked import checked
-from .output_columns import Kind, as_arrow, kind_of
-from .publish import publish
-from .servable import Servable
-from .task import PredictTask
+from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
+from .servable import Servable, checked, publish
+from .task import predict_published
 
 NAME = "prediction"
+
+WIDENED = {
+    "bool": "bool",
+    "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "uint8": "int16", "uint16": "int32", "uint32": "int64",
+    "float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64",
+}  # fmt: skip
+"""Spark has no unsigned integers and no half precision."""
 
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
 
 
 def predict_frame(
-    model: Servable,
-    data: FrameColumns,
-    output: str | Names | None,
-    batch_size: int,
-    target: Path,
+    model: Servable, data: FrameColumns, output: str | Names | None, batch_size: int, target: Path
 ) -> Any:
     """Return a DataFrame with a column for each output; see `Predictor.predict`."""
     frame = data.frame
@@ -55,11 +58,10 @@ def predict_frame(
                 'output="score".'
             )
     sc = frame.sparkSession.sparkContext
-    task = FrameTask(
-        PredictTask(publish(sc, target), task_cores(sc), batch_size),
-        ArrowDecoder(
-            None, columns, SkipCounter() if data.on_bad == "skip" else None, True, data.advice
-        ),
+    skips = SkipCounter() if data.on_bad == "skip" else None
+    task = _FrameTask(
+        partial(predict_published, publish(sc, target), task_cores(sc), batch_size),
+        ArrowDecoder(None, columns, skips, True, data.advice),
         tuple(field for field, _ in fed),
         tuple(kind_of(port) for port in ports),
     )
@@ -78,7 +80,7 @@ def _names(ports: Sequence[Port], output: str | Names | None) -> list[str]:
     return names
 
 
-def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: FrameTask) -> Any:
+def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: _FrameTask) -> Any:
     from pyspark.sql import functions, types
 
     if not hasattr(functions, "arrow_udf"):
@@ -87,12 +89,16 @@ def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: Fr
             "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
         )
     check_batches(frame.sparkSession)
-    if len(names) == 1:
-        predict = _once(functions.arrow_udf(_function(task, len(fed)), task.kinds[0].spark), task)
-        return frame.withColumn(names[0], predict(*fed))
     fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
-    predict = _once(functions.arrow_udf(_function(task, len(fed)), types.StructType(fields)), task)
+    made = task.kinds[0].spark if len(names) == 1 else types.StructType(fields)
+    predict = functions.arrow_udf(_function(task, len(fed)), made)
+    if task.decoder.skips is not None:
+        # Bad rows are predicted null, and about to be filtered out: Spark would predict all rows
+        # for the filter, and those that are left once more.
+        predict = predict.asNondeterministic()
     found = predict(*fed)
+    if len(names) == 1:
+        return frame.withColumn(names[0], found)
     return frame.withColumns({name: found.getField(f"f{i}") for i, name in enumerate(names)})
 
 
@@ -112,16 +118,7 @@ def check_batches(spark: Any) -> None:
         )
 
 
-def _once(predict: Any, task: FrameTask) -> Any:
-    """Return the function so that Spark calls it once where bad rows are predicted null.
-
-    They are about to be filtered out, and Spark would predict all rows for the filter, and those
-    that are left once more.
-    """
-    return predict if task.decoder.skips is None else predict.asNondeterministic()
-
-
-def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:
+def _function(task: _FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Array]]:
     """Return what Spark calls; it goes by the hints of a function."""
 
     def predict_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -134,23 +131,15 @@ def _function(task: FrameTask, columns: int) -> Callable[[Any], Iterator[pa.Arra
 
 
 @dataclass(frozen=True, slots=True)
-class FrameTask:
-    """Predicts the Arrow batches of a partition.
+class _FrameTask:
+    """Predicts the Arrow batches of a partition."""
 
-    Parameters
-    ----------
-    task : PredictTask
-    decoder : ArrowDecoder
-    fields : tuple of int
-        Which of its columns are fed, in the order of the inputs.
-    kinds : tuple of Kind
-        Of the outputs.
-    """
-
-    task: PredictTask
+    task: Callable[[Sequence[Array]], tuple[Array, ...]]
     decoder: ArrowDecoder
     fields: tuple[int, ...]
+    """Which of its columns are fed, in the order of the inputs."""
     kinds: tuple[Kind, ...]
+    """Of the outputs."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the predictions of each batch of columns: a struct array for several outputs."""
@@ -158,9 +147,10 @@ class FrameTask:
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
+        names = [column.spec.name for column in self.decoder.columns]
         first = 0
         for batch in batches:
-            rows = pa.RecordBatch.from_arrays(list(batch), self._names)
+            rows = pa.RecordBatch.from_arrays(list(batch), names)
             skipped: dict[str, Skipped] = {}
             try:
                 block, good = self.decoder.decode(rows, partition, first, skipped)
@@ -184,6 +174,67 @@ class FrameTask:
             return arrays[0]
         return pa.StructArray.from_arrays(arrays, [f"f{i}" for i in range(len(arrays))])
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The type of a column.
+
+    Parameters
+    ----------
+    dtype : str
+        One that Spark has: a value of `WIDENED`.
+    depth : int
+        How often its arrays are nested.
+    """
+
+    dtype: str
+    depth: int
+
     @property
-    def _names(self) -> list[str]:
-        return [column.spec.name for column in self.decoder.columns]
+    def arrow(self) -> Any:
+        """As Arrow's type."""
+        kind = pa.from_numpy_dtype(np.dtype(self.dtype))
+        for _ in range(self.depth):
+            kind = pa.list_(kind)
+        return kind
+
+    @property
+    def spark(self) -> Any:
+        """As Spark's type."""
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        return from_arrow_type(self.arrow)
+
+
+def kind_of(port: Port) -> Kind:
+    """Return the type of an output's column; one number for each row is a number.
+
+    Raises
+    ------
+    UnsupportedProgram
+        It is of a dtype that no column has.
+    """
+    if port.dtype not in WIDENED or port.shape is None:
+        raise UnsupportedProgram(
+            f"Output {port.name!r} is {port.dtype} of shape {port.shape}: expected numbers or "
+            f"booleans ({', '.join(WIDENED)}) with a fixed number of dimensions."
+        )
+    depth = 0 if port.shape == (1,) else len(port.shape)
+    return Kind(WIDENED[port.dtype], depth)
+
+
+def as_arrow(array: Array, kind: Kind) -> Any:
+    """Return rows as an Arrow array.
+
+    Parameters
+    ----------
+    array : ndarray, shape (rows, ...)
+    kind : Kind
+    """
+    flat = np.ascontiguousarray(array, np.dtype(kind.dtype)).reshape(-1)
+    column = pa.array(flat)
+    for axis in range(kind.depth, 0, -1):
+        count, length = int(np.prod(array.shape[:axis])), array.shape[axis]
+        offsets = np.arange(count + 1, dtype=np.int32) * length
+        column = pa.ListArray.from_arrays(pa.array(offsets), column)
+    return column

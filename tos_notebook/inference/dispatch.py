@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..blocks.block import describe
+from ..blocks.block import Columns, describe
 from ..blocks.feeds import check_values
 from ..blocks.naming import Names
 from ..cluster.executors import active_context, task_cores
@@ -15,13 +17,8 @@ from ..cluster.jobs import spoken
 from ..data.described import is_frame
 from ..data.source import as_rows, named_arrays
 from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
-from .checked import checked
-from .publish import publish
-from .servable import Servable
-from .task import PredictRows, PredictTask
-
-if TYPE_CHECKING:
-    from ..data.dataframe import FrameColumns
+from .servable import Servable, checked, publish
+from .task import predict_published
 
 
 def predict(
@@ -53,7 +50,9 @@ def predict(
     if isinstance(data, dataframe.FrameColumns):
         from .dataframe import predict_frame
 
-        return predict_frame(model, _arranged(data, model), output, batch_size, target)
+        if model.fields == tuple(range(len(data.features))):
+            data = data.of_inputs(model.inputs)
+        return predict_frame(model, data, output, batch_size, target)
     if output is not None:
         raise ConfigError(f"output: for a DataFrame only, got {type(data).__name__}.")
     data = named_arrays(data, model.inputs)
@@ -63,13 +62,8 @@ def predict(
     return _predict_rdd(model, data, batch_size, target)
 
 
-def _arranged(data: FrameColumns, model: Servable) -> FrameColumns:
-    first = model.fields == tuple(range(len(data.features)))
-    return data.of_inputs(model.inputs) if first else data
-
-
 def _predict_here(model: Servable, arrays: list[Any], batch_size: int, target: Path) -> Any:
-    from ..runtime.forward import Forward
+    from ..runtime.served import Forward
 
     if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
         raise ShapeMismatch(
@@ -90,14 +84,18 @@ def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> A
     if sc is None:
         raise ConnectError("Spark is needed to predict: call tos.connect() first.")
     if is_rdd(data):
-        data = data.map(_as_record)
+        data = data.map(lambda value: value if isinstance(value, tuple) else (value,))
     with spoken():
         source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
     fed = checked(model, source.columns)
     model.serve([spec for _, spec in fed], target)
-    task = PredictTask(publish(sc, target), task_cores(sc), batch_size)
-    return source.tasks(sc).mapPartitions(PredictRows(task, tuple(field for field, _ in fed)))
+    task = partial(predict_published, publish(sc, target), task_cores(sc), batch_size)
+    fields = [field for field, _ in fed]
 
+    def predicted(blocks: Iterable[Columns]) -> Iterator[Any]:
+        """Yield an array for each row; a tuple of them where there are several outputs."""
+        for block in blocks:
+            found = task([block[field] for field in fields])
+            yield from found[0] if len(found) == 1 else zip(*found, strict=True)
 
-def _as_record(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+    return source.tasks(sc).mapPartitions(predicted)

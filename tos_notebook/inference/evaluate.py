@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,37 +25,25 @@ from ..errors import ConnectError, DataError
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluateTask:
-    """Measures the blocks of a partition, inside a Spark task.
+def _measured(
+    archive: Any, cores: int, batch_size: int, blocks: Iterable[Columns]
+) -> Iterator[list[Array]]:
+    """Yield the sums over the rows of a partition, inside a Spark task, if there are any.
 
-    Parameters
-    ----------
-    archive : Broadcast of bytes
-        What `tos_notebook.program.export.measuring` packed.
-    cores : int
-        Of one task.
-    batch_size : int
+    The archive is a broadcast of what was packed.
     """
+    from ..runtime.runner import configure_threads
+    from ..runtime.served import Measure
 
-    archive: Any
-    cores: int
-    batch_size: int
-
-    def __call__(self, blocks: Iterable[Columns]) -> Iterator[list[Array]]:
-        """Yield the sums over its rows, if there are any."""
-        from ..runtime.measure import Measure
-        from ..runtime.runner import configure_threads
-
-        claim_gpus()
-        configure_threads(self.cores)
-        with temporary.directory("tos-measure-") as folder:
-            path = Path(folder, "measure.zip")
-            path.write_bytes(self.archive.value)
-            measure = Measure(path)
-        found = measure(blocks, self.batch_size)
-        if found is not None:
-            yield found
+    claim_gpus()
+    configure_threads(cores)
+    with temporary.directory("tos-measure-") as folder:
+        path = Path(folder, "measure.zip")
+        path.write_bytes(archive.value)
+        measure = Measure(path)
+    found = measure(blocks, batch_size)
+    if found is not None:
+        yield found
 
 
 class Evaluable(Protocol):
@@ -104,7 +92,7 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
         archive = Path(folder, "measure.zip")
         model.pack_measure(source.columns, archive)
         shared = sc.broadcast(archive.read_bytes())
-    task = EvaluateTask(shared, task_cores(sc), batch_size)
+    task = partial(_measured, shared, task_cores(sc), batch_size)
     try:
         with spoken():
             parts = source.tasks(sc).mapPartitions(task).collect()
@@ -118,10 +106,6 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
         logger.warning("evaluate: %d bad rows were left out.", skipped)
     if not parts:
         raise DataError("evaluate: expected at least one row, got none.")
-    return model.measured(_summed(parts))
-
-
-def _summed(parts: Sequence[Sequence[Array]]) -> list[Array]:
     # In the order of the partitions, so that the result is the same each time.
     wide = ([np.asarray(array, np.float64) for array in part] for part in parts)
-    return [np.sum(arrays, axis=0) for arrays in zip(*wide, strict=True)]
+    return model.measured([np.sum(arrays, axis=0) for arrays in zip(*wide, strict=True)])

@@ -2,71 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from ..blocks.block import Columns
 from ..cluster.files import fetch_archive
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
-from ..runtime.loaded import Loaded
+from ..runtime.loaded import BOUND
 
 if TYPE_CHECKING:
-    from ..runtime.forward import Forward
-
-_models: Loaded[Forward] = Loaded()
+    from ..runtime.served import Forward
 
 
-@dataclass(frozen=True, slots=True)
-class PredictTask:
-    """A published model, as tasks know it.
+@lru_cache(BOUND)
+def _forward(name: str, cores: int) -> Forward:
+    from ..runtime.runner import configure_threads
+    from ..runtime.served import Forward
 
-    Parameters
-    ----------
-    name : str
-        Of the published file.
-    cores : int
-        Of one task.
-    batch_size : int
-    """
-
-    name: str
-    cores: int
-    batch_size: int
-
-    def __call__(self, columns: Sequence[Array]) -> tuple[Array, ...]:
-        """Predict rows, at least one."""
-        claim_gpus()
-        return self._forward()(columns, self.batch_size)
-
-    def _forward(self) -> Forward:
-        model = _models.get(self.name)
-        if model is None:
-            from ..runtime.forward import Forward
-            from ..runtime.runner import configure_threads
-
-            configure_threads(self.cores)
-            model = Forward(fetch_archive(self.name))
-        return _models.keep(self.name, model)
+    configure_threads(cores)
+    return Forward(fetch_archive(name))
 
 
-@dataclass(frozen=True, slots=True)
-class PredictRows:
-    """Predicts blocks, and yields what each row came to.
-
-    Parameters
-    ----------
-    task : PredictTask
-    fields : tuple of int
-        Which columns of a block are fed, in the order of the inputs.
-    """
-
-    task: PredictTask
-    fields: tuple[int, ...]
-
-    def __call__(self, blocks: Iterable[Columns]) -> Iterator[Any]:
-        """Yield an array for each row; a tuple of them where there are several outputs."""
-        for block in blocks:
-            found = self.task([block[field] for field in self.fields])
-            yield from found[0] if len(found) == 1 else zip(*found, strict=True)
+def predict_published(
+    name: str, cores: int, batch_size: int, columns: Sequence[Array]
+) -> tuple[Array, ...]:
+    """Predict rows, at least one, with a published model."""
+    claim_gpus()
+    return _forward(name, cores)(columns, batch_size)

@@ -63,7 +63,7 @@ class Reader(DefaultParamsReader):
         CaptureError
             The model cannot be read.
         """
-        from ..program.keras.clone import read_compiled
+        from ..program.keras.serving import read_compiled
 
         spark = self.sparkSession
         name = f"{self.cls.__module__}.{self.cls.__name__}"

@@ -65,13 +65,13 @@ class ModelSource:
         CaptureError
             It cannot be copied, or the function returned something else or another model.
         """
-        from ..program.keras.clone import read_compiled
+        from ..program.keras.serving import read_compiled
 
         with _making:
             return read_compiled(self._file) if self._make is None else self._made(self._make)
 
     def _made(self, make: Callable[[], Any]) -> Any:
-        from ..program.keras.clone import set_values, values_of
+        from ..program.keras.serving import set_values, values_of
         from ..program.keras.structure import is_built, is_model
 
         model = make()

@@ -24,7 +24,7 @@ def capture(model: Any, **options: Any) -> Program:
         For a module, a Keras model that is trained by a loss of your own, or variables, those of
         `tos_notebook.program.module.program.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
         ``metrics``, ``predict``.
-        For a graph, those of `tos_notebook.program.graph.program.GraphProgram`: ``feeds``,
+        For a graph, those of `tos_notebook.program.graph.program.GraphOptions`: ``feeds``,
         ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``,
         ``predictions``, ``test_feed_dict``.
         For a Keras model, those of `tos_notebook.program.keras.program.KerasProgram`: ``labels``,
@@ -84,16 +84,16 @@ def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
             "optimizer, or a train operation of a TF1-style graph; got "
             f"{train_op!r} of type {type(train_op).__name__}."
         )
-    from .graph.program import GraphProgram
+    from .graph.program import GraphOptions, GraphProgram
 
-    _check_options(options, _parameters(GraphProgram), "A graph")
+    _check_options(options, tuple(inspect.signature(GraphOptions).parameters), "A graph")
     missing = [name for name in ("feeds", "session") if options.get(name) is None]
     if missing:
         raise CaptureError(
             f"A graph needs {' and '.join(missing)}: "
             "capture(train_op, feeds=[x, y_], loss=loss, session=sess)."
         )
-    return GraphProgram(train_op, **options)
+    return GraphProgram(train_op, GraphOptions(**options))
 
 
 def _parameters(program: type[Program]) -> tuple[str, ...]:

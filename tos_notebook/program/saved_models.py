@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..archive.signature import Port, Signature
+from ..archive.spec import Port, Signature
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed
 from ..cluster.executors import active_context
@@ -62,11 +62,11 @@ class KerasModel(Predictor):
     """
 
     def __init__(self, model: Any) -> None:
-        from .keras.structure import feeds_of, inputs_of
+        from .keras.structure import inputs_of, leaves
 
         self.model = model
         self._struct = inputs_of(model)
-        self._inputs = feeds_of(self._struct)
+        self._inputs = tuple(leaves(self._struct))
 
     @property
     def inputs(self) -> tuple[Feed, ...]:

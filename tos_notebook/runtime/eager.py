@@ -1,7 +1,8 @@
-"""Run a piece of code eagerly, whatever mode the user's program put TensorFlow in."""
+"""Run a piece of code eagerly, whatever mode TensorFlow is in, and without what it says of that."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,3 +35,24 @@ def enter_graph_mode() -> None:
         scope = tf.Graph().as_default()
         scope.__enter__()
         _default_graph.append(scope)
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Let loggers report errors only, while the context is open.
+
+    Parameters
+    ----------
+    *names : str
+        Such as ``tensorflow``, which tells of every file that it writes, or ``absl``, which warns
+        of gradients that nobody will ask for.
+    """
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

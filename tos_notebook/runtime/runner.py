@@ -18,13 +18,12 @@ from ..common.arrays import ALIGNMENT, Array
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..readable import summary
 from .import_guard import without_keras
-from .muted import quiet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with without_keras():
     import tensorflow as tf
 
-from .eager import eagerly
+from .eager import eagerly, quiet
 
 CPU = "CPU:0"
 
@@ -93,6 +92,15 @@ def as_tensor(array: Array) -> tf.Tensor:
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
+def load_saved(archive: Path, device: str | None = None) -> Any:
+    """Load the SavedModel in an archive, with its variables on a device."""
+    with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+        with eagerly(), tf.device(device), quiet("absl"):
+            return tf.saved_model.load(folder)
+
+
 class TensorFlowRunner:
     """Trains an exported program; see `tos_notebook.archive.spec.Runner`.
 
@@ -106,14 +114,12 @@ class TensorFlowRunner:
 
     def __init__(self, archive: Path, device: str | None = CPU) -> None:
         self.spec = read_spec(archive)
-        with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
-            with zipfile.ZipFile(archive) as packed:
-                self._frames = packed.read(FRAMES_FILE)
-                packed.extractall(folder)
-            with eagerly(), tf.device(device), quiet("absl"):
-                self._module: Any = tf.saved_model.load(folder)
-                self._initial = [v.numpy() for v in self._module.local]
-                self._initial_state = [tf.constant(v.numpy()) for v in self._module.optimizer_state]
+        with zipfile.ZipFile(archive) as packed:
+            self._frames = packed.read(FRAMES_FILE)
+        self._module = load_saved(archive, device)
+        with eagerly(), tf.device(device):
+            self._initial = [v.numpy() for v in self._module.local]
+            self._initial_state = [tf.constant(v.numpy()) for v in self._module.optimizer_state]
         self._function = self._module.train.concrete_functions[0]
         self._captured = list(self._function.captured_inputs)
         self._sizes: dict[int, tf.Tensor] = {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tos_notebook.cluster.java import check_java
+from tos_notebook.cluster.jvm import check_java
 from tos_notebook.errors import JavaMissing
 
 

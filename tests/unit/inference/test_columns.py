@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tos_notebook.archive.signature import Port
+from tos_notebook.archive.spec import Port
 from tos_notebook.errors import UnsupportedProgram
-from tos_notebook.inference.output_columns import WIDENED, Kind, as_arrow, kind_of
+from tos_notebook.inference.dataframe import WIDENED, Kind, as_arrow, kind_of
 
 NUMPY = sorted(set(WIDENED) - {"bfloat16"})
 

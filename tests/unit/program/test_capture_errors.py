@@ -17,7 +17,7 @@ from tests.unit.program.support import Lone
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
 from tos_notebook.program.capture import capture
-from tos_notebook.program.export.names import named_plainly
+from tos_notebook.program.keras.structure import named_plainly
 from tos_notebook.wire.limits import MOST_METRICS
 
 v1 = tf.compat.v1

@@ -18,7 +18,7 @@ from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CaptureError
 from tos_notebook.program.capture import capture
 from tos_notebook.program.export.base import Program
-from tos_notebook.runtime.measure import Measure
+from tos_notebook.runtime.served import Measure
 
 BATCH = 4
 random = np.random.default_rng(0)

@@ -89,7 +89,7 @@ def test_what_is_fed_is_made_the_models_input_in_graph() -> None:
 @pytest.mark.parametrize("weights", [{}, {-1: 1.0}, {0: -1.0}, {0: float("nan")}, {0.5: 1.0}])
 def test_weights_that_mean_nothing_are_refused(weights: Any) -> None:
     with pytest.raises(CaptureError, match="weights of at least 0 by class"):
-        ClassWeights(weights)
+        ClassWeights(weights, 1)
 
 
 def test_classes_of_several_labels_have_no_weights() -> None:

@@ -20,18 +20,9 @@ from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowColumn, ArrowDecoder
 from ..described import Described
 from ..rdd import RddSource, counted, is_ordered
+from . import kinds
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
-from .kinds import (
-    Shape,
-    check_flat,
-    check_known,
-    check_type,
-    depth_of,
-    dtype_of,
-    expression,
-    first_lengths,
-    is_vector,
-)
+from .kinds import Shape
 
 _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 """What the columns are called here, and what the feeds are called that take them."""
@@ -166,10 +157,9 @@ class FrameColumns(Described):
 
     def expressions(self, feeds: Sequence[Feed]) -> list[Any]:
         """Return the columns as Spark is to send them: vectors in parts, arrays filled up."""
-        known = feeds if len(feeds) == len(self.names) else [None] * len(self.names)
         return [
-            expression(self.frame, name, self.pad.get(name), feed)
-            for name, feed in zip(self.names, known, strict=True)
+            kinds.expression(self.frame, name, self.pad.get(name), feed)
+            for name, feed in zip(self.names, self._fed(feeds), strict=True)
         ]
 
     def looked_at(self, frame: Any, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
@@ -180,7 +170,7 @@ class FrameColumns(Described):
         DataError
             Every row has a null, or it does not have the length of its shape.
         """
-        lengths = first_lengths(frame)
+        lengths = kinds.first_lengths(frame)
         if lengths is None:
             raise DataError(
                 "The DataFrame has nothing to look at: expected at least one row without a null "
@@ -197,24 +187,24 @@ class FrameColumns(Described):
         return self._columns(whole, feeds) if len(whole) == len(lengths) else None
 
     def _known(self, name: str, feed: Feed) -> Shape | None:
-        depth, shape = depth_of(self.frame.schema[name].dataType), self.shapes.get(name, feed.shape)
+        depth = kinds.depth_of(self.frame.schema[name].dataType)
+        shape = self.shapes.get(name, feed.shape)
         if depth == 0 or shape is None:
             return None if depth else ()
         whole = tuple(n for n in shape if n is not None)
         return whole if len(whole) == len(shape) == depth else None
 
     def _columns(self, lengths: Sequence[Shape], feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
+        return tuple(map(self._column, self.names, lengths, self._fed(feeds)))
+
+    def _fed(self, feeds: Sequence[Feed]) -> Sequence[Feed | None]:
         # Too many or too few are refused later, as for all sources.
-        known: Sequence[Feed | None] = feeds
-        if len(feeds) != len(self.names):
-            known = [None] * len(self.names)
-        return tuple(map(self._column, self.names, lengths, known))
+        return feeds if len(feeds) == len(self.names) else [None] * len(self.names)
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
-        kind, sparse = self.frame.schema[name].dataType, False
-        if is_vector(kind):
-            # The first row does not tell: Spark's own stages make each vector what is smaller.
-            sparse = lengths[0] >= WIDTH
+        kind = self.frame.schema[name].dataType
+        # The first row does not tell: Spark's own stages make each vector what is smaller.
+        sparse = kinds.is_vector(kind) and lengths[0] >= WIDTH
         # The first row may be longer, and bad.
         lengths = (self.pad[name],) if name in self.pad else lengths
         # One number fits nothing but an input of one number, whose shape Keras writes as (1,).
@@ -227,7 +217,7 @@ class FrameColumns(Described):
                 f"Column {name!r}: expected arrays of {math.prod(shape)} values for shape {shape}, "
                 f"got one of shape {lengths}."
             )
-        dtype = dtype_of(kind)
+        dtype = kinds.dtype_of(kind)
         if feed is not None and (dtype, feed.dtype) == ("float64", "float32"):
             # What the program would do with them anyway, at half the memory.
             dtype = "float32"
@@ -304,11 +294,11 @@ def columns(
         raise DataError("Expected a DataFrame with an end, got a streaming one.")
     lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
     for name in (*names, *given, *lengths):
-        check_known(frame, name)
+        kinds.check_known(frame, name)
     for name in names:
-        check_type(name, frame.schema[name].dataType, name in given)
+        kinds.check_type(name, frame.schema[name].dataType, name in given)
     for name in lengths:
-        check_flat(name, frame.schema[name].dataType)
+        kinds.check_flat(name, frame.schema[name].dataType)
     on_bad = one_of("on_bad", on_bad, ON_BAD)
     return FrameColumns(frame, *groups, given, lengths, on_bad)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...archive.spec import FeedSpec
+from ...archive.spec import FeedSpec, ProgramSpec
 from ...blocks.block import ColumnSpec
 from ...blocks.feeds import check_values
 from ...common import temporary
@@ -77,6 +77,10 @@ class Program(Predictor):
     @abstractmethod
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
 
+    def _spec(self, outputs: tuple[str, ...]) -> ProgramSpec:
+        known = self.has_learning_rate, self.optimizer_state, self.frozen
+        return ProgramSpec(self.kind, self.feeds, self.layout, outputs, *known)
+
     @property
     def frozen(self) -> str:
         """Digest of the values that are exported, but not synchronised; empty for none."""
@@ -135,7 +139,7 @@ class Program(Predictor):
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]: ...
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """Pack what measures rows; see `tos_notebook.program.export.measuring.pack_measure`."""
+        """Pack what measures rows; see `tos_notebook.program.export.serving.pack_measure`."""
         raise NotImplementedError
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
@@ -200,10 +204,8 @@ class Program(Predictor):
         feeds = ", ".join(feed.name for feed in self.feeds)
         kept = len(self.optimizer_state)
         state = f", {kept} of optimizer state" if kept else ""
-        return (
-            f"{self.kind}, {layout.size:,} parameters in {len(layout)} {tensors}{state}, "
-            f"fed {feeds}"
-        )
+        size = f"{layout.size:,} parameters in {len(layout)} {tensors}"
+        return f"{self.kind}, {size}{state}, fed {feeds}"
 
     def __repr__(self) -> str:
         feeds = ", ".join(f.name for f in self.feeds)

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ...runtime.eager import eagerly
-from ...runtime.muted import quiet
+from ...runtime.eager import eagerly, quiet
 
 CHECKPOINT = "checkpoint"
 """Name of the files of a TensorFlow checkpoint, without their endings."""

@@ -1,4 +1,4 @@
-"""Make a model that only predicts: a zipped SavedModel with its signature."""
+"""Make what only predicts, or measures rows by sums that add up: zipped SavedModels."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from ...archive.signature import SIGNATURE_FILE, Port, Signature
+from ...archive.spec import SIGNATURE_FILE, Port, Signature
 from ...archive.stack_frames import operations
 from ...blocks.block import ColumnSpec
+from ...blocks.sparse import dense
+from ...common.arrays import Array
 from ...errors import CaptureError, UnsupportedProgram
 from .step import guarded_save, refuse_driver_bound, zip_folder
 
@@ -66,10 +68,10 @@ def serve(
     module = tf.Module()
     module.serve = function
     module.variables_served = [*variables, *concrete.graph.variables]
-    found = concrete.structured_outputs
+    made = [concrete.structured_outputs[f"output_{i}"] for i in range(len(names))]
     outputs = tuple(
-        _output(key, name, found[key].dtype, found[key].shape)
-        for key, name in ((f"output_{i}", name) for i, name in enumerate(names))
+        _output(f"output_{i}", name, value.dtype, value.shape)
+        for i, (name, value) in enumerate(zip(names, made, strict=True))
     )
     ports = tuple(
         Port(f"input_{i}", name, spec.dtype.name, tuple(spec.shape[1:]))
@@ -91,6 +93,91 @@ def _output(key: str, name: str, dtype: tf.DType, shape: tf.TensorShape) -> Port
             "many dimensions for every batch."
         )
     return Port(key, name, dtype.name, tuple(shape[1:]))
+
+
+def pack_measure(
+    step: Callable[..., object],
+    columns: Sequence[ColumnSpec],
+    state: Callable[[], Sequence[Any]],
+    reads: Iterable[Any],
+    reset: Callable[[], object],
+    target: Path,
+) -> None:
+    """Trace what is done with a batch, and pack it with the variables' present values.
+
+    Parameters
+    ----------
+    step : callable
+        Takes a tensor for each column, and adds what it finds to the state.
+    columns : sequence of ColumnSpec
+    state : callable
+        Returns, after the trace, the variables that are added to.
+    reads : iterable of tf.Variable
+        What else the step reads.
+    reset : callable
+        Puts the state back to where it begins.
+    target : Path
+        Becomes an archive; see `tos_notebook.runtime.served.Measure`.
+
+    Raises
+    ------
+    UnsupportedProgram
+        The step holds an operation that only the driver can run.
+    """
+
+    def measure(*batch: tf.Tensor) -> tf.Tensor:
+        step(*batch)
+        return tf.zeros([])
+
+    function = tf.function(measure, input_signature=specs_of(columns), autograph=False)
+    concrete = function.get_concrete_function()
+    refuse_driver_bound(operations(concrete.graph))
+    module = tf.Module()
+    module.measure = function
+    module.state = list(state())
+    module.reads = [*reads, *concrete.graph.variables]
+    reset()
+    guarded_save(module, {}, target)
+
+
+def pack_means(
+    measure: Callable[..., Iterable[tf.Tensor]],
+    count: int,
+    columns: Sequence[ColumnSpec],
+    reads: Iterable[Any],
+    target: Path,
+) -> None:
+    """Pack what measures a batch by so many means over its rows; see `pack_measure`."""
+    total = tf.Variable(tf.zeros([count + 1], tf.float64))
+
+    def step(*batch: tf.Tensor) -> None:
+        rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
+        means = [tf.cast(value, tf.float64) for value in measure(*batch)]
+        total.assign_add(rows * tf.stack([*means, 1.0]))
+
+    pack_measure(step, columns, lambda: [total], reads, lambda: None, target)
+
+
+def means_of(names: Iterable[str], sums: Sequence[Array]) -> dict[str, float]:
+    """Return, by name, the means over all rows of what `pack_means` has packed."""
+    *totals, rows = sums[0].tolist()
+    return {name: total / rows for name, total in zip(names, totals, strict=True)}
+
+
+def evaluated(
+    measure: Callable[[list[Array]], Mapping[str, Any]],
+    names: Iterable[str],
+    columns: Sequence[Array],
+    batch_size: int,
+) -> dict[str, float]:
+    """Return, by name, the means over all rows of what a function measures by the batch."""
+    rows = len(columns[0])
+    totals = dict.fromkeys(names, 0.0)
+    for start in range(0, rows, batch_size):
+        batch = [dense(column[start : start + batch_size]) for column in columns]
+        for name, value in measure(batch).items():
+            totals[name] += float(value) * len(batch[0])
+    return {name: total / rows for name, total in totals.items()}
 
 
 def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
@@ -119,7 +206,13 @@ def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
         for name, value in graph.signature_def.items()
         if name != INTERNAL
     }
-    entry = _chosen(entry, list(found))
+    if entry is None:
+        entry = next(iter(found)) if len(found) == 1 else ENTRY
+    if entry not in found:
+        raise CaptureError(
+            f"The SavedModel has no signature {entry!r}. It has {', '.join(found) or 'none'}: "
+            "write it with model.export(folder), or with tf.saved_model.save(..., signatures=...)."
+        )
     chosen = found[entry]
     outputs = tuple(
         _output(name, name, *_described(info)) for name, info in sorted(chosen.outputs.items())
@@ -128,18 +221,6 @@ def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
     signature = Signature(entry, tuple(inputs), outputs)
     zip_folder(folder, {SIGNATURE_FILE: signature.to_json()}, target)
     return signature
-
-
-def _chosen(entry: str | None, names: list[str]) -> str:
-    if entry is None and len(names) == 1:
-        return names[0]
-    entry = entry or ENTRY
-    if entry not in names:
-        raise CaptureError(
-            f"The SavedModel has no signature {entry!r}. It has {', '.join(names) or 'none'}: "
-            "write it with model.export(folder), or with tf.saved_model.save(..., signatures=...)."
-        )
-    return entry
 
 
 def _described(info: Any) -> tuple[tf.DType, tf.TensorShape]:

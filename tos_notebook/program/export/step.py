@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from ...archive.stack_frames import FRAMES_FILE, graphs, operations
 from ...common import temporary
 from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
-from ...runtime.muted import quiet
+from ...readable import LONGEST_NAME, readable
+from ...runtime.eager import quiet
+from ...wire.limits import MOST_METRICS
 from .frozen import assigned
-from .names import check_metrics
 
 BOUND_TO_THE_DRIVER = {
     "PyFunc": "a Python function",
@@ -42,6 +44,49 @@ SHARES_MEMORY = {
 Batch = tuple[tf.Tensor, ...]
 
 
+def _nothing() -> None:
+    """Do nothing: a step without metrics or counters of its own."""
+
+
+@dataclass(frozen=True)
+class RunningMetrics:
+    """Outputs of a step that are already means over all batches since `reset`.
+
+    The others are averaged over the batches, weighted by samples.
+
+    Parameters
+    ----------
+    names : frozenset of str
+    results : callable
+        Returns outputs by name, for after the last batch: what need not be computed at every batch.
+    reset : callable
+        Called before the first batch of each training call.
+    """
+
+    names: frozenset[str] = frozenset()
+    results: Callable[[], Mapping[str, tf.Tensor]] = dict
+    reset: Callable[[], None] = _nothing
+
+
+@dataclass(frozen=True)
+class Optimizing:
+    """What a step's optimizer keeps.
+
+    Parameters
+    ----------
+    learning_rate : tf.Variable, optional
+    state : sequence of tf.Variable, optional
+        In the order of the specification's.
+    restart : callable
+        Puts the counters that belong to the state back to where they are now.
+    """
+
+    learning_rate: tf.Variable | None = None
+    state: Sequence[tf.Variable] = ()
+    restart: Callable[[], None] = _nothing
+
+
+@dataclass(frozen=True)
 class Step:
     """One training step of a program, as `export` needs it.
 
@@ -51,49 +96,20 @@ class Step:
         What is synchronised, in the layout's order.
     function : ConcreteFunction
         What `trace` returned.
+    optimizing : Optimizing
     local : sequence of tf.Variable, optional
         What else it uses, as far as TensorFlow does not see it.
-    running : frozenset of str
-        Outputs that are already means over all batches since `reset_metrics`; the others
-        are averaged over the batches, weighted by samples.
-    metrics : callable
-        Returns running outputs by name, for after the last batch: what need not be computed
-        at every batch.
-    reset_metrics : callable
-        Called before the first batch of each training call.
-    learning_rate : tf.Variable, optional
-    optimizer_state : sequence of tf.Variable, optional
-        The optimizer's, in the order of the specification's.
-    restart : callable
-        Puts the counters that belong to the optimizer state back to where they are now.
+    metrics : RunningMetrics, optional
     constraints : sequence of (callable or None), optional
         For each parameter what makes a value one that it may have.
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[tf.Variable],
-        function: Any,
-        local: Sequence[tf.Variable] = (),
-        running: frozenset[str] = frozenset(),
-        metrics: Callable[[], Mapping[str, tf.Tensor]] = dict,
-        reset_metrics: Callable[[], None] = lambda: None,
-        learning_rate: tf.Variable | None = None,
-        optimizer_state: Sequence[tf.Variable] = (),
-        restart: Callable[[], None] = lambda: None,
-        constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
-    ) -> None:
-        self.parameters = tuple(parameters)
-        self.function = function
-        self.local = tuple(local)
-        self.running = running
-        self.metrics = metrics
-        self.reset_metrics = reset_metrics
-        self.learning_rate = learning_rate
-        self.optimizer_state = tuple(optimizer_state)
-        self.restart = restart
-        self.constraints = tuple(constraints) or (None,) * len(self.parameters)
-        self.copies = _kept_batches(function.graph)
+    parameters: Sequence[tf.Variable]
+    function: Any
+    optimizing: Optimizing
+    local: Sequence[tf.Variable] = ()
+    metrics: RunningMetrics = RunningMetrics()
+    constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = ()
 
 
 def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.TensorSpec]) -> Any:
@@ -178,23 +194,26 @@ def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
             # A variable takes over the memory it is assigned, here the caller's. A copy costs
             # nothing: TensorFlow would make it at the first update of shared memory.
             own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
-            value, constraint = tf.reshape(own, spec.shape), step.constraints[index]
+            value = tf.reshape(own, spec.shape)
+            constraint = step.constraints[index] if step.constraints else None
             # What several workers' changes add up to may lie outside.
             step.parameters[index].assign(value if constraint is None else constraint(value))
 
 
 def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
-    at_end = set(step.metrics())
+    at_end = set(step.metrics.results())
     at_each = [name for name in outputs if name not in at_end]
-    running = tf.constant([name in step.running for name in at_each], tf.bool)
+    running = tf.constant([name in step.metrics.names for name in at_each], tf.bool)
+    # A step that keeps its batch in a variable would share its memory.
+    copies = any(map(_assigns_an_input, graphs(step.function.graph)))
 
     def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
         batch = [column[start:stop] for column in columns]
-        return tuple(tf.raw_ops.DeepCopy(x=b) if step.copies else b for b in batch)
+        return tuple(tf.raw_ops.DeepCopy(x=b) if copies else b for b in batch)
 
     def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
         _adopt(step, layout, vectors)
-        step.reset_metrics()
+        step.metrics.reset()
         rows = tf.shape(columns[0])[0]
 
         def one_step(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -212,7 +231,7 @@ def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Calla
             parallel_iterations=1,
         )
         means = tf.where(running, total, total / tf.cast(rows, tf.float64))
-        found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics())
+        found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics.results())
         return [tf.convert_to_tensor(v) for v in step.parameters], _stacked(found, outputs)
 
     return train
@@ -223,11 +242,6 @@ def _stacked(found: Mapping[str, tf.Tensor], names: Sequence[str]) -> tf.Tensor:
         return tf.zeros([0], tf.float64)
     # The reshape tells what is a scalar although the graph does not know it.
     return tf.stack([tf.reshape(tf.cast(found[name], tf.float64), []) for name in names])
-
-
-def _kept_batches(graph: Any) -> bool:
-    """Whether a step may keep its batch in a variable, which would then share its memory."""
-    return any(_assigns_an_input(g) for g in graphs(graph))
 
 
 def _assigns_an_input(graph: Any) -> bool:
@@ -255,11 +269,7 @@ def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
 
 
 def export(
-    step: Step,
-    spec: ProgramSpec,
-    columns: Sequence[tf.TensorSpec],
-    frames: bytes,
-    target: Path,
+    step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes, target: Path
 ) -> None:
     """Trace a step's training loop and pack it.
 
@@ -281,7 +291,7 @@ def export(
         The step needs a resource that is not a variable, such as a lookup table; or it has too
         many metrics, or two of one name.
     """
-    check_metrics(spec.outputs)
+    _check_metrics(spec.outputs)
     train = tf.function(_train_function(step, spec.layout, spec.outputs), autograph=False)
     concrete = train.get_concrete_function(
         [tf.TensorSpec([s.size], s.dtype) for s in spec.layout.segments],
@@ -291,25 +301,19 @@ def export(
     module = tf.Module()
     module.train = train
     module.parameters = list(step.parameters)
-    module.optimizer_state = list(step.optimizer_state)
-    known = [*step.parameters, *step.optimizer_state]
-    used = _without(known, [*step.local, *concrete.graph.variables])
-    changing = set(map(id, [*step.local, step.learning_rate, *assigned(concrete, used)]))
+    rate, state = step.optimizing.learning_rate, step.optimizing.state
+    module.optimizer_state = list(state)
+    known = set(map(id, [*step.parameters, *state]))
+    others = {id(v): v for v in [*step.local, *concrete.graph.variables] if id(v) not in known}
+    used = list(others.values())
+    changing = set(map(id, [*step.local, rate, *assigned(concrete, used)]))
     module.local = [v for v in used if id(v) in changing]
     # Apart, since a worker need not keep the values of what never changes.
     module.constants = [v for v in used if id(v) not in changing]
-    module.restart = tf.function(step.restart, input_signature=[], autograph=False)
-    if step.learning_rate is not None:
-        module.learning_rate = step.learning_rate
+    module.restart = tf.function(step.optimizing.restart, input_signature=[], autograph=False)
+    if rate is not None:
+        module.learning_rate = rate
     guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
-
-
-def _without(known: Iterable[Any], found: Iterable[Any]) -> list[Any]:
-    """Return what was found and is not known, each once."""
-    others = {id(value): value for value in found}
-    for value in known:
-        others.pop(id(value), None)
-    return list(others.values())
 
 
 def guarded_save(
@@ -334,7 +338,16 @@ def guarded_save(
         It needs a resource that is not a variable, such as a lookup table.
     """
     with temporary.directory("tos-export-") as folder:
-        _save(module, folder, signatures or {})
+        try:
+            with quiet("tensorflow", "absl"):
+                tf.saved_model.save(module, folder, signatures=signatures or {})
+        except (AssertionError, KeyError) as error:
+            # How TensorFlow reports a captured resource that it cannot save.
+            raise UnsupportedProgram(
+                "The program uses a resource of this process that is not a variable, such as a "
+                f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, "
+                "and feed what was found."
+            ) from error
         zip_folder(Path(folder), notes, target)
 
 
@@ -348,14 +361,19 @@ def zip_folder(folder: Path, notes: Mapping[str, bytes], target: Path) -> None:
                 archive.write(path, path.relative_to(folder).as_posix())
 
 
-def _save(module: tf.Module, folder: str, signatures: Mapping[str, Any]) -> None:
-    try:
-        with quiet("tensorflow", "absl"):
-            tf.saved_model.save(module, folder, signatures=signatures)
-    except (AssertionError, KeyError) as error:
-        # How TensorFlow reports a captured resource that it cannot save.
+def _check_metrics(outputs: Sequence[str]) -> None:
+    """Refuse metrics that a worker could not tell the server of."""
+    names = [name for name in outputs if name != "loss"]
+    if len(names) > MOST_METRICS:
         raise UnsupportedProgram(
-            "The program uses a resource of this process that is not a variable, such as a "
-            f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, and "
-            "feed what was found."
-        ) from error
+            f"Expected at most {MOST_METRICS} metrics, got {len(names)}: {names[0]!r}, "
+            f"{names[1]!r} and so on. Return fewer."
+        )
+    told: dict[str, str] = {}
+    for name in names:
+        other = told.setdefault(readable(name, LONGEST_NAME), name)
+        if other != name:
+            raise UnsupportedProgram(
+                f"Metrics {other!r} and {name!r} have the same name once it is cut to "
+                f"{LONGEST_NAME} readable characters. Give one of them another name."
+            )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,24 @@ import tensorflow as tf
 from ...archive.spec import FeedSpec
 from ...common.arrays import Array
 from ...errors import CaptureError, ShapeMismatch
-from .references import REFERENCES
+from .rebuild import REFERENCES
 
 
-@dataclass(frozen=True)
 class Elements:
     """Finds tensors and operations of a session's graph, and refuses what does not fit.
 
     Parameters
     ----------
-    graph : tf.Graph
+    session : tf.compat.v1.Session
     """
 
-    graph: tf.Graph
+    def __init__(self, session: Any) -> None:
+        self.graph: Any = getattr(session, "graph", None)
+        if not isinstance(self.graph, tf.Graph):
+            raise CaptureError(
+                f"session: expected a tf.compat.v1.Session, got {session!r} of type "
+                f"{type(session).__name__}."
+            )
 
     def element(self, value: Any, role: str) -> Any:
         """Return a tensor or operation of the graph."""
@@ -35,6 +39,15 @@ class Elements:
                 f"The {role} {value!r} is not in the session's graph. Name a tensor or operation "
                 "that was created in the same graph as the session."
             ) from error
+
+    def feeds(self, given: Any) -> list[Any]:
+        """Return the placeholders of a record's fields, of which there must be one."""
+        if not isinstance(given, list | tuple) or not given:
+            raise CaptureError(
+                "feeds: expected a list of placeholders, one for each field of a record; got "
+                f"{given!r}."
+            )
+        return [self.placeholder(feed) for feed in given]
 
     def placeholder(self, value: Any, batched: bool = True) -> Any:
         """Return a tensor that can be fed: a record's field, or a constant."""
@@ -121,24 +134,3 @@ def feed_spec(tensor: Any) -> FeedSpec:
     """Return what a placeholder takes of a record."""
     shape = _shape(tensor)
     return FeedSpec(tensor.name, tensor.dtype.base_dtype.name, None if shape is None else shape[1:])
-
-
-def graph_of(session: Any) -> tf.Graph:
-    """Return a session's graph."""
-    graph = getattr(session, "graph", None)
-    if not isinstance(graph, tf.Graph):
-        raise CaptureError(
-            f"session: expected a tf.compat.v1.Session, got {session!r} of type "
-            f"{type(session).__name__}."
-        )
-    return graph
-
-
-def several(feeds: Any) -> Sequence[Any]:
-    """Return the feeds, of which there must be one."""
-    if not isinstance(feeds, list | tuple) or not feeds:
-        raise CaptureError(
-            f"feeds: expected a list of placeholders, one for each field of a record;"
-            f" got {feeds!r}."
-        )
-    return feeds

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .rebuild import ancestors
-from .references import REFERENCES
+from .rebuild import REFERENCES, ancestors
 
 VARIABLES = ("VarHandleOp", *REFERENCES)
 """Types of the operations that are variables."""

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.spec import FeedSpec
 from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
-from ...blocks.sparse import dense
 from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, UnsupportedProgram
-from ...layout import Layout
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
-from ..export.measuring import pack_measure
 from ..export.saving import session_checkpoint
-from ..export.serving import serve, specs_of
-from ..export.step import Step, export, layout_of, refuse_driver_bound, trace
-from .elements import Elements, feed_spec, graph_of, several
+from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
+from ..export.step import Optimizing, Step, export, layout_of, refuse_driver_bound, trace
+from .elements import Elements, feed_spec
 from .optimizer_state import VARIABLES, powers_of, state_of
 from .rebuild import SCOPE, ancestors, as_function, cut_out
 
 v1 = tf.compat.v1
 
 
-class GraphProgram(Program):
-    """A train operation of a TF1-style graph, with the session that holds its values.
+@dataclass(frozen=True)
+class GraphOptions:
+    """What is said of a TF1-style graph beside the operation that trains it.
 
     Parameters
     ----------
-    train_op : tf.Operation, tf.Tensor or a sequence of them
-        What one training step runs.
     feeds : sequence of tf.Tensor or str
         Placeholders, in the order of a record's fields. The batch dimension must be None.
     session : tf.compat.v1.Session
@@ -54,6 +51,27 @@ class GraphProgram(Program):
     test_feed_dict : mapping of placeholder to value, optional
         What replaces constants of `feed_dict` in `evaluate` and `predict`, such as a keep
         probability of 1.
+    """
+
+    feeds: Sequence[Any]
+    session: Any
+    loss: Any = None
+    metrics: Mapping[str, Any] | None = None
+    params: Sequence[Any] | None = None
+    learning_rate: Any = None
+    feed_dict: Mapping[Any, Any] | None = None
+    predictions: Any = None
+    test_feed_dict: Mapping[Any, Any] | None = None
+
+
+class GraphProgram(Program):
+    """A train operation of a TF1-style graph, with the session that holds its values.
+
+    Parameters
+    ----------
+    train_op : tf.Operation, tf.Tensor or a sequence of them
+        What one training step runs.
+    options : GraphOptions
 
     Raises
     ------
@@ -67,39 +85,30 @@ class GraphProgram(Program):
 
     kind = "graph"
 
-    def __init__(
-        self,
-        train_op: Any,
-        feeds: Sequence[Any],
-        session: Any,
-        loss: Any = None,
-        metrics: Mapping[str, Any] | None = None,
-        params: Sequence[Any] | None = None,
-        learning_rate: Any = None,
-        feed_dict: Mapping[Any, Any] | None = None,
-        predictions: Any = None,
-        test_feed_dict: Mapping[Any, Any] | None = None,
-    ) -> None:
+    def __init__(self, train_op: Any, options: GraphOptions) -> None:
         super().__init__()
-        self._session = session
-        self._graph = graph_of(session)
-        found = Elements(self._graph)
+        self._session = options.session
+        found = Elements(options.session)
+        self._graph = found.graph
         fetches = train_op if isinstance(train_op, list | tuple) else [train_op]
         elements = [found.element(op, "train operation") for op in fetches]
         self._train = [getattr(e, "op", e) for e in elements]
-        self._feeds = [found.placeholder(f) for f in several(feeds)]
-        self._constants = found.fixed(feed_dict or {})
-        self._test_constants = self._constants | found.replaced(
-            test_feed_dict or {}, self._constants
+        self._feeds = found.feeds(options.feeds)
+        self._constants = found.fixed(options.feed_dict or {})
+        replaced = found.replaced(options.test_feed_dict or {}, self._constants)
+        self._test_constants = self._constants | replaced
+        self._outputs = found.scalars(options.loss, options.metrics or {})
+        self._predictions = found.named(options.predictions)
+        self._needed = ancestors(
+            [*self._train, *self._outputs.values()], [*self._feeds, *self._constants]
         )
-        self._given = [*self._feeds, *self._constants]
-        self._outputs = found.scalars(loss, metrics or {})
-        self._predictions = found.named(predictions)
-        self._needed = ancestors([*self._train, *self._outputs.values()], self._given)
-        self._rate = self._learning_rate(learning_rate)
-        self._params = self._parameters(params)
+        self._rate = self._learning_rate(options.learning_rate)
+        self._params = self._parameters(options.params)
         self.feeds = tuple(feed_spec(f) for f in self._feeds)
-        self.layout = _layout(self._params)
+        # Without the output number.
+        names = [v.name.split(":")[0] for v in self._params]
+        statistics = [i for i, v in enumerate(self._params) if not v.trainable]
+        self.layout = layout_of(names, self._params, statistics)
         self._state = state_of(self._needed, self._params, self._variables())
         self.optimizer_state = tuple(v.op.name for v in self._state)
         self._refuse_unfed()
@@ -170,33 +179,26 @@ class GraphProgram(Program):
                 )
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
-        names = tuple(self._outputs)
-        spec = ProgramSpec(
-            self.kind, self.feeds, self.layout, names, self.has_learning_rate, self.optimizer_state
-        )
         values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
         _, *functions = graphs(self._graph)
         frames = collect([*own, *named_operations(functions)])
         with eagerly():
-            export(self._rebuild(values, specs), spec, specs, frames, target)
+            step = self._rebuild(values, specs)
+            export(step, self._spec(tuple(self._outputs)), specs, frames, target)
 
     def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
         """Rebuild the step around eager variables of the given values."""
         variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
+        part = cut_out(self._graph, self._needed, variables)
+        runs = [op.name for op in self._train]
         function = as_function(
-            cut_out(self._graph, self._needed, variables),
-            self._given,
-            variables,
-            [t.name for t in self._outputs.values()],
-            [op.name for op in self._train],
+            part, self._feeds, self._constants, variables, self._outputs.values(), runs
         )
 
         def apply(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
-            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, self._feeds, strict=True)]
-            fixed = [tf.constant(v) for v in self._constants.values()]
-            return dict(zip(self._outputs, function(*fed, *fixed), strict=True))
+            return dict(zip(self._outputs, function(*batch), strict=True))
 
         def restart() -> None:
             for name in powers:
@@ -204,14 +206,9 @@ class GraphProgram(Program):
 
         powers = powers_of(self._needed)
         params = [variables.pop(v.op.name) for v in self._params]
-        return Step(
-            params,
-            trace(apply, columns),
-            local=list(variables.values()),
-            learning_rate=None if self._rate is None else variables[self._rate.op.name],
-            optimizer_state=[variables[v.op.name] for v in self._state],
-            restart=restart,
-        )
+        rate = None if self._rate is None else variables[self._rate.op.name]
+        optimizing = Optimizing(rate, [variables[v.op.name] for v in self._state], restart)
+        return Step(params, trace(apply, columns), optimizing, list(variables.values()))
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Predictor.serve`."""
@@ -232,17 +229,10 @@ class GraphProgram(Program):
         needed = ancestors(list(outputs.values()), [*inputs, *self._constants])
         refuse_driver_bound((op.type, op.name) for op in needed)
         values = self._values(needed)
-        fixed = self._test_constants
         variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
-        names = [tensor.name for tensor in outputs.values()]
         part = cut_out(self._graph, needed, variables)
-        function = as_function(part, [*inputs, *fixed], variables, names, [])
-
-        def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
-            fed = [tf.cast(b, t.dtype) for b, t in zip(batch, inputs, strict=True)]
-            return function(*fed, *(tf.constant(value) for value in fixed.values()))
-
-        return call, list(variables.values())
+        function = as_function(part, inputs, self._test_constants, variables, outputs.values())
+        return function, list(variables.values())
 
     def _values(self, needed: Iterable[Any]) -> dict[str, Array]:
         """Return the session's value of every variable among operations, and parameter."""
@@ -302,33 +292,16 @@ class GraphProgram(Program):
         """See `Program.pack_measure`."""
         with eagerly():
             function, variables = self._function(self._outputs, self._feeds)
-            total = tf.Variable(tf.zeros([len(self._outputs) + 1], tf.float64))
-
-            def step(*batch: tf.Tensor) -> None:
-                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
-                means = [tf.cast(value, tf.float64) for value in function(*batch)]
-                total.assign_add(rows * tf.stack([*means, 1.0]))
-
-            pack_measure(step, columns, lambda: [total], variables, lambda: None, target)
+            pack_means(function, len(self._outputs), columns, variables, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""
-        *totals, rows = sums[0].tolist()
-        return {name: total / rows for name, total in zip(self._outputs, totals, strict=True)}
+        return means_of(self._outputs, sums)
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        rows = len(columns[0])
-        totals = dict.fromkeys(self._outputs, 0.0)
-        for start in range(0, rows, batch_size):
-            batch = [dense(c[start : start + batch_size]) for c in columns]
+        def measure(batch: list[Array]) -> Mapping[str, Any]:
             feed = dict(zip(self._feeds, batch, strict=True)) | self._test_constants
-            found = self._session.run(self._outputs, feed)
-            for name, value in found.items():
-                totals[name] += float(value) * len(batch[0])
-        return {name: total / rows for name, total in totals.items()}
+            found: Mapping[str, Any] = self._session.run(self._outputs, feed)
+            return found
 
-
-def _layout(variables: Sequence[Any]) -> Layout:
-    # Without the output number.
-    statistics = [i for i, variable in enumerate(variables) if not variable.trainable]
-    return layout_of([v.name.split(":")[0] for v in variables], variables, statistics)
+        return evaluated(measure, self._outputs, columns, batch_size)

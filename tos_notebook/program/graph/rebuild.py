@@ -1,4 +1,8 @@
-"""Rebuild the part of a TF1-style graph that a step needs, as a function over eager variables."""
+"""Rebuild the part of a TF1-style graph that a step needs, as a function over eager variables.
+
+``disable_v2_behavior`` brings reference variables back. A function cannot hold them: its graph
+is rewritten here, each use of a variable to a read or to the operation's resource twin.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
-from .references import without_references
+from ...common.arrays import Array
+from ...errors import UnsupportedProgram
 
 SCOPE = "graph"
 """Keeps the graph's names apart from those of the function it comes to lie in."""
+
+
+REFERENCES = ("Variable", "VariableV2")
+"""Types of the operations that are reference variables."""
+
+TWINS = {
+    "Assign": "AssignVariableOp",
+    "AssignAdd": "AssignAddVariableOp",
+    "AssignSub": "AssignSubVariableOp",
+    "IsVariableInitialized": "VarIsInitializedOp",
+}
+"""Resource twins whose names are not just ``Resource`` and the operation's own."""
 
 
 def ancestors(fetches: Iterable[Any], given: Iterable[Any] = (), control: bool = True) -> list[Any]:
@@ -50,7 +68,7 @@ def cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) ->
     whole = graph.as_graph_def()
     names = {op.name for op in needed}
     outside = set(variables)
-    nodes = without_references([node for node in whole.node if node.name in names])
+    nodes = _Rewriter([node for node in whole.node if node.name in names]).rewrite()
     kept = {node.name: node for node in nodes if node.name not in outside}
     for node in kept.values():
         # What ties it to devices, and to operations that stay behind.
@@ -63,9 +81,10 @@ def cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) ->
 def as_function(
     part: Any,
     feeds: Sequence[Any],
+    fixed: Mapping[Any, Array],
     variables: Mapping[str, tf.Variable],
-    outputs: Sequence[str],
-    runs: Sequence[str],
+    outputs: Iterable[Any],
+    runs: Sequence[str] = (),
 ) -> Callable[..., Sequence[tf.Tensor]]:
     """Make a function of a part of a graph.
 
@@ -75,11 +94,13 @@ def as_function(
         What `cut_out` returned.
     feeds : sequence of tf.Tensor
         The graph's tensors that the function's arguments stand for.
+    fixed : mapping of tf.Tensor to ndarray
+        The graph's tensors that are constants.
     variables : mapping of str to tf.Variable
         Eager ones, by the names of the operations they stand for.
-    outputs : sequence of str
-        Names of the tensors to return.
-    runs : sequence of str
+    outputs : iterable of tf.Tensor
+        The graph's tensors to return.
+    runs : sequence of str, optional
         Names of the operations to run.
 
     Returns
@@ -87,21 +108,104 @@ def as_function(
     callable
         Takes a tensor for each feed; returns one for each output.
     """
-    used = {_tensor_name(i) for node in part.node for i in node.input}
+    inputs = (name for node in part.node for name in node.input)
+    used = {i if ":" in i or i.startswith("^") else f"{i}:0" for i in inputs}
+    names = [tensor.name for tensor in outputs]
+    replaced = [*feeds, *fixed]
     found: list[Any] = []
 
     def rebuilt(*fed: tf.Tensor) -> None:
         inside: Any = tf.compat.v1.get_default_graph()
-        given = dict(zip((f.name for f in feeds), fed, strict=True))
+        given = dict(zip((t.name for t in replaced), fed, strict=True))
         given |= {f"{name}:0": inside.capture(v.handle) for name, v in variables.items()}
         given = {name: tensor for name, tensor in given.items() if name in used}
-        found.extend(tf.import_graph_def(part, given, [*outputs, *runs], name=SCOPE))
+        found.extend(tf.import_graph_def(part, given, [*names, *runs], name=SCOPE))
 
     # Unlike tf.function it adds no order between operations: the graph has its own.
-    whole = tf.compat.v1.wrap_function(rebuilt, [tf.TensorSpec(f.shape, f.dtype) for f in feeds])
-    function = whole.prune(whole.graph.inputs[: len(feeds)], found)
-    return lambda *fed: function(*fed)[: len(outputs)]
+    whole = tf.compat.v1.wrap_function(rebuilt, [tf.TensorSpec(t.shape, t.dtype) for t in replaced])
+    function = whole.prune(whole.graph.inputs[: len(replaced)], found)
+
+    def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
+        fed = [tf.cast(b, t.dtype) for b, t in zip(batch, feeds, strict=True)]
+        return function(*fed, *map(tf.constant, fixed.values()))[: len(names)]
+
+    return call
 
 
-def _tensor_name(name: str) -> str:
-    return name if ":" in name or name.startswith("^") else f"{name}:0"
+class _Rewriter:
+    """Changes a graph's nodes in place, to what they are with resource variables.
+
+    The variables themselves are left out: who uses one expects a resource of its name.
+    """
+
+    def __init__(self, nodes: Iterable[Any]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._dtypes = {n.name: n.attr["dtype"].type for n in nodes if n.op in REFERENCES}
+
+    def rewrite(self) -> Iterable[Any]:
+        # Every node's references are resolved before any node is changed.
+        roots = {name: list(map(self._root, node.input)) for name, node in self._nodes.items()}
+        for name, node in self._nodes.items():
+            if name not in self._dtypes:
+                yield from self._use(node, roots[name])
+
+    def _root(self, name: str) -> str | None:
+        """Return the variable that an input refers to, through operations that hand it on."""
+        plain = name.split(":")[0]
+        if plain in self._dtypes:
+            return plain
+        node = self._nodes.get(plain)
+        if node is None or not _hands_on(node.op):
+            return None
+        return self._root(node.input[0])
+
+    def _use(self, node: Any, roots: Sequence[str | None]) -> Iterable[Any]:
+        definition = op_def_registry.get(node.op)
+        arguments = () if definition is None else definition.input_arg
+        takes = {index for index, argument in enumerate(arguments) if argument.is_ref}
+        for index, variable in enumerate(roots):
+            if variable is None:
+                continue
+            source = node.input[index].split(":")[0]
+            after = [] if source == variable else [f"^{source}"]
+            if index in takes:
+                node.input[index] = variable
+                node.input.extend(after)
+                continue
+            read = self._read(f"{node.name}/read_{index}", variable, node, after)
+            node.input[index] = read.name
+            yield read
+        if takes:
+            _become_twin(node)
+        yield node
+
+    def _read(self, name: str, variable: str, user: Any, after: list[str]) -> Any:
+        read = tf.compat.v1.NodeDef(name=name, op="ReadVariableOp")
+        # It waits for what its user waits for: an assignment, say.
+        read.input.extend([variable, *(i for i in user.input if i.startswith("^")), *after])
+        read.attr["dtype"].type = self._dtypes[variable]
+        return read
+
+
+def _hands_on(op: str) -> bool:
+    definition = op_def_registry.get(op)
+    return definition is not None and any(a.is_ref for a in definition.output_arg)
+
+
+def _become_twin(node: Any) -> None:
+    """Replace an operation on references by the one on resources, with the attributes it knows."""
+    twin = TWINS.get(node.op, f"Resource{node.op}")
+    definition = op_def_registry.get(twin)
+    if definition is None:
+        raise UnsupportedProgram(
+            f"Operation {node.name!r} ({node.op}) works on a reference variable in a way that "
+            "resource variables do not know. Call tf.enable_resource_variables() before building "
+            "the graph."
+        )
+    known = {a.name for a in definition.attr}
+    if "dtype" in known:
+        node.attr["dtype"].type = node.attr["T"].type
+    for name in set(node.attr) - known:
+        if not name.startswith("_"):
+            del node.attr[name]
+    node.op = twin

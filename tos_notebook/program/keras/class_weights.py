@@ -11,24 +11,6 @@ import tensorflow as tf
 from ...errors import CaptureError
 
 
-def class_weights(weights: Mapping[int, float] | None, labels: int) -> ClassWeights | None:
-    """Return the weights of a model's classes; None for none.
-
-    Raises
-    ------
-    CaptureError
-        A class or a weight is below 0, or the model has several labels, or none.
-    """
-    if weights is None:
-        return None
-    if labels != 1:
-        raise CaptureError(
-            f"class_weight: expected a model with one label, got {labels}. Give each row a weight "
-            "instead: weights=True."
-        )
-    return ClassWeights(weights)
-
-
 class ClassWeights:
     """A weight for each class, as Keras takes them in ``fit(class_weight=...)``.
 
@@ -36,14 +18,21 @@ class ClassWeights:
     ----------
     weights : mapping of int to float
         By class, from 0; a class that is not named counts 1.
+    labels : int
+        How many labels the model has.
 
     Raises
     ------
     CaptureError
-        A class below 0, or a weight below 0.
+        A class or a weight is below 0, or the model has several labels, or none.
     """
 
-    def __init__(self, weights: Mapping[int, float]) -> None:
+    def __init__(self, weights: Mapping[int, float], labels: int) -> None:
+        if labels != 1:
+            raise CaptureError(
+                f"class_weight: expected a model with one label, got {labels}. Give each row a "
+                "weight instead: weights=True."
+            )
         wrong = {c: w for c, w in weights.items() if int(c) != c or c < 0 or not w >= 0}
         if wrong or not weights:
             raise CaptureError(

@@ -13,8 +13,7 @@ from ...blocks.sparse import dense
 from ...common.arrays import Array
 from ...errors import CaptureError
 from ...runtime.eager import eagerly
-from ..export.measuring import pack_measure
-from ..export.serving import specs_of
+from ..export.serving import pack_measure, specs_of
 from ..graph.rebuild import ancestors
 from ..module.functions import mean_of
 

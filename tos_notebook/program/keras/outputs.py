@@ -14,10 +14,7 @@ from .structure import functional
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
-SPARSE = (
-    keras.losses.SparseCategoricalCrossentropy,
-    keras.losses.sparse_categorical_crossentropy,
-)
+SPARSE = (keras.losses.SparseCategoricalCrossentropy, keras.losses.sparse_categorical_crossentropy)
 ONE_HOT = (
     keras.losses.CategoricalCrossentropy,
     keras.losses.CategoricalFocalCrossentropy,
@@ -135,7 +132,8 @@ def scores(head: Head, names: Mapping[str, str]) -> Callable[[Any], dict[str, tf
     def finish(found: Any) -> dict[str, tf.Tensor]:
         (output,) = keras.tree.flatten(found)
         output = tf.cast(output, tf.float64)
-        made = _classified(head, output) if head.kind == CLASSIFICATION else _regressed(output)
+        classes = head.kind == CLASSIFICATION
+        made = _classified(head, output) if classes else {"prediction": output}
         return {name: made[which] for which, name in names.items()}
 
     return finish
@@ -152,7 +150,3 @@ def _classified(head: Head, output: tf.Tensor) -> dict[str, tf.Tensor]:
         probability = tf.nn.softmax(raw) if head.logits else raw
     prediction = tf.cast(tf.argmax(probability, axis=1), tf.float64)
     return {"raw": raw, "probability": probability, "prediction": prediction}
-
-
-def _regressed(output: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {"prediction": output}

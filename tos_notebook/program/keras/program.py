@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.spec import FeedSpec
 from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
 from ...common.arrays import Array, Buffer
@@ -19,16 +19,14 @@ from ...errors import CaptureError, ShapeMismatch
 from ...runtime.eager import eagerly
 from ..export.base import SAVED, ColumnType, Program
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
-from ..export.names import named_plainly
 from ..export.optimizers import Counters, learning_rate_of, optimizers_of, state_of
 from ..export.saving import keras_file, model_checkpoint, saved_model
-from ..export.step import Step, export, layout_of, trace
+from ..export.step import Optimizing, RunningMetrics, Step, export, layout_of, trace
+from . import structure
 from .averages import Averages
-from .check import check_model
-from .class_weights import class_weights
+from .class_weights import ClassWeights
 from .measuring import Measuring, running_of
 from .serving import serve_keras
-from .structure import classes_of, feeds_of, functional, inputs_of, labels_of, leaves, pack
 
 
 class KerasProgram(Program):
@@ -77,7 +75,7 @@ class KerasProgram(Program):
         preprocess: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__()
-        check_model(model)
+        structure.check_model(model)
         self._model = model
         with eagerly():
             if model.optimizer is not None:
@@ -96,18 +94,18 @@ class KerasProgram(Program):
         )
         self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
         self.optimizer_state = tuple(v.path for v in self._state)
-        self._inputs = inputs_of(model)
-        self._outputs = getattr(functional(model), "_outputs_struct", None)
-        inputs = feeds_of(self._inputs)
+        self._inputs = structure.inputs_of(model)
+        self._outputs = getattr(structure.functional(model), "_outputs_struct", None)
+        inputs = tuple(structure.leaves(self._inputs))
         self._features = len(inputs)
-        count = len(leaves(self._outputs)) if labels is None else labels
-        names = labels_of(model, count)
-        classes = classes_of(model, count)
+        count = len(structure.leaves(self._outputs)) if labels is None else labels
+        names = structure.labels_of(model, count)
+        classes = structure.classes_of(model, count)
         self._preprocess = preprocess
         if preprocess is not None:
             # What comes in may be of any shape and dtype that it takes.
             inputs = tuple(FeedSpec(feed.name, None, None) for feed in inputs)
-        self._class_weights = class_weights(class_weight, count)
+        self._class_weights = None if class_weight is None else ClassWeights(class_weight, count)
         self._measuring = Measuring(model, self._fed)
         self._labels = count
         weight = [FeedSpec("sample_weight", None, (), part="weight")] if weights else []
@@ -126,41 +124,38 @@ class KerasProgram(Program):
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
-        with eagerly(), named_plainly(self._model):
+        with eagerly(), structure.named_plainly(self._model):
             counters = Counters(self._optimizers)
             with counters.apart(), self._averages.exchanged():
                 function = trace(self._apply, specs)
             refuse_assigned(function, self._frozen)
             running = running_of(self._model, function.graph, function.structured_outputs)
+
+            def results() -> dict[str, Any]:
+                found = self._model.get_metrics_result()
+                return {name: value for name, value in found.items() if name in running}
+
+            state = [v.value for v in self._state]
             step = Step(
                 [w.value for w in self._exchanged],
                 function,
-                running=running,
-                metrics=lambda: _only(running, self._model.get_metrics_result()),
-                reset_metrics=self._model.reset_metrics,
-                learning_rate=None if rate is None else rate.value,
-                local=counters.variables,
-                optimizer_state=[v.value for v in self._state],
-                restart=counters.restart,
-                constraints=[weight.constraint for weight in self._exchanged],
+                Optimizing(None if rate is None else rate.value, state, counters.restart),
+                counters.variables,
+                RunningMetrics(running, results, self._model.reset_metrics),
+                [weight.constraint for weight in self._exchanged],
             )
             outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
-            spec = ProgramSpec(
-                self.kind,
-                self.feeds,
-                self.layout,
-                outputs,
-                rate is not None,
-                self.optimizer_state,
-                self.frozen,
-            )
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
-            export(step, spec, specs, collect(operations, layers), target)
+            export(step, self._spec(outputs), specs, collect(operations, layers), target)
 
     def _fed(self, batch: Sequence[tf.Tensor], training: bool = False) -> tuple[Any, ...]:
         """Return what the model's own steps take."""
-        x, y, weight = self._structured(batch)
+        end = self._features + self._labels
+        # In the structures (tensor, list, dict) that the model expects.
+        x = structure.pack(self._inputs, batch[: self._features])
+        y = structure.pack(self._outputs, batch[self._features : end])
+        weight = batch[end] if len(self.feeds) > end else None
         x = x if self._preprocess is None else self._preprocess(x)
         if training and self._class_weights is not None:
             by_class = self._class_weights(y)
@@ -205,17 +200,6 @@ class KerasProgram(Program):
         """See `Predictor.serve`."""
         serve_keras(self._model, self._inputs, columns, target, self._preprocess)
 
-    def _structured(self, columns: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """Return features and labels in the structures (tensor, list, dict) the model expects.
-
-        Behind them comes the weight of each row, None where there is none.
-        """
-        end = self._features + self._labels
-        features, labels, weight = columns[: self._features], columns[self._features : end], None
-        if len(self.feeds) > end:
-            weight = columns[end]
-        return pack(self._inputs, features), pack(self._outputs, labels), weight
-
     @property
     def _learning_rate(self) -> Any:
         return learning_rate_of(self._model.optimizer)
@@ -234,7 +218,7 @@ class KerasProgram(Program):
     @property
     def drawing(self) -> tuple[str, bytes] | None:
         """See `Program.drawing`; None for a subclass, of which Keras has no picture."""
-        if getattr(functional(self._model), "_inputs_struct", None) is None:
+        if getattr(structure.functional(self._model), "_inputs_struct", None) is None:
             return None
         return "keras", self._model.to_json().encode()
 
@@ -258,9 +242,8 @@ class KerasProgram(Program):
         buffer = self.layout.allocate()
         with eagerly():
             # One by one: a list would hold all parameters once more.
-            for view, weight in zip(
-                self.layout.tensors(buffer).values(), self._exchanged, strict=True
-            ):
+            views = self.layout.tensors(buffer).values()
+            for view, weight in zip(views, self._exchanged, strict=True):
                 view[...] = weight.value.numpy()
         return buffer
 
@@ -280,7 +263,7 @@ class KerasProgram(Program):
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
-        with eagerly(), named_plainly(self._model):
+        with eagerly(), structure.named_plainly(self._model):
             self._measuring.pack(columns, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
@@ -289,7 +272,7 @@ class KerasProgram(Program):
             return self._measuring.measured(sums)
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        with eagerly(), named_plainly(self._model):
+        with eagerly(), structure.named_plainly(self._model):
             return self._measuring.evaluate(columns, batch_size)
 
 
@@ -305,7 +288,3 @@ def _named(feeds: Sequence[FeedSpec], batch: Sequence[tf.Tensor]) -> str:
         f"{feed.name!r} ({tensor.dtype.name} of shape {tuple(tensor.shape)[1:]})"
         for feed, tensor in zip(feeds, batch, strict=True)
     )
-
-
-def _only(names: frozenset[str], found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name in names}

@@ -1,4 +1,4 @@
-"""Make a Keras model one that only predicts."""
+"""Make a Keras model one that only predicts, and make models of files and of copied weights."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ...blocks.block import ColumnSpec
+from ...common.arrays import Array
 from ...errors import CaptureError
 from ...runtime.eager import eagerly
-from ..export.names import named_plainly
 from ..export.serving import serve, specs_of
-from .structure import feeds_of, functional, pack
+from .structure import functional, leaves, named_plainly, pack
 
 
 def serve_keras(
@@ -50,7 +51,7 @@ def serve_keras(
         flat = keras.tree.flatten(found)
         return dict(zip(_names_of(model, len(flat)), flat, strict=True))
 
-    names = [feed.name for feed in feeds_of(struct)]
+    names = [feed.name for feed in leaves(struct)]
     with eagerly(), named_plainly(model):
         specs = zip(names, specs_of(columns), strict=True)
         serve(predict, list(specs), [weight.value for weight in model.weights], target)
@@ -83,4 +84,46 @@ def read_keras(file: Path) -> Any:
         raise CaptureError(
             f"{file.name} cannot be read as a Keras model: {error} For layers of your own, give "
             "the model itself: tos.load_model(keras.models.load_model(path, custom_objects=...))."
+        ) from error
+
+
+def read_compiled(file: Path) -> Any:
+    """Return the model in a ``.keras`` file, compiled as it was when it was written.
+
+    Raises
+    ------
+    CaptureError
+        It cannot be read, such as for layers of the user's own that Keras does not know.
+    """
+    try:
+        with eagerly():
+            return keras.models.load_model(file)
+    except (ValueError, TypeError) as error:
+        raise CaptureError(
+            f"The Keras model cannot be read back from its file: {error} Layers, losses and "
+            "metrics of your own need @keras.saving.register_keras_serializable(), here and "
+            "before the file is read."
+        ) from error
+
+
+def values_of(model: Any) -> list[Array]:
+    """Return a copy of all weights."""
+    with eagerly():
+        return [np.array(weight.value.numpy()) for weight in model.weights]
+
+
+def set_values(model: Any, values: list[Array]) -> None:
+    """Set all weights, as `values_of` returned them.
+
+    Raises
+    ------
+    CaptureError
+        The model has other weights.
+    """
+    try:
+        with eagerly():
+            model.set_weights(values)
+    except ValueError as error:
+        raise CaptureError(
+            f"model: expected a function that returns the same model each time; {error}"
         ) from error

@@ -1,14 +1,20 @@
-"""What a Keras model takes and returns."""
+"""What a Keras model takes and returns, and whether it is ready to be captured."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 
 from ...archive.spec import FeedSpec
+from ...errors import CaptureError, UnsupportedProgram
+
+_INSIDE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
+_OUTSIDE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+"""The latter for what is inside of nothing else."""
 
 
 def functional(model: Any) -> Any:
@@ -91,15 +97,10 @@ def leaves(struct: Any) -> list[Any]:
 
     Keras sorts the keys of dictionaries.
     """
-    return list(_leaves(struct))
-
-
-def _leaves(struct: Any) -> Iterator[Any]:
     if not isinstance(struct, dict | list | tuple):
-        yield struct
-        return
-    for part in struct.values() if isinstance(struct, dict) else struct:
-        yield from _leaves(part)
+        return [struct]
+    parts = struct.values() if isinstance(struct, dict) else struct
+    return [leaf for part in parts for leaf in leaves(part)]
 
 
 def _filled(struct: Any, values: Iterator[Any]) -> Any:
@@ -110,11 +111,6 @@ def _filled(struct: Any, values: Iterator[Any]) -> Any:
         filled = [_filled(part, values) for part in struct]
         return filled if isinstance(struct, list) else tuple(filled)
     return next(values)
-
-
-def feeds_of(struct: Any) -> tuple[FeedSpec, ...]:
-    """Return what `inputs_of` returned as a row."""
-    return tuple(leaves(struct))
 
 
 def is_model(value: Any) -> bool:
@@ -179,3 +175,83 @@ def _classes(given: Any, shape: tuple[int | None, ...]) -> int | None:
     else:
         known = loss is keras.losses.sparse_categorical_crossentropy
     return shape[-1] if known else None
+
+
+def check_model(model: Any) -> None:
+    """Refuse a model that cannot be trained elsewhere as it is.
+
+    Parameters
+    ----------
+    model : keras.Model
+
+    Raises
+    ------
+    CaptureError
+        It is not built or not compiled, or Keras runs on another backend.
+    UnsupportedProgram
+        It has nothing to train, or needs this process to train it.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise CaptureError(
+            f"Keras runs on backend {keras.backend.backend()!r}; expected 'tensorflow'. Set "
+            "KERAS_BACKEND=tensorflow before importing keras."
+        )
+    if not is_built(model):
+        raise CaptureError(
+            f"Model {model.name!r} has no weights yet. Give it a keras.Input, or call it once on "
+            "a batch."
+        )
+    if not model.compiled:
+        raise CaptureError(
+            f"Model {model.name!r} is not compiled: call model.compile(optimizer, loss) first."
+        )
+    if not model.trainable_variables:
+        raise UnsupportedProgram(f"Model {model.name!r} has nothing to train: no trainable weight.")
+    if model.run_eagerly:
+        raise UnsupportedProgram(
+            f"Model {model.name!r} is compiled with run_eagerly=True: its Python code would have "
+            "to run on the executors. Compile it without."
+        )
+
+
+@contextmanager
+def named_plainly(model: Any) -> Iterator[None]:
+    """Say which name it is, if TensorFlow refuses one of a model's inside.
+
+    Raises
+    ------
+    CaptureError
+        The name of a layer, a metric, the optimizer or the model does not suit TensorFlow.
+    """
+    from keras.src.backend.common import global_state
+
+    # Keras stays in a scope that TensorFlow refuses to enter: each later model would be in it.
+    scopes = global_state.get_global_attribute("name_scope_stack", [], set_to_default=True)
+    depth = len(scopes)
+    try:
+        yield
+    except ValueError as error:
+        del scopes[depth:]
+        for what, name in _unfit(model):
+            # What TensorFlow says of a name with a colon does not have the name in it.
+            if name in str(error) or ":" in name:
+                raise CaptureError(
+                    f"TensorFlow cannot use the name of {what} {name!r}. Expected letters from A "
+                    "to Z, digits, '_', '-' and '.', with a letter or a digit first: give it "
+                    f"another name. TensorFlow says: {error}"
+                ) from error
+        raise
+
+
+def _unfit(model: Any) -> Iterator[tuple[str, str]]:
+    for layer in model._flatten_layers(include_self=False):
+        if not _INSIDE.fullmatch(layer.name):
+            yield "layer", layer.name
+    # What compile was given is inside of one metric.
+    metrics = [inner for metric in model.metrics for inner in getattr(metric, "metrics", [metric])]
+    others = {"metric": metrics, "optimizer": [model.optimizer], "model": [model]}
+    for what, owners in others.items():
+        for owner in owners:
+            name = getattr(owner, "name", None)
+            if name is not None and not _OUTSIDE.fullmatch(name):
+                yield what, name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -13,22 +13,6 @@ from ...archive.spec import FeedSpec
 from ...errors import CaptureError, ShapeMismatch
 
 Function = Callable[..., Any]
-
-
-def with_loss(loss: Any, metrics: Any) -> dict[str, Any]:
-    """Return the functions that measure a batch by name, the loss first.
-
-    Raises
-    ------
-    CaptureError
-        Metrics have no names, or the loss's.
-    """
-    if not isinstance(metrics, Mapping) or "loss" in metrics:
-        raise CaptureError(
-            "metrics: expected functions by name, other names than 'loss', such as {'accuracy': "
-            f"lambda x, y: ...}}; got {metrics!r}."
-        )
-    return {"loss": loss, **metrics}
 
 
 def as_function(name: str, function: Any, feeds: int) -> Function:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ...archive.spec import FeedSpec, ProgramSpec
+from ...archive.spec import FeedSpec
 from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
-from ...blocks.sparse import dense
 from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, UnsupportedProgram
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.frozen import assigned, digest
-from ..export.measuring import pack_measure
 from ..export.optimizers import Counters, learning_rate_of, optimizer_for, state_of
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
-from ..export.serving import serve, specs_of
-from ..export.step import Step, export, layout_of, trace
-from .functions import arguments, as_function, feed_specs, mean_of, with_loss
+from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
+from ..export.step import Optimizing, Step, export, layout_of, trace
+from .functions import arguments, as_function, feed_specs, mean_of
 from .variables import Found, find_variables, value_of
 
 Loss = Callable[..., Any]
@@ -79,9 +77,14 @@ class ModuleProgram(Program):
         super().__init__()
         self._module = module
         self.feeds = feed_specs(feeds, loss)
+        if metrics and (not isinstance(metrics, Mapping) or "loss" in metrics):
+            raise CaptureError(
+                "metrics: expected functions by name, other names than 'loss', such as "
+                f"{{'accuracy': lambda x, y: ...}}; got {metrics!r}."
+            )
         self._functions = {
             name: as_function(name, function, len(self.feeds))
-            for name, function in with_loss(loss, metrics or {}).items()
+            for name, function in {"loss": loss, **(metrics or {})}.items()
         }
         self._features = min(len(arguments(predict)), len(feeds))
         self._predict: Any = predict and as_function("predict", predict, self._features)
@@ -97,7 +100,14 @@ class ModuleProgram(Program):
     def _sort(self, found: Found) -> None:
         """Tell what is synchronised, what each worker changes alone, and what does not change."""
         used = list(self._traced.graph.variables)
-        found.refuse_unknown(used)
+        unknown = [v.name for v in used if v.trainable and id(v) not in found.names]
+        # A list says itself what is trained, and what not.
+        if unknown and not found.chosen:
+            raise CaptureError(
+                f"The loss uses trainable variables that the module does not hold, {unknown[0]!r} "
+                "among them: they would not be trained. Put them into the module (call it once if "
+                "it makes them late), or list all variables to train instead of the module."
+            )
         changed = set(map(id, assigned(self._traced, used)))
         kept = [v for v in map(value_of, found.others) if id(v) in changed]
         # Integers count steps, or are the state of random generators.
@@ -133,25 +143,11 @@ class ModuleProgram(Program):
             counters = Counters([self._inner])
             with counters.apart():
                 function = trace(self._apply, specs)
-            step = Step(
-                self._values,
-                function,
-                learning_rate=None if rate is None else rate.value,
-                local=counters.variables,
-                optimizer_state=self._state,
-                restart=counters.restart,
-            )
-            spec = ProgramSpec(
-                self.kind,
-                self.feeds,
-                self.layout,
-                tuple(self._functions),
-                rate is not None,
-                self.optimizer_state,
-                self.frozen,
-            )
+            rate = None if rate is None else rate.value
+            optimizing = Optimizing(rate, self._state, counters.restart)
+            step = Step(self._values, function, optimizing, counters.variables)
             frames = collect(named_operations(graphs(function.graph)))
-            export(step, spec, specs, frames, target)
+            export(step, self._spec(tuple(self._functions)), specs, frames, target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = self._cast(batch)
@@ -223,9 +219,8 @@ class ModuleProgram(Program):
     def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
         with eagerly():
-            for variable, value in zip(
-                self._values, self.layout.tensors(buffer).values(), strict=True
-            ):
+            tensors = self.layout.tensors(buffer).values()
+            for variable, value in zip(self._values, tensors, strict=True):
                 variable.assign(value)
 
     @property
@@ -251,20 +246,16 @@ class ModuleProgram(Program):
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
+
+        def measure(*batch: tf.Tensor) -> Iterable[tf.Tensor]:
+            return self._measure(batch).values()
+
         with eagerly():
-            total = tf.Variable(tf.zeros([len(self._functions) + 1], tf.float64))
-
-            def step(*batch: tf.Tensor) -> None:
-                rows = tf.cast(tf.shape(batch[0])[0], tf.float64)
-                means = [tf.cast(mean, tf.float64) for mean in self._measure(batch).values()]
-                total.assign_add(rows * tf.stack([*means, 1.0]))
-
-            pack_measure(step, columns, lambda: [total], self._values, lambda: None, target)
+            pack_means(measure, len(self._functions), columns, self._values, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""
-        *totals, rows = sums[0].tolist()
-        return {name: total / rows for name, total in zip(self._functions, totals, strict=True)}
+        return means_of(self._functions, sums)
 
     def _measure(self, batch: Sequence[Any]) -> dict[str, tf.Tensor]:
         """Measure with the module as it is: what a function assigns is put back."""
@@ -277,11 +268,5 @@ class ModuleProgram(Program):
         return found
 
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]:
-        rows = len(columns[0])
-        totals = dict.fromkeys(self._functions, 0.0)
         with eagerly():
-            for start in range(0, rows, batch_size):
-                batch = [dense(c[start : start + batch_size]) for c in columns]
-                for name, value in self._measure(batch).items():
-                    totals[name] += float(value) * len(batch[0])
-        return {name: total / rows for name, total in totals.items()}
+            return evaluated(self._measure, self._functions, columns, batch_size)

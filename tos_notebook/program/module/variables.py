@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,23 +36,6 @@ class Found:
     others: list[Any]
     names: Mapping[int, str]
     chosen: bool
-
-    def refuse_unknown(self, used: Iterable[tf.Variable]) -> None:
-        """Refuse trainable variables that are not among these: they would never be trained.
-
-        A list says itself what is trained, and what not.
-
-        Raises
-        ------
-        CaptureError
-        """
-        unknown = [v.name for v in used if v.trainable and id(v) not in self.names]
-        if unknown and not self.chosen:
-            raise CaptureError(
-                f"The loss uses trainable variables that the module does not hold, {unknown[0]!r} "
-                "among them: they would not be trained. Put them into the module (call it once if "
-                "it makes them late), or list all variables to train instead of the module."
-            )
 
 
 def find_variables(module: Any) -> Found:

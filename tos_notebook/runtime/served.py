@@ -1,21 +1,18 @@
-"""Load a served model and predict with it: TensorFlow's side of inference on an executor."""
+"""Load what predicts or measures rows: TensorFlow's side of inference on an executor."""
 
 from __future__ import annotations
 
-import tempfile
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..archive.signature import read_signature
+from ..archive.spec import read_signature
 from ..blocks.sparse import at_once, dense
 from ..common.arrays import Array
 from ..errors import ShapeMismatch
 from .import_guard import without_keras
-from .muted import quiet
-from .runner import as_tensor
+from .runner import as_tensor, load_saved
 
 with without_keras():
     import tensorflow as tf
@@ -34,12 +31,8 @@ class Forward:
 
     def __init__(self, archive: Path) -> None:
         self.signature = read_signature(archive)
-        with tempfile.TemporaryDirectory(prefix="tos-served-") as folder:
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(folder)
-            with eagerly(), quiet("absl"):
-                # Signatures do not keep what they belong to alive.
-                self._loaded = tf.saved_model.load(folder)
+        # Signatures do not keep what they belong to alive.
+        self._loaded = load_saved(archive)
         self._call = self._loaded.signatures[self.signature.entry]
 
     def __call__(self, columns: Sequence[Array], batch_size: int) -> tuple[Array, ...]:
@@ -70,10 +63,10 @@ class Forward:
 
     def _batch(self, columns: Sequence[Array]) -> list[Array]:
         with eagerly():
-            fed = {
-                port.key: self._fed(column, port.dtype)
-                for port, column in zip(self.signature.inputs, columns, strict=True)
-            }
+            fed = {}
+            for port, tensor in zip(self.signature.inputs, map(as_tensor, columns), strict=True):
+                cast = port.dtype is not None and tensor.dtype.name != port.dtype
+                fed[port.key] = tf.cast(tensor, port.dtype) if cast else tensor
             found = self._call(**fed)
         arrays = [np.asarray(found[port.key]) for port in self.signature.outputs]
         for port, array in zip(self.signature.outputs, arrays, strict=True):
@@ -84,6 +77,40 @@ class Forward:
                 )
         return arrays
 
-    def _fed(self, column: Array, dtype: str | None) -> tf.Tensor:
-        tensor = as_tensor(column)
-        return tensor if dtype is None or tensor.dtype.name == dtype else tf.cast(tensor, dtype)
+
+class Measure:
+    """Adds up loss and metrics.
+
+    Parameters
+    ----------
+    archive : Path
+        What `tos_notebook.program.export.serving` packed.
+    """
+
+    def __init__(self, archive: Path) -> None:
+        self._loaded = load_saved(archive)
+        with eagerly():
+            self._initial = [variable.numpy() for variable in self._loaded.state]
+
+    def __call__(self, blocks: Iterable[Sequence[Array]], batch_size: int) -> list[Array] | None:
+        """Return the sums over all rows; None if there are none.
+
+        Parameters
+        ----------
+        blocks : iterable of sequence of ndarray, shape (rows, ...)
+        batch_size : int
+        """
+        rows = 0
+        with eagerly():
+            for variable, value in zip(self._loaded.state, self._initial, strict=True):
+                variable.assign(value)
+        for block in blocks:
+            rows += len(block[0])
+            for start in range(0, len(block[0]), batch_size):
+                batch = [dense(column[start : start + batch_size]) for column in block]
+                with eagerly():
+                    self._loaded.measure(*map(as_tensor, batch))
+        if not rows:
+            return None
+        with eagerly():
+            return [np.array(variable.numpy()) for variable in self._loaded.state]
