@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 
 from ..blocks.block import Columns
-from ..blocks.labels import Counts
-from ..blocks.skew import MOST_LABELS, skew
+from ..blocks.labels import MOST_LABELS, Counts, skew
 from ..common.content import DIGEST_SIZE
 from ..errors import DataError, RemoteProtocolError, SessionClosed, WorkerError
 from ..events import EpochFinished, LabelsSkewed, PartitionFinished, WorkerFailed, WorkerJoined

@@ -12,7 +12,7 @@ import numpy as np
 from ..blocks.block import Columns
 from ..blocks.feeds import Feed as Input
 from ..blocks.feeds import check_values
-from ..blocks.skew import class_counts
+from ..blocks.labels import class_counts
 from ..common.arrays import Array
 from ..common.content import content_of
 from ..data.room import gathered

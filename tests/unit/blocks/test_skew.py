@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tos_notebook.archive.spec import FeedSpec
-from tos_notebook.blocks.labels import count_labels
-from tos_notebook.blocks.skew import class_counts, skew
+from tos_notebook.blocks.labels import class_counts, count_labels, skew
 from tos_notebook.data.arrays import ArraySource
 
 X = FeedSpec("x", None, None)

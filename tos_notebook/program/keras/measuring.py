@@ -15,7 +15,7 @@ from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import pack_measure, specs_of
 from ..graph.rebuild import ancestors
-from ..module.functions import mean_of
+from ..module.parts import mean_of
 
 
 class Measuring:

@@ -21,8 +21,15 @@ from ..export.optimizers import Counters, learning_rate_of, optimizer_for, state
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
 from ..export.step import Optimizing, Step, export, layout_of, trace
-from .functions import arguments, as_function, feed_specs, mean_of
-from .variables import Found, find_variables, value_of
+from .parts import (
+    Found,
+    arguments,
+    as_function,
+    feed_specs,
+    find_variables,
+    mean_of,
+    value_of,
+)
 
 Loss = Callable[..., Any]
 
