@@ -184,7 +184,8 @@ def job_error(error: BaseException) -> TosError:
         )
     own = list(_OWN_ERROR.finditer(text))
     raised = list(_TRACEBACK.finditer(text))
-    task = _task(error, text)
+    # PySpark's own exceptions have it in Java's stack only.
+    task = _TASK.search(text) or _TASK.search(str(getattr(error, "_stackTrace", "")))
     if own:
         return _own_error(own[-1], raised[-1][0] if raised else "", task)
     if raised:
@@ -255,11 +256,6 @@ def _said(raised: re.Match[str], text: str) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
-
-
-def _task(error: BaseException, text: str) -> re.Match[str] | None:
-    # PySpark's own exceptions have it in Java's stack only.
-    return _TASK.search(text) or _TASK.search(str(getattr(error, "_stackTrace", "")))
 
 
 def _own_error(own: re.Match[str], traceback: str, task: re.Match[str] | None) -> TosError:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
@@ -24,6 +25,7 @@ SAY = 15.0
 """Seconds between two lines that say what is waited for."""
 
 
+@dataclass
 class Patience:
     """What is known of a wait for executors.
 
@@ -50,44 +52,36 @@ class Patience:
         Why no task can ever start, if that is so.
     """
 
-    def __init__(
-        self,
-        timeout: float,
-        master: str,
-        cores: Callable[[], list[int]],
-        needed: int,
-        say: Callable[[str], object],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.expired = False
-        self.hopeless: ConfigError | None = None
-        self._timeout = timeout
-        self._master = master
-        self._cores = cores
-        self._needed = needed
-        self._say = say
-        self._clock = clock
-        self._began = clock()
-        self._said = self._began
+    timeout: float
+    master: str
+    cores: Callable[[], list[int]]
+    needed: int
+    say: Callable[[str], object]
+    clock: Callable[[], float] = time.monotonic
+    expired: bool = field(default=False, init=False)
+    hopeless: ConfigError | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self._said = self.clock()
 
     def look(self) -> bool:
         """Look once; return whether to wait on."""
-        now = self._clock()
-        found = self._cores()
-        if found and max(found) < self._needed:
-            self.hopeless = too_few_cores(self._needed, max(found))
-        self.expired = now - self._began >= self._timeout
+        now = self.clock()
+        found = self.cores()
+        if found and max(found) < self.needed:
+            self.hopeless = too_few_cores(self.needed, max(found))
+        self.expired = now - self._began >= self.timeout
         if now - self._said >= SAY:
             self._said = now
-            self._say(self._line(len(found), now - self._began))
+            self.say(self._line(len(found), now - self._began))
         return not (self.expired or self.hopeless is not None)
 
     def _line(self, found: int, waited: float) -> str:
         count = f"{found} executor{'' if found == 1 else 's'}" if found else "no executor"
         what = "to import TensorFlow, or to have a free core" if found else "to give executors"
         return (
-            f"Waiting for {self._master} {what}: {count} so far, {waited:.0f} s of at most "
-            f"{self._timeout:g} s."
+            f"Waiting for {self.master} {what}: {count} so far, {waited:.0f} s of at most "
+            f"{self.timeout:g} s."
         )
 
 

@@ -145,13 +145,6 @@ class SavedProgram(Program):
 
     @property
     def _evaluated(self) -> Program:
-        """The model.
-
-        Raises
-        ------
-        UnsupportedProgram
-            An archive only trains.
-        """
         if self._model is None:
             raise UnsupportedProgram(
                 "This run was resumed without its model, so that nothing can be evaluated here. "

@@ -54,15 +54,7 @@ def labels_of(model: Any, count: int) -> list[str]:
 
 
 def _names(struct: Any, alone: str, name_of: Callable[[Any], str]) -> list[str]:
-    """Return a name for each tensor of a model: its key, or what the user called it.
-
-    Parameters
-    ----------
-    struct : nested KerasTensor
-    alone : str
-        What the only one is called if the user did not name it.
-    name_of : callable
-    """
+    """Return a name for each tensor: its key, what the user called it, or `alone`."""
     tensors = leaves(struct)
     names = _keys(struct) or [_given(name_of(t)) or _layer(t).name for t in tensors]
     if len(names) == 1 and not isinstance(struct, dict) and _is_numbered(tensors[0], names[0]):
