@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +86,8 @@ class SavedProgram(Program):
         return None if self._model is None else self._model.drawing
 
     @property
-    def formats(self) -> tuple[str, ...]:
-        """See `Program.formats`."""
-        return () if self._model is None else self._model.formats
-
-    def save(self, chosen: str, target: Path) -> None:
-        """See `Program.save`."""
-        if self._model is not None:
-            self._model.save(chosen, target)
+    def _writers(self) -> Mapping[str, Callable[[Path], None]]:
+        return {} if self._model is None else self._model._writers
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:

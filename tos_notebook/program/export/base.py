@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,12 @@ class Program(Predictor):
     @property
     def formats(self) -> tuple[str, ...]:
         """Those of `SAVED` that `save` knows."""
-        return ()
+        return tuple(self._writers)
+
+    @property
+    def _writers(self) -> Mapping[str, Callable[[Path], None]]:
+        """By format, what writes the user's model."""
+        return {}
 
     def save(self, chosen: str, target: Path) -> None:
         """Write the user's model as it is.
@@ -189,7 +194,7 @@ class Program(Predictor):
         target : Path
             Becomes a file for ``keras``, else a folder.
         """
-        raise NotImplementedError
+        self._writers[chosen](target)
 
     @property
     def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -263,13 +264,8 @@ class GraphProgram(Program):
         return "graph", self._graph.as_graph_def().SerializeToString()
 
     @property
-    def formats(self) -> tuple[str, ...]:
-        """See `Program.formats`."""
-        return ("checkpoint",)
-
-    def save(self, chosen: str, target: Path) -> None:
-        """See `Program.save`."""
-        session_checkpoint(self._session, self._params, target)
+    def _writers(self) -> Mapping[str, Callable[[Path], None]]:
+        return {"checkpoint": partial(session_checkpoint, self._session, self._params)}
 
     @property
     def has_learning_rate(self) -> bool:

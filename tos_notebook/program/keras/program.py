@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ...blocks.block import ColumnSpec
 from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, ShapeMismatch
 from ...runtime.eager import eagerly
-from ..export.base import SAVED, ColumnType, Program
+from ..export.base import ColumnType, Program
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from ..export.optimizers import Counters, learning_rate_of, optimizers_of, state_of
 from ..export.saving import keras_file, model_checkpoint, saved_model
@@ -223,14 +224,12 @@ class KerasProgram(Program):
         return "keras", self._model.to_json().encode()
 
     @property
-    def formats(self) -> tuple[str, ...]:
-        """See `Program.formats`."""
-        return SAVED
-
-    def save(self, chosen: str, target: Path) -> None:
-        """See `Program.save`."""
-        write = {"keras": keras_file, "savedmodel": saved_model, "checkpoint": model_checkpoint}
-        write[chosen](self._model, target)
+    def _writers(self) -> Mapping[str, Callable[[Path], None]]:
+        return {
+            "keras": partial(keras_file, self._model),
+            "savedmodel": partial(saved_model, self._model),
+            "checkpoint": partial(model_checkpoint, self._model),
+        }
 
     @property
     def has_learning_rate(self) -> bool:

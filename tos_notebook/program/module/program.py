@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,22 +194,13 @@ class ModuleProgram(Program):
         return "graph", self._traced.graph.as_graph_def().SerializeToString()
 
     @property
-    def _writers(self) -> dict[str, Callable[[Any, Path], None]]:
+    def _writers(self) -> Mapping[str, Callable[[Path], None]]:
         found: dict[str, Callable[[Any, Path], None]] = {"checkpoint": model_checkpoint}
         if isinstance(self._module, tf.Module):
             found["savedmodel"] = saved_module
         if isinstance(self._module, keras.Model):
             found |= {"savedmodel": saved_model, "keras": keras_file}
-        return found
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """See `Program.formats`."""
-        return tuple(self._writers)
-
-    def save(self, chosen: str, target: Path) -> None:
-        """See `Program.save`."""
-        self._writers[chosen](self._module, target)
+        return {name: partial(write, self._module) for name, write in found.items()}
 
     @property
     def has_learning_rate(self) -> bool:
