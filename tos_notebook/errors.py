@@ -1,5 +1,37 @@
 """Every error this package raises on purpose.
 
+::
+
+    TosError
+    ├── ConfigError              a setting out of range or of the wrong type (also a ValueError)
+    │   └── CodecError           a codec that is unknown, or lacks what it needs
+    ├── ConnectError
+    │   ├── JavaMissing          no usable Java for an embedded Spark
+    │   ├── ClusterUnreachable   the master, or an executor's way back to the driver
+    │   └── WorkerEnvironment    an executor lacks Python packages, or has other versions
+    ├── CaptureError
+    │   ├── UnsupportedProgram   something in the model cannot be shipped
+    │   └── ShapeMismatch        records or feeds whose arity, shape or dtype do not fit
+    ├── DataError                data that cannot be trained on (empty, unreadable)
+    ├── CombinerError            a combiner that is unknown, raises or returns nonsense
+    │   ├── NonFiniteUpdate      an update or a new center with NaN or infinity in it
+    │   └── CombinerCheckFailed  a combiner breaks a law that `testing.check_combiner` tests
+    ├── StrategyCheckFailed      a strategy breaks a law that `testing.check_strategy` tests
+    ├── CallbackError            a Keras callback raised, and was to end the run
+    ├── ProtocolError
+    │   ├── LocalProtocolError   we misused the protocol
+    │   ├── RemoteProtocolError  the peer misbehaved
+    │   └── VersionMismatch      the peer speaks another protocol version
+    ├── TransportError
+    │   ├── ConnectTimeout       the peer did not answer in time
+    │   ├── ConnectionClosed     the peer went away
+    │   └── AuthenticationError  the peer does not hold the session's secret
+    ├── WorkerError              the user's code failed on an executor
+    ├── InvalidTransition        a command that the run's state does not allow
+    ├── CheckpointError          a checkpoint that cannot be written or read
+    ├── SessionClosed            the session was closed before the call
+    └── WaitTimeout              a wait with a timeout ran out (also a TimeoutError)
+
 Each message says what was expected, what came and what to do. All of them pickle, so
 that they survive the way from an executor to the driver.
 """

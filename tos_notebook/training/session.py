@@ -20,7 +20,7 @@ from ..cluster.reach import listening_host
 from ..cluster.storage import Storage
 from ..codecs import Codec
 from ..codecs.pair import CodecPair
-from ..combiners import Combiner, as_combiner
+from ..combiners import as_combiner
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
 from ..errors import InvalidTransition, SessionClosed, TosError
@@ -161,13 +161,9 @@ class TrainingSession:
         atexit.register(self.close)
 
     @property
-    def combiner(self) -> Combiner | None:
-        """The rule of the next run; may be set to whatever the constructor takes.
-
-        None where the strategy has none.
-        """
-        combiner: Combiner | None = self._options.combiner
-        return combiner
+    def combiner(self) -> Any:
+        """The rule of the next run, or None; may be set to whatever the constructor takes."""
+        return self._options.combiner
 
     @combiner.setter
     def combiner(self, value: Any) -> None:
@@ -314,7 +310,10 @@ class TrainingSession:
             own.require_saveable()
         storage = self._factory.storage.uri
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
-            self._refuse_if_busy()
+            if self._closed:
+                raise SessionClosed("This session was closed; create another TrainingSession.")
+            if self._run is not None:
+                refuse_if_active(self._run)
             refuse_without_state(self.program, self._options)
             request, beside = first_request(self._factory, own, data, options, observers)
             return self._launch(request, beside)
@@ -346,12 +345,6 @@ class TrainingSession:
             if run.active:
                 run.stop()
             raise
-
-    def _refuse_if_busy(self) -> None:
-        if self._closed:
-            raise SessionClosed("This session was closed; create another TrainingSession.")
-        if self._run is not None:
-            refuse_if_active(self._run)
 
     def _launch(self, request: RunRequest, beside: Beside) -> Run:
         spare_jobs()
