@@ -35,7 +35,7 @@ from tos_notebook.telemetry.figure import LABEL, figure
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report
 from tos_notebook.training.results.card import card
-from tos_notebook.training.saved import SavedRun, SavedRuns
+from tos_notebook.training.saved import saved_runs
 from tos_notebook.training.summaries import summaries
 from tos_notebook.widgets import Result, RunModel
 
@@ -217,7 +217,7 @@ SUMMARY = {
 @hostile
 def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
     shelf: Any = Shelf({**SUMMARY, "run": text, "state": text})
-    found = SavedRuns([SavedRun(*found) for found in summaries([shelf])])
+    found = saved_runs([shelf])
     page = found._repr_html_()
     assert len(found) == 1
     assert page is not None
@@ -241,7 +241,7 @@ def test_one_saved_run_of_wrong_fields_is_shown_as_unreadable_beside_the_others(
     wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     shelves: Any = [Shelf({**GOOD, **wrong}, "hdfs:///runs/run-1"), Shelf(GOOD)]
-    found = SavedRuns([SavedRun(*found) for found in summaries(shelves)])
+    found = saved_runs(shelves)
     assert [(run.run, run.state) for run in found] == [
         ("run-1", "unreadable"),
         ("run-2", "finished"),

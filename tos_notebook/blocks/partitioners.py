@@ -153,16 +153,6 @@ class Shards:
     def deal(self, counts: Integers) -> tuple[Integers, Integers]:
         """Return the shards' ends and owners; see `LabelPartitioner.deal`.
 
-        Parameters
-        ----------
-        counts : ndarray, shape (classes,), int64
-            Rows of each label, in ascending order of the labels.
-
-        Returns
-        -------
-        ends, targets : ndarray, shape (shards,), int64
-            Where each shard ends in the sorted rows, and the partition that it goes to.
-
         Raises
         ------
         ConfigError
@@ -212,18 +202,7 @@ class Dirichlet:
         self.seed = not_negative("seed", seed)
 
     def deal(self, counts: Integers) -> tuple[Integers, Integers]:
-        """Return where each label's rows are cut, and whose they are; see `LabelPartitioner.deal`.
-
-        Parameters
-        ----------
-        counts : ndarray, shape (classes,), int64
-            Rows of each label, in ascending order of the labels.
-
-        Returns
-        -------
-        ends, targets : ndarray, shape (classes * num_partitions,), int64
-            Where each piece ends in the sorted rows, and the partition that it goes to.
-        """
+        """Return where labels' rows are cut, and whose they are; see `LabelPartitioner.deal`."""
         shares = self._shares(len(counts))
         cuts = np.rint(np.cumsum(shares, axis=1) * counts[:, None]).astype(np.int64)
         cuts[:, -1] = counts

@@ -176,13 +176,7 @@ class Storage:
             return True
 
     def head(self, name: str, nbytes: int) -> bytes:
-        """Return a file's first bytes; all of them if there are fewer.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, or the file system refused.
-        """
+        """Return a file's first bytes, all of them if there are fewer; raises what `read` does."""
         source = self._file(name)
         with self.failing("read", name), closing(self._fs.open(source)) as file:
             return bytes(file.readNBytes(nbytes))

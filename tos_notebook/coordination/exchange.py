@@ -87,25 +87,7 @@ class WorkerExchange(Protocol):
         """Give the memory back: the worker has left, or others have taken its place."""
 
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
-        """Return where a request's payload goes.
-
-        Parameters
-        ----------
-        message : Push or Poll
-            The request.
-        nbytes : int
-            Length of its payload, which has not been received yet.
-
-        Returns
-        -------
-        memoryview of `nbytes` bytes, or None
-            None for a request without payload.
-
-        Raises
-        ------
-        RemoteProtocolError
-            The request calls for another length.
-        """
+        """Return where a request's payload goes; see `Handler.receive_into`."""
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """Merge a push whose payload has come, and answer it.

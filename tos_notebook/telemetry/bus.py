@@ -180,15 +180,7 @@ class EventBus:
     def close(self, timeout: float = 10.0) -> None:
         """Deliver what is queued, close the sinks and end the thread. Idempotent.
 
-        Parameters
-        ----------
-        timeout : float
-            Seconds to wait at most.
-
-        Raises
-        ------
-        WaitTimeout
-            A sink is still busy after `timeout`; closing continues, and may be called again.
+        After a `WaitTimeout`, as `flush` raises it, closing continues, and may be called again.
         """
         with self._lock:
             if not self._closed:

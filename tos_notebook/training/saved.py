@@ -134,10 +134,11 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
         return factory.runs()
     storage = Storage(connect(spark, warm_up=False).sparkContext, uri)
     if Folder(storage).numbers():
-        return SavedRuns(_saved([storage]))
-    return SavedRuns(_saved(storage.inside(name) for name in storage.folders()))
+        return saved_runs([storage])
+    return saved_runs(storage.inside(name) for name in storage.folders())
 
 
-def _saved(storages: Iterable[Storage]) -> list[SavedRun]:
+def saved_runs(storages: Iterable[Storage]) -> SavedRuns:
+    """Return what folders say of their runs; see `summaries`."""
     found = summaries(storages)
-    return [SavedRun(*(getattr(run, f.name) for f in fields(run))) for run in found]
+    return SavedRuns(SavedRun(*(getattr(run, f.name) for f in fields(run))) for run in found)

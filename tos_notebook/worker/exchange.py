@@ -89,10 +89,8 @@ class Exchange(Protocol):
 
         Raises
         ------
-        RemoteProtocolError
-            The server answered something else.
-        TosError
-            The server refused, or the connection failed; see `Connection.request`.
+        RemoteProtocolError, TosError
+            See `join`.
         """
 
     def poll(self, message: Poll) -> Proceed:
@@ -110,10 +108,8 @@ class Exchange(Protocol):
 
         Raises
         ------
-        RemoteProtocolError
-            The server answered something else.
-        TosError
-            The server refused, or the connection failed; see `Connection.request`.
+        RemoteProtocolError, TosError
+            See `join`.
         """
 
 

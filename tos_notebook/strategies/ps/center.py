@@ -146,25 +146,7 @@ class Center:
         raise error
 
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
-        """Copy the center.
-
-        Parameters
-        ----------
-        out : ndarray, shape (layout.nbytes,), uint8, optional
-            Where to; a new buffer by default. Padding between segments is left as it is.
-        patience : float, optional
-            Seconds to wait for a merge in each stripe; those of the store by default.
-
-        Returns
-        -------
-        tuple of ndarray and int
-            The buffer, and the version it is.
-
-        Raises
-        ------
-        WaitTimeout
-            A push is still being merged.
-        """
+        """Copy the center; see `Parameters.read`. Padding between segments is left as it is."""
         buffer = self.layout.allocate() if out is None else out
         vectors = self._vectors(buffer)
         first = self._stripes[0]

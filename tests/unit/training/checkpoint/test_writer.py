@@ -640,7 +640,7 @@ def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None
         kept.push(0)
         assert kept.keeper.write(kept.subject) is not None
         disks.append(kept.disk)
-    assert [run for run, *_ in summaries(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
+    assert [found.run for found in summaries(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
 
 
 def test_ids_of_runs_are_unique_and_in_universal_time(monkeypatch: pytest.MonkeyPatch) -> None:
