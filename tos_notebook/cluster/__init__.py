@@ -1,1 +1,1 @@
-"""Spark: connecting to a cluster, its executors and its file system."""
+"""Spark: connecting to a cluster, its executors and its file system; no training."""

@@ -1,4 +1,4 @@
-"""Codecs: how an update, or a reply, is turned into few bytes."""
+"""How an update, or a reply, is turned into few bytes; no threads, no sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combiners: the rules by which the server merges asynchronous pushes."""
+"""The rules by which the server merges asynchronous pushes; no locks, no sockets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One run from the server's side: who trains what, settings, commands, failures, the ledger."""
+"""One run from the server's side: members, settings, commands, the ledger; no parameters."""

@@ -1,1 +1,1 @@
-"""Training data: IDX files, columnar blocks, partitioners and the driver-side sources."""
+"""Training data on the driver's side: arrays, RDDs, DataFrames, files; nothing trains here."""

@@ -1,1 +1,1 @@
-"""Predictions and evaluation, spread over Spark's executors."""
+"""Predictions and evaluation, spread over Spark's executors; nothing is trained here."""

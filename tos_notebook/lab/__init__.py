@@ -1,1 +1,1 @@
-"""The kernel's side of the JupyterLab plug-in: its runs, for a panel beside the notebook."""
+"""The kernel's side of the JupyterLab plug-in, for a panel beside the notebook; no training."""

@@ -1,4 +1,4 @@
-"""The magics: ``%load_ext tos_notebook``."""
+"""The magics, ``%load_ext tos_notebook``; they read cells and call sessions, and train nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training and prediction as stages of Spark ML pipelines."""
+"""Training and prediction as stages of Spark ML pipelines; sessions and runs do the work."""
 
 from __future__ import annotations
 

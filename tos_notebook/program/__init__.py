@@ -1,1 +1,1 @@
-"""The driver's side of captured programs: TensorFlow models in a form that any executor trains."""
+"""The driver's side of programs, in a form that any executor trains; no run, no Spark job."""

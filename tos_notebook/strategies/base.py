@@ -18,6 +18,7 @@ from ..common.arrays import Array, Buffer
 from ..coordination.exchange import Trainer
 from ..coordination.settings import Settings, StrategySettings
 from ..layout import Layout
+from ..steering.machine import Command
 from ..steering.sync import SyncMode
 from ..worker.exchange import ExchangeMaker
 
@@ -37,6 +38,8 @@ class Strategy(Protocol):
     """A line on what workers exchange, and with whom."""
     when: str
     """A line on when to choose it."""
+    commands: frozenset[Command]
+    """What its runs obey: a run refuses others, and views do not offer them."""
 
     @property
     def exchange(self) -> ExchangeMaker:

@@ -1,1 +1,1 @@
-"""The names of the original TensorOnSpark, for its programs to run unchanged."""
+"""The names of the original TensorOnSpark, for its programs to run unchanged; no others."""

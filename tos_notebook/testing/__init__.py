@@ -1,4 +1,4 @@
-"""Checks for a combiner or a strategy of one's own, without Spark and TensorFlow."""
+"""Checks for a combiner or a strategy of your own, without Spark and TensorFlow."""
 
 from __future__ import annotations
 

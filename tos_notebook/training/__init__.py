@@ -1,1 +1,1 @@
-"""A run from the caller's side: sessions, runs, their Spark jobs, and runs that were saved."""
+"""A run from the caller's side: sessions, runs, Spark jobs, saved runs; no view, no magic."""

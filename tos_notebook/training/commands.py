@@ -21,8 +21,17 @@ from .lifecycle import Lifecycle
 from .parts import RunParts
 
 
+def _require_obeyed(parts: RunParts, command: Command) -> None:
+    if command not in parts.strategy.commands:
+        known = ", ".join(sorted(parts.strategy.commands))
+        raise InvalidTransition(
+            parts.state, str(command), f"strategy={parts.strategy.name!r} obeys {known} only."
+        )
+
+
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:
     """Ask for another layout of the data; see `Run.repartition`."""
+    _require_obeyed(run.parts, Command.REPARTITION)
     if run.parts.keeper is not None and partitioner is not None:
         require_known(partitioner)
     run.epochs.repartition(partitions, partitioner)
@@ -30,6 +39,7 @@ def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | N
 
 def swap_combiner(parts: RunParts, combiner: Any) -> None:
     """Change the rule; see `Run.swap_combiner`."""
+    _require_obeyed(parts, Command.SWAP_COMBINER)
     chosen = as_combiner(combiner)
     if parts.keeper is not None:
         parts.training.settings.strategy.changed(combiner=chosen).require_saveable()
@@ -44,6 +54,7 @@ def change(
     codec: str | Codec | CodecPair | None,
 ) -> None:
     """Change settings; see `Run.set`."""
+    _require_obeyed(parts, Command.SET)
     changes: dict[str, Any] = {}
     if learning_rate is not None:
         changes["learning_rate"] = _checked_rate(parts, learning_rate)
@@ -73,6 +84,7 @@ def _checked_rate(parts: RunParts, value: float) -> float:
 def chaos(run: Lifecycle, rules: Sequence[Rule]) -> None:
     """Put rules into force instead of those before; see `Run.chaos`."""
     parts, training = run.parts, run.parts.training
+    _require_obeyed(parts, Command.CHAOS)
     if not rules and not training.chaos:
         return
     executors, attempts = training.executors(), task_attempts(parts.sc)

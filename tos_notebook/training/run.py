@@ -52,6 +52,7 @@ class Run:
         self.lifecycle = Lifecycle(parts)
         self.number, self.run_id = parts.number, parts.run_id
         self.slots, self.master = parts.plan.slots, parts.master
+        self.commands = parts.strategy.commands
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.keeper is None else parts.keeper.folder.storage.uri
         self.chaos_log: tuple[Rule, ...] = ()

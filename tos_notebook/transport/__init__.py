@@ -1,1 +1,1 @@
-"""Carrying messages between workers and the server: over TCP, or within one process."""
+"""Carrying messages between workers and server, by TCP or in a process; no training."""

@@ -1,4 +1,4 @@
-"""The live view of a run in a notebook, and its still picture."""
+"""The live view of a run in a notebook, and its still picture; it trains nothing."""
 
 from .model import RunModel, watch
 from .picture import Result

@@ -45,7 +45,7 @@ class RunFacts:
 
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
-        self.actions = ACTIONS
+        self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
         self._fixed: Facts = {
             "id": run.run_id,
             "number": run.number,

@@ -1,1 +1,1 @@
-"""The loop over one partition in an executor's Python process."""
+"""The loop over one partition on an executor; Spark and TensorFlow come from outside."""

@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.unit.training.checkpoint.test_writer import Disk, origin
 from tests.unit.widgets.support import FakeRun as FakeRunOfViews
 from tests.unit.worker.support import Served, center, nothing_left, numbers, of, until
 from tos_notebook.blocks.partitioners import RandomPartitioner, Shards
+from tos_notebook.chaos import Slow
 from tos_notebook.combiners import Combiner, Downpour
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.settings import Settings
@@ -49,6 +50,7 @@ from tos_notebook.events import (
     Validated,
     WorkerLost,
 )
+from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger
 from tos_notebook.strategies.ps.settings import ServerSettings
@@ -65,6 +67,7 @@ from tos_notebook.training.observers.validation import validator
 from tos_notebook.training.options import RunOptions
 from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
+from tos_notebook.widgets.facts import RunFacts
 
 ROWS = 24
 
@@ -947,6 +950,36 @@ def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.checkpoint.error) == (1, None)
     assert not recwarn.list
+
+
+# -- what a strategy does not obey -----------------------------------------------------------
+
+
+class Deaf(ParameterServer):
+    """Obeys what every run must."""
+
+    name = "deaf"
+    commands = frozenset({Command.PAUSE, Command.RESUME, Command.STOP})
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda run: run.swap_combiner("fedavg"),
+        lambda run: run.set(sync_interval=2),
+        lambda run: run.repartition(3),
+        lambda run: run.chaos(Slow(2)),
+    ],
+)
+def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothing(
+    setting: Setting, ask: Callable[[Run], None]
+) -> None:
+    run = Run(replace(setting.start().wait(LIMIT).parts, strategy=Deaf()))
+    before = run.settings
+    with pytest.raises(InvalidTransition, match=r"strategy='deaf' obeys pause, resume, stop only"):
+        ask(run)
+    assert run.settings == before
+    assert set(RunFacts(run).actions) == {"pause", "resume", "stop"}
 
 
 # -- what stands for a run in other tests ---------------------------------------------------

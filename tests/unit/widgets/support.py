@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
+from tos_notebook.steering.machine import Command
 from tos_notebook.training.run import Run
 from tos_notebook.widgets.model import RunModel
 
@@ -41,6 +42,7 @@ class FakeRun:
         self.sinks = sinks
         self.run_id, self.number = "run-1", 1
         self.has_learning_rate = True
+        self.commands = frozenset(Command)
         self.chaos_log: tuple[Any, ...] = ()
         self.master = "local[2]"
         self.program = SimpleNamespace(

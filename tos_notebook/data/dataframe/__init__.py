@@ -1,4 +1,4 @@
-"""DataFrames as training data: their columns, the types of these, and Arrow batches."""
+"""DataFrames as training data: columns, their types, Arrow batches; nothing trains here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all kinds of captured programs share: the interface, and how a step becomes an archive."""
+"""What all kinds of programs share, and how a step becomes an archive; no Keras, no Spark."""

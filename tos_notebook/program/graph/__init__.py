@@ -1,1 +1,1 @@
-"""Programs captured from TF1-style graphs."""
+"""Programs captured from TF1-style graphs; no Keras, no Spark."""

@@ -1,1 +1,1 @@
-"""Programs captured from Keras models, and all else that knows Keras."""
+"""Programs captured from Keras models, and all else that knows Keras; no Spark."""

@@ -1,1 +1,1 @@
-"""Programs captured from plain TensorFlow 2: variables, a loss and an optimizer."""
+"""Programs captured from TensorFlow 2's variables, loss and optimizer; no Keras, no Spark."""

@@ -1,1 +1,1 @@
-"""The parameter server in the driver, with which workers exchange parameters asynchronously."""
+"""The parameter server in the driver, with its worker's side; it counts no batches."""

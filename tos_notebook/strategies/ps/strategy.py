@@ -19,6 +19,7 @@ from ...coordination.settings import Settings
 from ...errors import CheckpointError
 from ...layout import Layout
 from ...persist.described import describe, rebuild
+from ...steering.machine import Command
 from ...steering.sync import SyncMode
 from ...worker.exchange import ExchangeMaker
 from ..base import NonFinite
@@ -44,6 +45,7 @@ class ParameterServer:
     stripe_bytes: int = STRIPE_BYTES
     name = "ps"
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
+    commands = frozenset(Command)
     when = "Workers of different speed, or long sync intervals: no worker waits for another."
 
     @property

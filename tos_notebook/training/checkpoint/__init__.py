@@ -1,1 +1,1 @@
-"""What a run saves to continue after its process has died, and the thread that writes it."""
+"""What a run saves to continue after its process has died, and what writes it; no pickle."""

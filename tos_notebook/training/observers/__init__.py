@@ -1,1 +1,1 @@
-"""What works on the driver beside a run: validation, callbacks, schedules, event files."""
+"""What works on the driver beside a run, such as validation; a run never waits for it."""

@@ -1,1 +1,1 @@
-"""What a run leaves to take away: files and the model card."""
+"""What a run leaves to take away, such as the model card; nothing here changes a run."""
