@@ -308,14 +308,11 @@ class JobRestarted(Event):
 
 @dataclass(slots=True)
 class CommandAccepted(Event):
-    """A command was found legal; `tos_notebook.steering.actions` says when it takes effect.
-
-    ``detail`` says in words what was asked for; ``changes`` has the settings of ``set`` by name,
-    as text.
-    """
+    """A command was found legal; `tos_notebook.steering.actions` says when it takes effect."""
 
     command: str
     detail: str
+    """In words, what was asked for."""
     changes: Mapping[str, str] = field(default_factory=dict)
     """The settings of ``set`` by name, as text."""
 

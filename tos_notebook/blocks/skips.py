@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 ON_BAD = ("raise", "skip")
@@ -55,8 +55,8 @@ class Skipped:
 
 def count(skipped: dict[str, Skipped], partition: int, column: str, row: int, reason: str) -> None:
     """Count one more row that is left out, by column."""
-    known = skipped.get(column, Skipped(partition, column, 0, row, reason))
-    skipped[column] = replace(known, rows=known.rows + 1)
+    known = skipped.get(column) or Skipped(partition, column, 0, row, reason)
+    skipped[column] = Skipped(partition, column, known.rows + 1, known.first, known.reason)
 
 
 Found = Mapping[tuple[int, str], Skipped]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 from .block import Columns, ColumnSpec
@@ -30,6 +31,7 @@ class DataSource(Protocol):
     samples: int | None
     remedy: str
 
+    @abstractmethod
     def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> DataSource:
         """Return a new layout of the same data.
 
@@ -56,6 +58,7 @@ class DataSource(Protocol):
             It goes by labels, which the data lack (for an RDD: their values, within the job).
         """
 
+    @abstractmethod
     def dealt(self, partitions: int, seed: int) -> DataSource:
         """Return the same rows, dealt out at random, as another first layout.
 
@@ -77,6 +80,7 @@ class DataSource(Protocol):
         """
         return
 
+    @abstractmethod
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of exactly `partitions` partitions.
 

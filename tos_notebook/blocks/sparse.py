@@ -21,7 +21,7 @@ DENSE_BYTES = 1 << 26
 """Of the rows that are dense at once for a prediction, whatever its batch size."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class SparseRows:
     """A column of a block, of vectors.
 

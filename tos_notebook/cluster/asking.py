@@ -133,6 +133,7 @@ class Asking:
 
 
 def _start_timeout(sc: SparkContext) -> float:
+    """Return the setting in seconds; raise ConfigError if it is not a positive number."""
     value = setting(sc, START_TIMEOUT, "600").strip()
     try:
         seconds = float(value.removesuffix("s"))

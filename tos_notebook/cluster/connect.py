@@ -231,7 +231,7 @@ def _local() -> dict[str, str]:
         subprocess.run(command, check=True, capture_output=True, timeout=IMPORT)
     except (OSError, subprocess.SubprocessError):
         # Workers that lack the package are sent it later.
-        return LOOPBACK
+        return dict(LOOPBACK)
     return LOOPBACK | {"spark.python.daemon.module": DAEMON}
 
 

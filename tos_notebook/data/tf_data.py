@@ -246,7 +246,7 @@ def _next(found: Iterator[Any]) -> tuple[Any, str]:
         with eagerly():
             return next(found, None), ""
     except tf.errors.InvalidArgumentError as error:
-        # The iterator goes on with the record after it.
+        # The iterator continues with the record after it.
         return None, str(error.message)
 
 

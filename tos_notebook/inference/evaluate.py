@@ -54,7 +54,7 @@ class Evaluable(Protocol):
         """What each row is made of."""
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
-        """Pack what measures rows; see `tos_notebook.program.export.measuring.pack_measure`.
+        """Pack what measures rows; see `tos_notebook.program.export.serving.pack_measure`.
 
         Parameters
         ----------

@@ -156,7 +156,7 @@ class PageSession:
     Parameters
     ----------
     name : str
-        Chosen by the page; the same after it has connected anew.
+        Chosen by the page; the same after it has connected again.
     control : BaseComm
     hub : RunHub
     """
@@ -342,8 +342,8 @@ class _Overview:
             self._tell(message | all_readable({"cluster": cluster, "runs": rows}), [])
         return active
 
-    def _look(self, now: float, anew: bool) -> dict[str, Any] | None:
-        if not anew and now - self._looked < CLUSTER:
+    def _look(self, now: float, again: bool) -> dict[str, Any] | None:
+        if not again and now - self._looked < CLUSTER:
             return self._cluster
         self._looked = now
         return self._hub.cluster()

@@ -32,7 +32,7 @@ from ..errors import CheckpointError
 MAGIC = b"\x89TOS-CP\n"
 """The first byte is not text, the last a line break: what mangles either is found out."""
 
-VERSION = 2
+VERSION = 3
 
 HEAD = 1 << 16
 """Bytes at a file's beginning that hold its summary, if that is not unusually long."""

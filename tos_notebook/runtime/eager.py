@@ -45,7 +45,7 @@ def quiet(*names: str) -> Iterator[None]:
     ----------
     *names : str
         Such as ``tensorflow``, which tells of every file that it writes, or ``absl``, which warns
-        of gradients that nobody will ask for.
+        of gradients that no caller will ask for.
     """
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]

@@ -92,12 +92,12 @@ def as_tensor(array: Array) -> tf.Tensor:
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
-def load_saved(archive: Path, device: str | None = None) -> Any:
-    """Load the SavedModel in an archive, with its variables on a device."""
+def load_saved(archive: Path) -> Any:
+    """Load the SavedModel in an archive, on the device of the caller's scope."""
     with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(folder)
-        with eagerly(), tf.device(device), quiet("absl"):
+        with eagerly(), quiet("absl"):
             return tf.saved_model.load(folder)
 
 
@@ -116,8 +116,8 @@ class TensorFlowRunner:
         self.spec = read_spec(archive)
         with zipfile.ZipFile(archive) as packed:
             self._frames = packed.read(FRAMES_FILE)
-        self._module = load_saved(archive, device)
         with eagerly(), tf.device(device):
+            self._module = load_saved(archive)
             self._initial = [v.numpy() for v in self._module.local]
             self._initial_state = [tf.constant(v.numpy()) for v in self._module.optimizer_state]
         self._function = self._module.train.concrete_functions[0]

@@ -39,7 +39,7 @@ class Strategy(Protocol):
     when: str
     """A line on when to choose it."""
     commands: frozenset[Command]
-    """What its runs obey: a run refuses others, and views do not offer them."""
+    """What its runs obey: pause, resume and stop, and those others that a run does not refuse."""
 
     @property
     def exchange(self) -> ExchangeMaker:

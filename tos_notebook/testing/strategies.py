@@ -229,6 +229,8 @@ def _survives_a_lost_worker(strategy: Strategy, own: Any) -> None:
 
 
 def _pauses_and_continues(strategy: Strategy, own: Any) -> None:
+    needed = {Command.PAUSE, Command.RESUME, Command.STOP}
+    _require(needed <= strategy.commands, "pause, resume and stop among its commands", "fewer")
     with _bench(strategy, own) as bench:
         bench.begin((ROWS,), 2, range(1))
         bench.run.command(Command.PAUSE)

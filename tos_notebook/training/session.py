@@ -6,7 +6,6 @@ import atexit
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from ..blocks.partitioners import AnyPartitioner
@@ -384,12 +383,7 @@ class TrainingSession:
     def __enter__(self) -> TrainingSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

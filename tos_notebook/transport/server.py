@@ -136,7 +136,6 @@ class RequestServer:
 
     Of channels there are only so many, see `most_connections`: when one more comes, the oldest of
     those goes that no worker needs.
-
     """
 
     def __init__(self, factory: HandlerFactory) -> None:

@@ -25,7 +25,6 @@ _CHUNK = 65_536
 _DISCARD_TIMEOUT = 5.0
 _KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 
-
 Connected = socket.socket | SecuredSocket
 Wire = TypeVar("Wire", bound=Connected)
 

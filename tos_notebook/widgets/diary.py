@@ -145,7 +145,7 @@ class Diary:
         self.say(time, "warning", str(event))
 
     def repartitioned(self, time: float, event: events.Repartitioned) -> None:
-        """Say that the data was laid out anew."""
+        """Say that the data was laid out again."""
         text = f"{event.partitions} partitions from epoch {event.epoch + 1} on"
         self.say(time, "info", f"{text}, laid out in {event.seconds:.2f} s.")
 

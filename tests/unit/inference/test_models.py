@@ -47,6 +47,8 @@ def test_one_of_several_signatures_can_be_chosen(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tos.load_model(tmp_path, signature="half").predict(x), x / 2)
     with pytest.raises(CaptureError, match=r"no signature 'serving_default'. It has .*half"):
         tos.load_model(tmp_path)
+    with pytest.raises(CaptureError, match=r"no signature 'serving_default'. It has .*half"):
+        tos.load_model(tmp_path, signature="")
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

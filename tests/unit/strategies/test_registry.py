@@ -33,6 +33,21 @@ def test_anything_else_is_refused_with_what_there_is(given: Any, message: str) -
         as_strategy(given)
 
 
+@pytest.mark.parametrize("value", ["1MB", None, 0, 1.5, True])
+def test_a_strategy_checks_its_parameters_where_they_are_given(value: Any) -> None:
+    with pytest.raises(ConfigError, match="stripe_bytes: expected a whole number of at least 1"):
+        ParameterServer(value)
+
+
+def test_names_are_completed_before_they_are_used() -> None:
+    assert set(dir(tos.strategies)) == {
+        "ParameterServer",
+        "STRATEGIES",
+        "as_strategy",
+        "describe",
+    }
+
+
 def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
     rows = describe()
     assert [row["name"] for row in rows] == list(STRATEGIES)

@@ -206,7 +206,7 @@ def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
         for name, value in graph.signature_def.items()
         if name != INTERNAL
     }
-    if entry is None:
+    if not entry:
         entry = next(iter(found)) if len(found) == 1 else ENTRY
     if entry not in found:
         raise CaptureError(

@@ -15,6 +15,7 @@ from ...combiners.base import Combiner
 from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour, DynSGD
 from ...common.arrays import Array, Buffer
+from ...common.checks import at_least_one
 from ...coordination.settings import Settings
 from ...errors import CheckpointError
 from ...layout import Layout
@@ -40,6 +41,11 @@ class ParameterServer:
     ----------
     stripe_bytes : int
         See `Center`; a resumed run keeps its own, by which its state is cut.
+
+    Raises
+    ------
+    ConfigError
+        It is not a whole number of at least 1.
     """
 
     stripe_bytes: int = STRIPE_BYTES
@@ -47,6 +53,9 @@ class ParameterServer:
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
     when = "Workers of different speed, or long sync intervals: no worker waits for another."
+
+    def __post_init__(self) -> None:
+        at_least_one("stripe_bytes", self.stripe_bytes)
 
     @property
     def exchange(self) -> ExchangeMaker:

@@ -164,8 +164,7 @@ class Checkpoint:
     @property
     def shown(self) -> dict[str, Any]:
         """What a user reads of its settings, by name."""
-        told = ("sync_interval", "sync", "learning_rate")
-        common = {name: self.settings[name] for name in told}
+        common = {n: v for n, v in self.settings.items() if n not in ("strategy", "shown")}
         return {"strategy": self.strategy.name, **self.settings["shown"], **common}
 
 

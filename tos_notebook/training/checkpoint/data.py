@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ...blocks.block import Columns, concatenate
 from ...blocks.source import DataSource
-from ...cluster.jobs import spoken
+from ...cluster.jobs import job_error
 from ...common.arrays import Array
 from ...common.content import Beginning, Content, content_of
 from ...coordination.contents import Contents
 from ...data.arrays import ArraySource
 from ...data.stream import StreamSource
-from ...errors import CheckpointError, DataError
+from ...errors import CheckpointError, DataError, TosError
 from .contents import Checkpoint, Origin
 from .folder import DATA, Folder
 
@@ -164,7 +165,7 @@ def _check_streams(
 ) -> None:
     if not begun:
         return
-    with spoken():
+    with _compared():
         digests = source.digests(sc, begun, origin.seed, origin.batch_size)
     for place, digest in zip(begun, digests, strict=True):
         if digest != place.digest:
@@ -180,9 +181,18 @@ def _contents_of(sc: Any, source: DataSource, partitions: list[int]) -> Mapping[
     rows = source.rows(partitions[0])
     if rows is not None:
         return {p: content_of(source.rows(p) or ()) for p in partitions}
-    with spoken():
+    with _compared():
         found = sc.runJob(source.tasks(sc), _content, partitions)
     return dict(zip(partitions, found, strict=True))
+
+
+@contextmanager
+def _compared() -> Iterator[None]:
+    """Raise whatever a job raises inside as one of our errors: Spark may have gone, too."""
+    try:
+        yield
+    except Exception as error:
+        raise error if isinstance(error, TosError) else job_error(error) from error
 
 
 def _content(blocks: Iterable[Columns]) -> Iterator[Content]:

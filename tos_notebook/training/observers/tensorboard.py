@@ -258,7 +258,7 @@ def read_events(uri: str | os.PathLike[str], *, spark: Any = None) -> pd.DataFra
     Raises
     ------
     ConfigError
-        There are no event files, or the package `tensorboard` is not installed.
+        The folder has no event files, or the package `tensorboard` is not installed.
 
     Examples
     --------

@@ -118,14 +118,18 @@ class HeldModel(Predictor):
                 "them."
             )
         try:
-            # A copy: a merge that did not end in time may write to the center yet.
-            self.program.write(self._store.read(patience=self._patience)[0])
+            self.program.write(self._final())
             if self.program.finish():
                 self._store.load(self.program.read())
-        except WaitTimeout as error:
-            raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
         finally:
             self._lock.release()
+
+    def _final(self) -> Array:
+        """Return a copy: a merge that did not end in time may write to the center yet."""
+        try:
+            return self._store.read(patience=self._patience)[0]
+        except WaitTimeout as error:
+            raise WaitTimeout(f"{error} The model does not hold the trained weights.") from error
 
     @contextmanager
     def adopting(self) -> Iterator[None]:

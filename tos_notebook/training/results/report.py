@@ -39,6 +39,7 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     settings = run.settings
     rate = settings["learning_rate"]
     return {
+        "Strategy": settings["strategy"],
         "Combiner": str(settings["combiner"]),
         "Exchange every": f"{settings['sync_interval']} batches",
         "Sync mode": settings["sync"],

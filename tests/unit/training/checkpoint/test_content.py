@@ -22,7 +22,7 @@ from tos_notebook.coordination.snapshots import BEGINNING
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.stream import StreamSource
-from tos_notebook.errors import CheckpointError, DataError, TransportError
+from tos_notebook.errors import CheckpointError, ClusterUnreachable, DataError, TransportError
 from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.trigger import Trigger
 from tos_notebook.training.checkpoint.contents import Checkpoint, from_sealed, to_parts
@@ -183,6 +183,22 @@ def test_arrays_are_compared_with_what_the_workers_were_served() -> None:
     check_content(None, ArraySource((numbers(ROWS),), 1), checkpoint)
     with pytest.raises(DataError, match="partition 0: expected 11 rows with digest"):
         check_content(None, ArraySource((numbers(ROWS) / 255,), 1), checkpoint)
+
+
+def test_a_spark_that_is_gone_while_rows_are_compared_is_named() -> None:
+    class Elsewhere(ArraySource):
+        def rows(self, partition: int) -> Any:
+            return None
+
+        def tasks(self, sc: Any) -> Any:
+            return None
+
+    def refused(*_: Any) -> Any:
+        raise ConnectionRefusedError("[Errno 111] Connection refused")
+
+    gone = SimpleNamespace(runJob=refused)
+    with pytest.raises(ClusterUnreachable, match=r"The Spark job failed: .*refused"):
+        check_content(gone, Elsewhere((numbers(ROWS),), 1), saved("held", 2))
 
 
 def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> None:

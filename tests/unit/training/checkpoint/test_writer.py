@@ -629,6 +629,18 @@ def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path)
     assert (other.patience, other.stall_timeout) == (5.0, 900.0)
 
 
+@pytest.mark.parametrize("value", ["x", None, 1e6, 0])
+def test_a_strategy_that_cannot_be_made_again_is_a_damaged_checkpoint(value: Any) -> None:
+    training, _ = counting_training()
+    training.begin_span(ArraySource((numbers(4),), 1), 0, 0)
+    snapshot = training.snapshot()
+    assert snapshot is not None
+    made, arrays = to_parts(origin(), snapshot, None, ())
+    made["origin"]["strategy"]["parameters"]["stripe_bytes"] = value
+    with pytest.raises(CheckpointError, match=r"sealed, but no checkpoint: Cannot make .*stripe"):
+        from_sealed(decode(encode({}, made, arrays), "file"), "file")
+
+
 def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None:
     """Whatever their ids say: another time zone's, or random digits of one second."""
     disks = []
