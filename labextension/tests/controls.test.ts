@@ -125,7 +125,7 @@ describe("what cannot be done", () => {
     expect(unavailable(able("stopping"), TOGGLE)).toBe("the run is stopping");
     expect(unavailable(able("paused"), TOGGLE)).toBe("");
     on.show({ has_learning_rate: false });
-    expect(on.noteOf("learning-rate")).toContain("no variable");
+    expect(on.noteOf("learning-rate")).toContain("not a variable");
   });
 
   it.each(["finished", "stopped", "failed"])("is everything once a run has %s", (state) => {

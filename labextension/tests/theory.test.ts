@@ -53,7 +53,7 @@ it("one worker alone is never stale and has its whole learning rate", () => {
 it("before a milestone, and from an older kernel, nothing is known", () => {
   const { theory } = drawn(null, null);
   expect(cells(theory).flatMap((row) => row.slice(1))).toEqual(Array(6).fill("–"));
-  expect(theory.element.textContent).toContain("no milestone");
+  expect(theory.element.textContent).toContain("before the first milestone");
   const older: Partial<Totals> = totals(2, 1);
   delete older.recent_workers;
   delete older.recent_staleness;

@@ -80,6 +80,14 @@ describe("a view", () => {
     expect(chart?.getAttribute("aria-label")).toContain("now 1");
   });
 
+  it("draws a run of an older kernel, which does not say what it obeys, without controls", () => {
+    snapshot([1], { actions: undefined });
+    page.frame();
+    expect(text(".tos-title")).toBe("Run 3");
+    expect(root.querySelector<HTMLElement>('[data-tos="pause"]')?.hidden).toBe(true);
+    expect(root.querySelectorAll(".tos-forms > form")).toHaveLength(0);
+  });
+
   it("says hello again on a gap, once until it is served", () => {
     snapshot([1]);
     const delta = { type: "delta", seq: 9, state: {} };

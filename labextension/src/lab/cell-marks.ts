@@ -28,7 +28,7 @@ export function revealCell(notebooks: INotebookTracker, kernel: Kernel, row: Run
   return true;
 }
 
-/** Whole percents: more would be many updates that nobody sees. */
+/** Whole percents: finer steps would be many updates that no user sees. */
 export function percent(row: RunRow): number {
   return Math.floor(100 * share(row));
 }
@@ -80,7 +80,7 @@ class Mark {
  */
 export class CellMarks {
   private readonly marks = new WeakMap<HTMLElement, Mark>();
-  /** Ended runs whose cell has been run anew. */
+  /** Ended runs whose cell was run again. */
   private readonly past = new Set<string>();
 
   constructor(

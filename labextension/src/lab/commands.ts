@@ -11,7 +11,7 @@ import {
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
-import { type Ask, STOP, TOGGLE, unavailable } from "../view/requests";
+import { actionsOf, type Ask, STOP, TOGGLE, unavailable } from "../view/requests";
 import { panelOf, revealCell } from "./cell-marks";
 import { tosIcon } from "./icon";
 import type { Kernel, Kernels } from "./kernels";
@@ -204,8 +204,8 @@ async function repartition(target: Target, trans: TranslationBundle): Promise<vo
 }
 
 async function swapCombiner(target: Target, trans: TranslationBundle): Promise<void> {
-  const { number, combiner, actions } = target.row;
-  const swap = actions.find(({ name }) => name === "swap combiner");
+  const { number, combiner } = target.row;
+  const swap = actionsOf(target.row).find(({ name }) => name === "swap combiner");
   const combiners = swap?.arguments[0].choices ?? [];
   const items = combiners.includes(combiner) ? [...combiners] : [combiner, ...combiners];
   const { value } = await InputDialog.getItem({

@@ -18,7 +18,7 @@ const LATE =
 
 export type Content = Record<string, unknown>;
 
-/** The answer of a kernel with which there are no comms. */
+/** The answer of a kernel without comms. */
 export const GONE: Content = { ok: false, text: "The kernel is gone." };
 
 export interface Ears {
@@ -64,7 +64,7 @@ export class Comms {
   }
 
   /**
-   * Go on over another connection to the same kernel.
+   * Continue over another connection to the same kernel.
    *
    * The one before is listened to until it is disposed, as it may be behind: what comes twice is
    * taken once.

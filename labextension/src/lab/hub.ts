@@ -10,7 +10,7 @@ import type { Kernel, Kernels } from "./kernels";
 import { KernelLink } from "./link";
 import { PageMemory } from "./page-memory";
 
-/** Seconds between two overviews of a kernel that somebody looks at, and of others. */
+/** Seconds between two overviews of a kernel that a user looks at, and of others. */
 const SEEN = 1;
 const UNSEEN = 5;
 
@@ -56,7 +56,7 @@ export class Hub implements Kernels {
     return this.changes;
   }
 
-  /** A document was closed; its kernel may go on. */
+  /** A document was closed; its kernel may keep running. */
   get closed(): ISignal<this, void> {
     return this.closings;
   }
@@ -117,7 +117,7 @@ export class Hub implements Kernels {
     this.changes.emit();
   };
 
-  /** Somebody looks at another document, or at none. */
+  /** The user looks at another document, or at none. */
   private readonly look = (): void => {
     const { current } = this;
     for (const link of this.links) {

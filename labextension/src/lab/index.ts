@@ -64,7 +64,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load("tos_notebook");
     setTranslation(trans);
     const hub = new Hub(app.shell, notebooks, consoles);
-    // Before anything is waited for: a page that is loaded anew is to show its runs at once.
+    // Before anything is waited for: a reloaded page is to show its runs at once.
     new Visits(app.serviceManager, hub, app.restored);
     const settings = await SettingsModel.load(registry, ID);
     const tabs = new RunTabs(app, hub, trans, settings);

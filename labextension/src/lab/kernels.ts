@@ -15,7 +15,7 @@ import type { Bundle } from "./protocol";
  * - opening: the comms are being opened
  * - open: `overview` is up to date
  * - lost: it was open; the kernel was restarted, died or was shut down, `overview` is what it left
- * - closed: its document is; the kernel may go on, and is met again when the document is opened
+ * - closed: its document is; the kernel may keep running, and is met again when the document is opened
  */
 export type LinkState = "absent" | "opening" | "open" | "lost" | "closed";
 
@@ -33,12 +33,12 @@ export interface Kernel {
   command(run: string, command: string, arguments_?: Record<string, unknown>): Promise<Answer>;
   /** The still picture of a run, as a saved notebook holds it. */
   picture(run: string): Promise<Bundle | null>;
-  /** A channel for a `RunView`. Opens the comms if need be: somebody knows there is a run. */
+  /** A channel for a `RunView`. Opens the comms if need be: the caller knows of a run. */
   channel(run: string): RunChannel;
 }
 
 export interface RunChannel extends Channel {
-  /** Seconds between two messages at least: more while nobody looks. */
+  /** Seconds between two messages at least: more while no user looks. */
   pace(seconds: number): void;
 }
 

@@ -1,4 +1,4 @@
-/** The comms to one document's kernel: opened, kept and opened anew. */
+/** The comms to one document's kernel: opened, kept and reopened. */
 
 import type { ISessionContext } from "@jupyterlab/apputils";
 import type { Kernel as Services, Session } from "@jupyterlab/services";
@@ -93,7 +93,7 @@ export class KernelLink implements Kernel {
       this.kernel = null;
       this.drop();
     }
-    // A visit goes on.
+    // A visit continues.
     this.become(this.comms === null ? "closed" : this.now);
   }
 
@@ -102,7 +102,7 @@ export class KernelLink implements Kernel {
     const guest = new Guest(kernel, this.endVisit, this.reconnected);
     this.guest = guest;
     await this.meet();
-    // It may be somebody else's by now.
+    // The document may have another guest by now.
     if (this.guest !== guest) return true;
     if (this.comms === null) this.endVisit();
     return this.comms !== null;
@@ -137,7 +137,7 @@ export class KernelLink implements Kernel {
     void this.meet();
   };
 
-  /** The state while there is no kernel that is known to have what we look for. */
+  /** The state while no kernel is known to have what we look for. */
   private get unmet(): LinkState {
     if (this.session === null) return "closed";
     return this.overview.runs.length > 0 ? "lost" : "absent";
@@ -230,7 +230,7 @@ export class KernelLink implements Kernel {
   private async look(kernel: Services.IKernelConnection): Promise<void> {
     this.take(kernel);
     const ours = await isPython(kernel);
-    // Asked at once: in a page that is loaded anew, every answer is waited for.
+    // Asked at once: a reloaded page waits for every answer.
     const able = ours ? hasSubshells(kernel) : undefined;
     const found = ours && (await hasComms(kernel, KERNEL));
     if (kernel !== this.kernel || this.comms !== null) return;
@@ -256,7 +256,7 @@ export class KernelLink implements Kernel {
   /** Say what we want to hear, before the first word has come. */
   private begin(): void {
     if (this.seconds !== 1) this.send({ type: "pace", seconds: this.seconds });
-    // Views that were there before the comms were opened anew go on.
+    // Views from before the comms were reopened continue.
     for (const channel of this.channels.values()) channel.hello();
   }
 

@@ -1,4 +1,4 @@
-/** Tells that a long run has ended to somebody who may be looking elsewhere. */
+/** Tells a user who may be looking elsewhere that a long run has ended. */
 
 import { Notification } from "@jupyterlab/apputils";
 import type { TranslationBundle } from "@jupyterlab/translation";

@@ -1,4 +1,4 @@
-/** What a tab of the browser knows of runs, kept while its page is loaded anew. */
+/** What a tab of the browser knows of runs, kept while its page is reloaded. */
 
 import type { Parts, Snapshot } from "../view/model";
 import { version } from "../../package.json";

@@ -55,7 +55,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (!early || this.saved === null) await this.showSaved(model);
     // A run that this page saw begin is on its way; one that was saved, and is unknown, is lost.
     if (early || !met) this.sayLost();
-    // Of a kernel that has nothing of ours there is nothing to expect.
+    // A kernel that has nothing of ours sends nothing.
     if (met) this.expectRun(link, run);
   }
 
@@ -65,7 +65,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     this.settings.changed.disconnect(this.apply);
     this.shown?.changed.disconnect(this.refresh);
     this.saved?.dispose();
-    // It closes its channel, which until then nobody else does.
+    // The view closes its channel; until there is a view, this output does.
     if (this.view === null) this.channel?.close();
     else this.view.destroy();
     super.dispose();

@@ -10,7 +10,7 @@ import { tosIcon } from "./icon";
 import type { Kernel, RunChannel } from "./kernels";
 import type { ViewSettings } from "./settings";
 
-/** Seconds between two messages while nobody sees the tab. */
+/** Seconds between two messages while the tab is hidden. */
 export const UNSEEN = 5;
 
 export interface RunTabOptions {
@@ -118,7 +118,7 @@ export class RunTab extends Widget {
     if (gone) view.lose("");
     else view.freeze(notice === "" ? null : "");
     this.notice.toggleAttribute("hidden", notice === "");
-    // It would go on saying that it waits.
+    // It would keep saying that it waits.
     view.element.toggleAttribute("hidden", notice !== "" && blank);
   }
 }

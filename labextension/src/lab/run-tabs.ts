@@ -1,4 +1,4 @@
-/** The runs that are open as tabs of the main area, also after the page was loaded anew. */
+/** The runs that are open as tabs of the main area, also after the page was reloaded. */
 
 import type { ILayoutRestorer, JupyterFrontEnd } from "@jupyterlab/application";
 import { type MainAreaWidget, WidgetTracker } from "@jupyterlab/apputils";

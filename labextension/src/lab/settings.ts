@@ -32,7 +32,7 @@ export class SettingsModel {
   private values = DEFAULTS;
   private readonly changes = new Signal<this, Settings>(this);
 
-  /** The defaults where there is no registry, or what it has does not obey the schema. */
+  /** The defaults, if JupyterLab has no registry or its values do not obey the schema. */
   static async load(registry: ISettingRegistry | null, pluginId: string): Promise<SettingsModel> {
     const model = new SettingsModel();
     if (registry === null) return model;

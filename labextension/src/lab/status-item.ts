@@ -43,7 +43,7 @@ export function statusText(row: RunRow, state: string, trans: TranslationBundle)
   return parts.join(" · ");
 }
 
-/** The run of the notebook or console in front; nothing where there is none. */
+/** The run of the notebook or console in front; nothing without one. */
 export class StatusItem extends Widget {
   private readonly button = h("button", {
     type: "button",

@@ -3,7 +3,7 @@
  * a subshell, a thread of its own.
  *
  * JupyterLab gives comms subshells too, but only after the kernel has told about itself on the main
- * shell: in a page that is loaded anew while a cell runs, that is when the cell ends.
+ * shell: in a page that is reloaded while a cell runs, that is when the cell ends.
  */
 
 import { type Kernel, KernelMessage } from "@jupyterlab/services";
@@ -35,7 +35,7 @@ export async function hasSubshells(kernel: Kernel.IKernelConnection): Promise<bo
   return Array.isArray(features) && features.includes(SUBSHELLS);
 }
 
-/** The id of a new subshell; null if there is none: then all goes to the kernel's main shell. */
+/** The id of a new subshell; null without one: then all goes to the kernel's main shell. */
 export async function createSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
   const { subshell_id } = await ask(kernel, "create_subshell_request", {});
   return typeof subshell_id === "string" ? subshell_id : null;

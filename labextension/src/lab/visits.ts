@@ -7,13 +7,13 @@ import { recall, remember } from "./page-memory";
 
 type Services = Pick<ServiceManager.IManager, "sessions" | "kernels">;
 
-/** Where a tab of the browser keeps the paths whose runs it followed, for when it is loaded anew. */
+/** Where a tab of the browser keeps the paths whose runs it followed, for when it is reloaded. */
 const FOLLOWED = "tos-notebook:followed";
 
 export class Visits {
   /** Kernels that had nothing to tell, by the paths of their sessions. */
   private readonly silent = new Map<string, string>();
-  /** The paths whose kernels train, as far as is known; those of before the page was loaded anew. */
+  /** The paths whose kernels train, as far as is known; those of before the page was reloaded. */
   private readonly followed = new Set(recall(FOLLOWED) as string[] | null);
   private laidOut = false;
 

@@ -5,7 +5,7 @@ import { shortened } from "./format";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
 
-/** Seconds for which a worker is slowed from here: nobody leaves that on by accident. */
+/** Seconds for which a worker is slowed from here: no user leaves that on by accident. */
 export const SECONDS = 60;
 
 /** Characters of an executor's name; the table of workers has all of it. */
@@ -67,7 +67,7 @@ export class Chaos {
   /** `reason` says why nothing can be asked for; empty if it can. */
   draw({ run, workers }: RunModel, reason: string): void {
     this.offer(workers.filter(({ state }) => state !== "done"));
-    const calm = run?.chaos.length ? "" : t("there is no chaos");
+    const calm = run?.chaos.length ? "" : t("no chaos is on");
     for (const [button, why] of [
       [this.slow, reason],
       [this.kill, reason],

@@ -7,6 +7,7 @@ import { Field } from "./field";
 import { hasEnded, type RunModel } from "./model";
 import {
   type Action,
+  actionsOf,
   type Answer,
   type Argument,
   type Ask,
@@ -131,7 +132,7 @@ export class Controls {
     this.why.hidden = !ended;
     if (ended) setText(this.why, ENDS[run.state]());
     this.toggle.draw(run.state);
-    if (!this.forms.hasChildNodes()) this.makeForms(run.actions);
+    if (!this.forms.hasChildNodes()) this.makeForms(actionsOf(run));
     for (const { ask, button, element, field } of this.controls) {
       element.hidden = !isOffered(run, ask);
       const reason = unavailable(run, ask);
@@ -153,10 +154,10 @@ export class Controls {
     for (const control of this.controls) {
       const asks = control.ask === STOP && this.asking;
       const text = asks
-        ? t("Click again to stop the run. It keeps its weights, and cannot go on.")
+        ? t("Click again to stop the run. It keeps its weights, and cannot continue.")
         : note(control.ask, control.request, commands, this.now());
       const rateless = run && lacksRate(run, control.ask);
-      setText(control.note, text === "" && rateless ? t("is no variable of the program") : text);
+      setText(control.note, text === "" && rateless ? t("is not a variable of the program") : text);
     }
   }
 

@@ -36,7 +36,8 @@ export interface RunInfo {
   program: string;
   /** Of the parameters, as they are. */
   model_bytes: number;
-  actions: Action[];
+  /** The commands it obeys, read by `actionsOf`; not in documents of older versions. */
+  actions?: Action[];
   /** Rules in force, in words; empty if nothing goes wrong on purpose. */
   chaos: string[];
   /** What it has waited for too long, and what to look at; not in documents of older versions. */

@@ -112,9 +112,14 @@ function entered({ commands, setting }: Ask, entry: CommandEntry): string {
   }
 }
 
+/** The commands that the run obeys; none if an older version does not say. */
+export function actionsOf({ actions }: Pick<RunInfo, "actions">): readonly Action[] {
+  return actions ?? [];
+}
+
 /** Whether the run obeys what a control asks for. */
-export function isOffered({ actions }: Pick<RunInfo, "actions">, { commands }: Ask): boolean {
-  return actions.some(({ name }) => commands.includes(name));
+export function isOffered(run: Pick<RunInfo, "actions">, { commands }: Ask): boolean {
+  return actionsOf(run).some(({ name }) => commands.includes(name));
 }
 
 type Able = Pick<RunInfo, "actions" | "state" | "has_learning_rate">;
@@ -126,7 +131,7 @@ export function unavailable(run: Able, ask: Ask): string {
   if (hasEnded(state)) return t("the run has ended (%1)", word(state));
   if (state === "stopping") return t("the run is stopping");
   if (!isOffered(run, ask)) return t("this run cannot do that");
-  if (lacksRate(run, ask)) return t("the program's learning rate is no variable");
+  if (lacksRate(run, ask)) return t("the program's learning rate is not a variable");
   return "";
 }
 

@@ -125,7 +125,7 @@ export class RunView implements Listener {
     return this.model.snapshot();
   }
 
-  /** Nothing can be said to the kernel, for the reason given if nobody else says it; null: it can. */
+  /** The kernel cannot be reached, for `reason`, empty if it is shown elsewhere; null: it can. */
   freeze(reason: string | null): void {
     if (reason === this.frozen || (reason === null && this.lost)) return;
     this.frozen = reason;
@@ -170,7 +170,7 @@ export class RunView implements Listener {
 
   private readonly draw = (): void => {
     if (this.model.run === null) return;
-    // Outside the page there are no styles to read.
+    // Outside the page it has no styles to read.
     if (!this.styled && this.root.isConnected) this.restyle();
     this.body.hidden = false;
     for (const part of [this.header, this.error, this.controls, this.charts]) part.draw(this.model);

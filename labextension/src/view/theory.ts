@@ -55,7 +55,7 @@ const KINDS: Kind[] = [
   {
     name: () => t("Implicit momentum"),
     meaning: () =>
-      t("Steps from old parameters carry on like momentum, of 1 − 1/n, that nobody has set."),
+      t("Steps from old parameters act like momentum of 1 − 1/n, which you did not set."),
     text: hundredths,
   },
   {
@@ -120,7 +120,7 @@ export class Theory {
 }
 
 function assumption(workers: Maybe): string {
-  if (workers === null) return t("There is no milestone to measure yet.");
+  if (workers === null) return t("Nothing is measured before the first milestone.");
   return t(
     "For n = %1 workers and plain gradient steps, one to a milestone; of late. Only the staleness is measured: the other measured values follow from it.",
     number(workers),

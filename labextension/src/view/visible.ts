@@ -1,4 +1,4 @@
-/** Draw at most once a frame, and only what somebody can see. */
+/** Draw at most once a frame, and only what the user can see. */
 
 export interface Drawing {
   request: () => void;

@@ -1,6 +1,7 @@
 import { nullTranslator } from "@jupyterlab/translation";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
+import { actions } from "../../demo/kernel";
 import { Row } from "../../src/lab/panel-row";
 import { ARMED, SETTLE } from "../../src/view/buttons";
 import type { Answer } from "../../src/view/requests";
@@ -104,8 +105,15 @@ it("a run is asked once while the kernel has not answered", async () => {
 });
 
 it("a run that obeys no pause has no button for it", () => {
-  const only = row(1).actions.filter(({ name }) => name === "stop");
+  const only = actions.filter(({ name }) => name === "stop");
   kernel.tell([row(1, { actions: only })]);
   shown.draw();
   expect([find('[data-tos="pause"]').hidden, stop.hidden]).toEqual([true, false]);
+});
+
+it("a run of an older kernel, which does not say what it obeys, is drawn without buttons", () => {
+  kernel.tell([row(1, { actions: undefined })]);
+  shown.draw();
+  expect([find('[data-tos="pause"]').hidden, stop.hidden]).toEqual([true, true]);
+  expect(find(".tos-lab-open").textContent).toBe("Run 1");
 });

@@ -2,6 +2,7 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { InputDialog, Notification, showDialog } from "@jupyterlab/apputils";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
+import { actions } from "../../demo/kernel";
 import { addCommands, COMMANDS } from "../../src/lab/commands";
 import { answered, FakeKernel, FakeKernels, Registry, row, trans } from "./documents";
 
@@ -61,7 +62,7 @@ describe("steering", () => {
   });
 
   it("offers what the run obeys", () => {
-    const stop = row().actions.filter(({ name }) => name === "stop");
+    const stop = actions.filter(({ name }) => name === "stop");
     kernel.show(row({ actions: stop }));
     expect(enabled().filter((id) => STEERING.includes(id))).toEqual([COMMANDS.stop]);
   });
