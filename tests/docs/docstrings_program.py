@@ -31,7 +31,9 @@ DIRECTIVE = re.compile(
     r"^\.\. (auto(?:module|class|function)|currentmodule):: ([\w.]+)(\(\))?((?:\n +:.*)*)", re.M
 )
 OPTION = re.compile(r":([\w-]+):(.*)")
-POINTER = re.compile(r"^See `|; see `\w+\.\w+`\.$|[Pp]arameters (and \w+ )?are those\s+of `", re.M)
+POINTER = re.compile(
+    r"^See `|; see `\w+\.\w+`\.$|(?i:parameters) (and \w+ )?are those\s+of `", re.M
+)
 OURS = "tos_notebook"
 CONSTRUCTORS = ("__init__", "__post_init__")
 INNER = (ast.FunctionDef, ast.Lambda)

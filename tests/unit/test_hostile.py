@@ -166,7 +166,7 @@ class CardRun(FakeRun):
         row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
         self.validation = pd.DataFrame([row])
         self.settings = {"combiner": text, "learning_rate": None, "sync": "asp"}
-        self.settings |= {"sync_interval": 1, "codec": "none", "batch_size": 1}
+        self.settings |= {"strategy": "ps", "sync_interval": 1, "codec": "none", "batch_size": 1}
 
 
 @hostile
@@ -179,7 +179,7 @@ def test_the_tables_of_a_model_card_stay_tables(text: str) -> None:
     page = Page(html)
     assert page.is_still()
     rows = [len(re.findall("<t[hd]>", row)) for row in re.findall("(?s)<tr>.*?</tr>", html)]
-    assert rows == [3] * 2 + [3] * 2 + [2] * 9 + [4] * 2 + [2] * 7
+    assert rows == [3] * 2 + [3] * 2 + [2] * 10 + [4] * 2 + [2] * 7
     # In the title, its paragraph twice, and a cell of each table but the last.
     assert page.text.count(one_line(text)) == 7
 

@@ -199,7 +199,7 @@ class Coordinator:
             self.state.machine.command(command)
             self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self.state.report_state(before)
-            if command not in PASSIVE:
+            if command in ENDS_PAUSE:
                 self.state.acknowledgements.expect_pause(command is Command.PAUSE)
             self.state.changed.notify_all()
 
@@ -389,5 +389,5 @@ class Coordinator:
                 )
 
 
-PASSIVE = (Command.SET, Command.SWAP_COMBINER, Command.REPARTITION, Command.CHAOS)
-"""Commands that do not end a pause."""
+ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
+"""Commands after which an earlier pause is not acknowledged any more."""

@@ -139,6 +139,14 @@ class WorkerExchange(Protocol):
         """
 
 
+class TrainedCopy(Protocol):
+    """What is trained, as of one version."""
+
+    @property
+    def version(self) -> int:
+        """`Parameters.version` of what was copied."""
+
+
 class Trainer(Protocol):
     """The driver's side of a strategy, for one run."""
 
@@ -195,7 +203,7 @@ class Trainer(Protocol):
             What the run fails with; None if nothing is wrong.
         """
 
-    def snapshot(self, entered: Callable[[], object]) -> Any:
+    def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:
         """Return a copy of all that is trained, as of one version.
 
         Parameters
@@ -205,7 +213,7 @@ class Trainer(Protocol):
 
         Returns
         -------
-        object
+        TrainedCopy
             What `restore` takes, and `Strategy.to_parts` turns into values that can be saved.
 
         Raises

@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 
 from ..blocks.partitioners import RandomPartitioner
-from ..common.arrays import Array
+from ..common.arrays import Array, Buffer
 from ..coordination.coordinator import Coordinator
 from ..coordination.job_span import DataLayout
 from ..coordination.server import WorkerHandler
 from ..coordination.settings import Settings
 from ..coordination.snapshots import Progress
 from ..data.arrays import ArraySource
-from ..errors import ConnectionClosed, StrategyCheckFailed, TosError, TransportError
+from ..errors import ConfigError, ConnectionClosed, StrategyCheckFailed, TosError, TransportError
 from ..events import CommandApplied, Event, MilestoneCommitted
+from ..layout import Layout
 from ..steering.machine import Command
 from ..strategies.base import Strategy
+from ..strategies.registry import as_strategy
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
 from ..worker.loop import Worker
@@ -40,6 +42,8 @@ LIMIT = 20.0
 
 ROWS = np.arange(1.0, 61.0)
 EXPECTED = {"total": float(ROWS.sum()), "rows": float(len(ROWS))}
+START = 3
+"""What all parameters begin with: a strategy that begins with zeros is found."""
 
 
 class _Bench:
@@ -51,9 +55,13 @@ class _Bench:
         self.told = threading.Condition()
         layout = program.spec.layout
         settings = Settings(own, 1)
+        initial = _initial(layout)
+        trainer = strategy.trainer(layout, initial, settings)
+        # The caller's own, which a strategy must have copied.
+        initial[:] = 0
         self.run = Coordinator(
             RUN,
-            strategy.trainer(layout, layout.allocate(), settings),
+            trainer,
             settings,
             publish=self._publish,
             locate=lambda task: ("check", "here"),
@@ -147,10 +155,14 @@ class _Bench:
         _require(found, f"{kind.__name__} within {LIMIT:g} s", "none")
 
     def values(self) -> dict[str, float]:
-        """Return the scalars that are trained."""
+        """Return by how much the scalars that are trained have changed."""
         layout = self.program.spec.layout
         tensors = layout.tensors(self.run.parameters.read()[0])
-        return {name: float(value) for name, value in tensors.items()}
+        return {name: float(value) - START for name, value in tensors.items()}
+
+    def rows_told(self) -> int:
+        """Return how many rows milestones tell of so far."""
+        return sum(e.samples for e in self.events if isinstance(e, MilestoneCommitted))
 
     def close(self) -> None:
         self.listener.close(LIMIT)
@@ -177,6 +189,14 @@ class _Breaking:
     abort = close
 
 
+def _initial(layout: Layout) -> Buffer:
+    """Return parameters that are all `START`."""
+    buffer = layout.allocate()
+    for tensor in layout.tensors(buffer).values():
+        tensor[...] = START
+    return buffer
+
+
 def _require(holds: bool, expected: str, found: object) -> None:
     if not holds:
         raise AssertionError(f"expected {expected}, got {found}")
@@ -200,7 +220,7 @@ def _trains_as_one_process(strategy: Strategy, own: Any) -> None:
     x, y = random.normal(size=(30, 4)), random.integers(0, 3, 30)
     program, alone = SoftmaxRegression(), SoftmaxRegression()
     layout = alone.spec.layout
-    expected = layout.tensors(layout.allocate())
+    expected = layout.tensors(_initial(layout))
     for _ in range(2):
         for row in range(len(y)):
             alone.step(expected, (x[row : row + 1], y[row : row + 1]))
@@ -241,6 +261,17 @@ def _pauses_and_continues(strategy: Strategy, own: Any) -> None:
         bench.run.command(Command.RESUME)
         ended()
         _same(bench.values())
+    with _bench(strategy, own) as bench:
+        bench.begin((ROWS,), 2, range(100_000))
+        ended = bench.start()
+        bench.wait(MilestoneCommitted)
+        bench.run.command(Command.PAUSE)
+        bench.wait(CommandApplied, command=Command.PAUSE)
+        rows, held = bench.values()["rows"], bench.rows_told()
+        _require(rows == held, f"the {held} rows that milestones tell of, in a pause", rows)
+        bench.run.command(Command.RESUME)
+        bench.run.command(Command.STOP)
+        ended()
 
 
 def _stops(strategy: Strategy, own: Any) -> None:
@@ -251,8 +282,7 @@ def _stops(strategy: Strategy, own: Any) -> None:
         bench.run.command(Command.STOP)
         ended()
         bench.run.settle()
-        told = sum(e.samples for e in bench.events if isinstance(e, MilestoneCommitted))
-        found = bench.values()
+        told, found = bench.rows_told(), bench.values()
         _require(found["rows"] == told > 0, f"the {told} rows that milestones tell of", found)
 
 
@@ -280,8 +310,13 @@ def _continues_from_a_checkpoint(strategy: Strategy, own: Any) -> None:
         bench.begin((ROWS,), 2, range(1))
         bench.work()
         taken = bench.run.snapshot()
-    if taken is None:
-        raise AssertionError("expected a copy of the run, got none")
+        if taken is None:
+            raise AssertionError("expected a copy of the run, got none")
+        version = bench.run.parameters.version
+        _require(version == taken.progress.copied.version > 0, "a copy of its version", version)
+        # What comes later must not be in the copy.
+        bench.begin((ROWS,), 2, range(1, 2))
+        bench.work()
     value, arrays = strategy.to_parts(taken.progress.copied)
     copied = strategy.from_parts(json.loads(json.dumps(value)), [a.copy() for a in arrays])
     own = strategy.settings_from_json(json.loads(json.dumps(strategy.settings_to_json(own))))
@@ -308,12 +343,13 @@ CHECKS: dict[str, Callable[[Strategy, Any], None]] = {
 """What must hold, by what it says."""
 
 
-def check_strategy(strategy: Strategy) -> CheckReport:
+def check_strategy(strategy: Any) -> CheckReport:
     """Check what must hold for any strategy, over the transport within this process.
 
     Parameters
     ----------
-    strategy : Strategy
+    strategy : str, Strategy or class
+        A name of the registry, or any object with what `Strategy` says.
 
     Returns
     -------
@@ -324,23 +360,30 @@ def check_strategy(strategy: Strategy) -> CheckReport:
     ------
     StrategyCheckFailed
         A check failed; the message is the report.
+    ConfigError
+        It is not a strategy.
 
     Examples
     --------
     >>> from tos_notebook.strategies.ps.strategy import ParameterServer
     >>> tos.testing.check_strategy(ParameterServer())                         # doctest: +SKIP
     """
+    made: Strategy = as_strategy(strategy) if isinstance(strategy, str) else strategy
+    if isinstance(made, type):
+        made = made()
+    if not callable(getattr(made, "exact_settings", None)):
+        raise ConfigError(f"check_strategy: expected a strategy, got {strategy!r}.")
     findings = []
     for what, check in CHECKS.items():
         try:
-            check(strategy, strategy.exact_settings())
+            check(made, made.exact_settings())
         except Exception as error:
             own = isinstance(error, AssertionError | TosError)
             text = str(error) if own else f"{type(error).__name__}: {error}"
             findings.append(Finding(what, "FAILED", text))
         else:
             findings.append(Finding(what, "ok"))
-    report = CheckReport(f"strategy {strategy.name}", tuple(findings))
+    report = CheckReport(f"strategy {made.name}", tuple(findings))
     if not report.passed:
         raise StrategyCheckFailed(repr(report))
     return report

@@ -36,7 +36,7 @@ from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
 from .launching import beside_of
-from .options import ObserverOptions, RunOptions, pick, require_resumable, subset
+from .options import ObserverOptions, RunOptions, SessionOptions, pick, require_resumable, subset
 from .parts import Resumed
 from .run import Run
 from .session import TrainingSession
@@ -250,7 +250,7 @@ def _session(
         combiner=own.get("combiner"),
         sync_interval=chosen.sync_interval,
         sync=chosen.sync,
-        codec=own["codec"],
+        codec=own.get("codec", SessionOptions.codec),
         batch_size=origin.batch_size,
         server_host=server_host,
         server_port=server_port,

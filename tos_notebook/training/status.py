@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ..codecs.pair import PLAIN
 from ..steering.status import RunStatus
 from .lifecycle import Lifecycle
 from .parts import RunParts
@@ -49,6 +50,9 @@ def settings_now(parts: RunParts) -> dict[str, Any]:
         "sync": str(settings.sync),
         "sync_interval": settings.sync_interval,
         "learning_rate": settings.learning_rate,
+        # A strategy may have neither.
+        "codec": str(PLAIN),
+        "combiner": None,
         **settings.strategy.shown(),
         "batch_size": parts.task.plan.batch_size,
         "chaos": parts.training.chaos,

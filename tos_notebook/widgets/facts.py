@@ -77,7 +77,7 @@ class RunFacts:
         settings = run.settings
         rate = settings["learning_rate"]
         self._settings = {name: settings[name] for name in SETTINGS} | {
-            "combiner": str(settings["combiner"].name),
+            "combiner": str(getattr(settings["combiner"], "name", "none")),
             "learning_rate": None if rate is None else short(float(rate), 6),
             "chaos_log": [str(rule) for rule in run.chaos_log],
         }

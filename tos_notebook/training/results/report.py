@@ -40,7 +40,7 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     rate = settings["learning_rate"]
     return {
         "Strategy": settings["strategy"],
-        "Combiner": str(settings["combiner"]),
+        "Combiner": str(settings["combiner"] or "none"),
         "Exchange every": f"{settings['sync_interval']} batches",
         "Sync mode": settings["sync"],
         "Codec": settings["codec"],

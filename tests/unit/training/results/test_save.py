@@ -82,6 +82,7 @@ def test_a_sparkline_spans_its_values() -> None:
 
 def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     settings = {"combiner": "DynSGD()", "sync": "asp", "sync_interval": 5, "codec": "int8"}
+    settings |= {"strategy": "ps"}
     run: Any = SimpleNamespace(
         status=SimpleNamespace(state="finished", epoch=2, epochs=3),
         settings=settings | {"learning_rate": None, "batch_size": 8},
