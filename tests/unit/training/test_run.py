@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ from tos_notebook.training.observers.validation import validator
 from tos_notebook.training.options import RunOptions
 from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
+from tos_notebook.training.status import settings_now
 from tos_notebook.widgets.facts import RunFacts
 
 ROWS = 24
@@ -980,6 +982,26 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
         ask(run)
     assert run.settings == before
     assert set(RunFacts(run).actions) == {"pause", "resume", "stop"}
+
+
+class Bare:
+    """Settings of a strategy that has neither combiner nor codec."""
+
+    def check(self, sync: Any, sync_interval: int) -> None: ...
+
+    def shown(self) -> dict[str, Any]:
+        return {}
+
+
+def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
+    training = SimpleNamespace(settings=Settings(Bare(), 1), chaos=())
+    task = SimpleNamespace(plan=SimpleNamespace(batch_size=4))
+    parts: Any = SimpleNamespace(training=training, task=task, strategy=Deaf())
+    settings = settings_now(parts)
+    assert (settings["strategy"], settings["combiner"], settings["codec"]) == ("deaf", None, "fp32")
+    run: Any = FakeRunOfViews()
+    run.settings = run.settings | {"combiner": None}
+    assert RunFacts(run)()["combiner"] == "none"
 
 
 # -- what stands for a run in other tests ---------------------------------------------------
