@@ -143,7 +143,7 @@ class Port:
 
     @property
     def classes(self) -> None:
-        """What goes into a model is no label; see `tos_notebook.blocks.feeds.Feed`."""
+        """What goes into a model is not a label; see `tos_notebook.blocks.feeds.Feed`."""
         return None
 
     @property

@@ -22,7 +22,7 @@ Counts = Mapping[int, int]
 Integers = npt.NDArray[np.int64]
 
 MOST_LABELS = 1000
-"""What has more different values is no label of a class."""
+"""What has more different values is not a label of a class."""
 
 TOLERATED = 0.1
 """The share of a partition's rows that may have other labels than a fair share of all rows."""

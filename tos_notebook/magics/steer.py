@@ -91,7 +91,7 @@ def _setting(action: Action, name: str, text: str) -> Any:
     kinds = {argument.name: argument.kind for argument in action.arguments}
     if name not in kinds:
         hint = did_you_mean(name, kinds) or f" It sets {' and '.join(kinds)}."
-        raise ConfigError(f"%{action.magic}: there is no setting {name!r}.{hint}")
+        raise ConfigError(f"%{action.magic}: unknown setting {name!r}.{hint}")
     try:
         return kinds[name](text)
     except ValueError:

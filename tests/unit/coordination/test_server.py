@@ -341,7 +341,7 @@ def test_whoever_lacks_the_secret_gets_nowhere() -> None:
         connect_tcp(*server.address, new_secret(), timeout=1)
 
 
-def test_a_server_that_can_let_nobody_in_any_more_ends_its_run_and_takes_no_other(
+def test_a_server_that_can_let_no_worker_in_any_more_ends_its_run_and_takes_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broken, failed = threading.Event(), threading.Event()
