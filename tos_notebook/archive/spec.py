@@ -68,6 +68,8 @@ class ProgramSpec:
     frozen : str
         Digest of the values that the archive holds and training leaves as they are; empty for
         none.
+    gradients : bool
+        Whether a worker only computes gradients, and the optimizer makes its step elsewhere.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class ProgramSpec:
     learning_rate: bool
     optimizer_state: tuple[str, ...] = ()
     frozen: str = ""
+    gradients: bool = False
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
@@ -89,6 +92,7 @@ class ProgramSpec:
                 "learning_rate": self.learning_rate,
                 "optimizer_state": self.optimizer_state,
                 "frozen": self.frozen,
+                "gradients": self.gradients,
             }
         ).encode()
 
@@ -115,6 +119,7 @@ class ProgramSpec:
                 bool(value["learning_rate"]),
                 tuple(value["optimizer_state"]),
                 str(value.get("frozen", "")),
+                bool(value.get("gradients", False)),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
@@ -235,7 +240,8 @@ class Trained:
     Parameters
     ----------
     parameters : sequence of ndarray
-        Their new values, in the layout's order.
+        Their new values, in the layout's order. Of a program that was exported for gradients,
+        instead of each value that an optimizer changes, its mean gradient over the rows.
     values : mapping of str to float
         The program's outputs, means over the call's samples.
     """
@@ -310,5 +316,48 @@ class Runner(Protocol):
             `traceback.format_list` writes them, innermost last and without the last line break; the
             layer's name where no code of the user's made the operation. None if the program's own
             operations did not raise it.
+        """
+        ...
+
+
+class Updater(Protocol):
+    """The optimizer of a program that was exported for gradients. One thread calls it at a time."""
+
+    def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
+        """Return the parameters after one step of the optimizer.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            The parameters before. Only read; the caller's again once the call returns.
+        means : sequence of ndarray
+            Likewise: the means, weighted by rows, of what `Runner.train` returned on all workers.
+
+        Returns
+        -------
+        sequence of ndarray
+            In the layout's order. Valid until the next call.
+        """
+        ...
+
+    def set_learning_rate(self, value: float) -> None:
+        """See `Runner.set_learning_rate`."""
+        ...
+
+    def state(self) -> list[Array]:
+        """Return copies of what the optimizer keeps, for `restore`."""
+        ...
+
+    def restore(self, state: Sequence[Array]) -> None:
+        """Continue from what `state` returned.
+
+        Parameters
+        ----------
+        state : sequence of ndarray
+
+        Raises
+        ------
+        ValueError
+            It is another program's; nothing was changed.
         """
         ...

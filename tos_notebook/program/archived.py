@@ -47,7 +47,7 @@ class SavedProgram(Program):
         self._model = model
         kept = Path(self._folder.name, "saved.zip")
         shutil.copyfile(archive, kept)
-        self._exported[tuple(columns), self.frozen] = kept
+        self._exported[tuple(columns), spec.gradients, self.frozen] = kept
         # Names may differ: Keras counts layers on for as long as the process lives.
         if model is not None and _shapes(model) != _shapes(self):
             raise ShapeMismatch(
@@ -61,8 +61,8 @@ class SavedProgram(Program):
                 "that they were made with, before you give it to resume."
             )
 
-    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
-        ((expected, _),) = self._exported
+    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
+        ((expected, *_),) = self._exported
         raise ShapeMismatch(f"The saved program takes columns {expected}; got {columns}.")
 
     @property

@@ -107,7 +107,7 @@ class TensorFlowRunner:
     Parameters
     ----------
     archive : Path
-        What `tos_notebook.program.export.step.export` packed.
+        What `tos_notebook.program.export.packing.export` packed.
     device : str or None
         Where its variables are to be; None for where TensorFlow puts them.
     """

@@ -44,10 +44,10 @@ class Program(Predictor):
     optimizer_state: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
+        self._exported: dict[tuple[tuple[ColumnType, ...], bool, str], Path] = {}
         self._folder = temporary.directory("tos-program-")
 
-    def export(self, columns: Sequence[ColumnType]) -> Path:
+    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
         """Return the portable program for data of these columns; traced once for each.
 
         It is traced again when values have changed that it holds, and that are not synchronised.
@@ -56,29 +56,31 @@ class Program(Predictor):
         ----------
         columns : sequence of (dtype, shape)
             One for each feed, the row dimension left out.
+        gradients : bool
+            Whether workers only compute gradients, and the optimizer makes its step elsewhere.
 
         Returns
         -------
         Path
-            An archive (see `tos_notebook.program.export.step`) that lasts as long as this object.
+            An archive, as `export.packing` writes it, that lasts as long as this object.
 
         Raises
         ------
         UnsupportedProgram
-            Something in the program cannot run on an executor.
+            Something in the program cannot run on an executor, or its step has no place to cut.
         """
-        key = tuple(columns), self.frozen
+        key = tuple(columns), gradients, self.frozen
         if key not in self._exported:
             target = Path(self._folder.name, f"{len(self._exported)}.zip")
-            self._export(key[0], target)
+            self._export(key[0], gradients, target)
             self._exported[key] = target
         return self._exported[key]
 
     @abstractmethod
-    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
+    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None: ...
 
-    def _spec(self, outputs: tuple[str, ...]) -> ProgramSpec:
-        known = self.has_learning_rate, self.optimizer_state, self.frozen
+    def _spec(self, outputs: tuple[str, ...], gradients: bool) -> ProgramSpec:
+        known = self.has_learning_rate, self.optimizer_state, self.frozen, gradients
         return ProgramSpec(self.kind, self.feeds, self.layout, outputs, *known)
 
     @property

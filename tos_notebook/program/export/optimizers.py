@@ -18,9 +18,13 @@ from ...errors import CaptureError
 
 def optimizers_of(model: Any) -> list[Any]:
     """Return the optimizers that a model holds; instead of a wrapper, the one inside."""
+    return [getattr(optimizer, "inner_optimizer", optimizer) for optimizer in held_by(model)]
+
+
+def held_by(model: Any) -> list[Any]:
+    """Return the optimizers that a model's own step uses, wrappers included."""
     held = [v for v in vars(model).values() if isinstance(v, keras.optimizers.Optimizer)]
-    inner = [getattr(optimizer, "inner_optimizer", optimizer) for optimizer in held]
-    return list({id(optimizer): optimizer for optimizer in inner}.values())
+    return list({id(optimizer): optimizer for optimizer in held}.values())
 
 
 def optimizer_for(given: Any, variables: Sequence[Any]) -> Any:

@@ -15,7 +15,8 @@ from ...blocks.block import ColumnSpec
 from ...blocks.sparse import dense
 from ...common.arrays import Array
 from ...errors import CaptureError, UnsupportedProgram
-from .step import guarded_save, refuse_driver_bound, zip_folder
+from .packing import guarded_save, zip_folder
+from .step import refuse_driver_bound
 
 ENTRY = "serving_default"
 """The signature that TensorFlow, too, writes and takes by default."""

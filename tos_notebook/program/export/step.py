@@ -1,24 +1,17 @@
-"""Turn one training step into a portable program: a zipped SavedModel with its specification."""
+"""One training step of a program, traced: what `packing` makes a portable program of."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from ...archive.spec import SPEC_FILE, ProgramSpec
-from ...archive.stack_frames import FRAMES_FILE, graphs, operations
-from ...common import temporary
+from ...archive.stack_frames import operations
 from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
-from ...readable import LONGEST_NAME, readable
-from ...runtime.eager import quiet
-from ...wire.limits import MOST_METRICS
-from .frozen import assigned
+from .cut import Cut, Recorder
 
 BOUND_TO_THE_DRIVER = {
     "PyFunc": "a Python function",
@@ -33,15 +26,6 @@ BOUND_TO_THE_DRIVER = {
     "MutableDenseHashTable": "a lookup table",
 }
 """Operations that live in the driver's process, by the beginning of their type."""
-
-SHARES_MEMORY = {
-    "Identity", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Slice", "Split", "SplitV",
-    "Unpack", "StopGradient", "PreventGradient", "EnsureShape", "Bitcast", "CheckNumerics",
-    "Cast", "ConcatV2", "Snapshot", "IdentityN", "Transpose",
-}  # fmt: skip
-"""Operations whose output may be their input's memory."""
-
-Batch = tuple[tf.Tensor, ...]
 
 
 def _nothing() -> None:
@@ -87,6 +71,22 @@ class Optimizing:
 
 
 @dataclass(frozen=True)
+class Traced:
+    """What a step does with one batch.
+
+    Parameters
+    ----------
+    function : ConcreteFunction
+        Returns the outputs by name, and the gradients that were recorded.
+    outputs : mapping of str to tf.Tensor
+        Its own.
+    """
+
+    function: Any
+    outputs: Mapping[str, tf.Tensor]
+
+
+@dataclass(frozen=True)
 class Step:
     """One training step of a program, as `export` needs it.
 
@@ -94,25 +94,31 @@ class Step:
     ----------
     parameters : sequence of tf.Variable
         What is synchronised, in the layout's order.
-    function : ConcreteFunction
-        What `trace` returned.
+    traced : Traced
     optimizing : Optimizing
     local : sequence of tf.Variable, optional
         What else it uses, as far as TensorFlow does not see it.
     metrics : RunningMetrics, optional
     constraints : sequence of (callable or None), optional
         For each parameter what makes a value one that it may have.
+    cut : Cut, optional
+        Where the optimizer's update begins; None for a step that is whole.
     """
 
     parameters: Sequence[tf.Variable]
-    function: Any
+    traced: Traced
     optimizing: Optimizing
     local: Sequence[tf.Variable] = ()
     metrics: RunningMetrics = RunningMetrics()
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = ()
+    cut: Cut | None = None
 
 
-def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.TensorSpec]) -> Any:
+def trace(
+    apply: Callable[..., dict[str, tf.Tensor]],
+    columns: Sequence[tf.TensorSpec],
+    recorder: Recorder | None = None,
+) -> Traced:
     """Trace what a step does with one batch.
 
     Parameters
@@ -122,11 +128,8 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
         name: scalar tensors.
     columns : sequence of tf.TensorSpec
         dtype and shape, batch dimension included, of each feed's data.
-
-    Returns
-    -------
-    ConcreteFunction
-        Its ``structured_outputs`` are the outputs by name.
+    recorder : Recorder, optional
+        Keeps the gradients, with which the optimizer then changes nothing.
 
     Raises
     ------
@@ -136,23 +139,27 @@ def trace(apply: Callable[..., dict[str, tf.Tensor]], columns: Sequence[tf.Tenso
         The step holds an operation that only the driver can run.
     """
 
-    def guarded(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
+    def guarded(*batch: tf.Tensor) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
         try:
-            return apply(*batch)
+            if recorder is None:
+                return apply(*batch), []
+            with recorder.recording():
+                return apply(*batch), recorder.gradients
         except Exception:
             # What the driver alone can run has no gradient: say that, rather than what follows.
             refuse_driver_bound(operations(tf.compat.v1.get_default_graph()))
             raise
 
     function = tf.function(guarded, autograph=False).get_concrete_function(*columns)
-    for name, value in function.structured_outputs.items():
+    outputs, _ = function.structured_outputs
+    for name, value in outputs.items():
         if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):
             raise ShapeMismatch(
                 f"A training step's output {name!r} must be a scalar tensor, got {value!r}. "
                 "Reduce it with tf.reduce_mean."
             )
     refuse_driver_bound(operations(function.graph))
-    return function
+    return Traced(function, outputs)
 
 
 def layout_of(
@@ -187,75 +194,6 @@ def layout_of(
     )
 
 
-def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
-    for segment, vector in zip(layout.segments, vectors, strict=True):
-        for index, start in zip(segment.indices, segment.starts, strict=True):
-            spec = layout.specs[index]
-            # A variable takes over the memory it is assigned, here the caller's. A copy costs
-            # nothing: TensorFlow would make it at the first update of shared memory.
-            own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
-            value = tf.reshape(own, spec.shape)
-            constraint = step.constraints[index] if step.constraints else None
-            # What several workers' changes add up to may lie outside.
-            step.parameters[index].assign(value if constraint is None else constraint(value))
-
-
-def _train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
-    at_end = set(step.metrics.results())
-    at_each = [name for name in outputs if name not in at_end]
-    running = tf.constant([name in step.metrics.names for name in at_each], tf.bool)
-    # A step that keeps its batch in a variable would share its memory.
-    copies = any(map(_assigns_an_input, graphs(step.function.graph)))
-
-    def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
-        batch = [column[start:stop] for column in columns]
-        return tuple(tf.raw_ops.DeepCopy(x=b) if copies else b for b in batch)
-
-    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
-        _adopt(step, layout, vectors)
-        step.metrics.reset()
-        rows = tf.shape(columns[0])[0]
-
-        def one_step(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            stop = tf.minimum(start + batch_size, rows)
-            found = step.function(*cut(columns, start, stop))
-            if not at_each:
-                return stop, total
-            values, weight = _stacked(found, at_each), tf.cast(stop - start, tf.float64)
-            return stop, tf.where(running, values, total + weight * values)
-
-        _, total = tf.while_loop(
-            lambda start, _: start < rows,
-            one_step,
-            (tf.constant(0), tf.zeros([len(at_each)], tf.float64)),
-            parallel_iterations=1,
-        )
-        means = tf.where(running, total, total / tf.cast(rows, tf.float64))
-        found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics.results())
-        return [tf.convert_to_tensor(v) for v in step.parameters], _stacked(found, outputs)
-
-    return train
-
-
-def _stacked(found: Mapping[str, tf.Tensor], names: Sequence[str]) -> tf.Tensor:
-    if not names:
-        return tf.zeros([0], tf.float64)
-    # The reshape tells what is a scalar although the graph does not know it.
-    return tf.stack([tf.reshape(tf.cast(found[name], tf.float64), []) for name in names])
-
-
-def _assigns_an_input(graph: Any) -> bool:
-    inputs = {t.op.name for t in graph.inputs if t.dtype != tf.resource}
-    pending = [op.inputs[1].op for op in graph.get_operations() if op.type == "AssignVariableOp"]
-    while pending:
-        op = pending.pop()
-        if op.name in inputs:
-            return True
-        if op.type in SHARES_MEMORY:
-            pending.extend(t.op for t in op.inputs)
-    return False
-
-
 def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
     """Raise `UnsupportedProgram` at the first (type, name) that only the driver can run."""
     for kind, name in operations:
@@ -266,114 +204,3 @@ def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
                     "an executor. Use TensorFlow operations, or prepare the data in Spark and "
                     "feed it."
                 )
-
-
-def export(
-    step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes, target: Path
-) -> None:
-    """Trace a step's training loop and pack it.
-
-    Parameters
-    ----------
-    step : Step
-    spec : ProgramSpec
-    columns : sequence of tf.TensorSpec
-        As `trace` was given.
-    frames : bytes
-        What `tos_notebook.archive.stack_frames.collect` found.
-    target : Path
-        Becomes a zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel. A file, since it
-        holds the parameters once more.
-
-    Raises
-    ------
-    UnsupportedProgram
-        The step needs a resource that is not a variable, such as a lookup table; or it has too
-        many metrics, or two of one name.
-    """
-    _check_metrics(spec.outputs)
-    train = tf.function(_train_function(step, spec.layout, spec.outputs), autograph=False)
-    concrete = train.get_concrete_function(
-        [tf.TensorSpec([s.size], s.dtype) for s in spec.layout.segments],
-        list(columns),
-        tf.TensorSpec([], tf.int32),
-    )
-    module = tf.Module()
-    module.train = train
-    module.parameters = list(step.parameters)
-    rate, state = step.optimizing.learning_rate, step.optimizing.state
-    module.optimizer_state = list(state)
-    known = set(map(id, [*step.parameters, *state]))
-    others = {id(v): v for v in [*step.local, *concrete.graph.variables] if id(v) not in known}
-    used = list(others.values())
-    changing = set(map(id, [*step.local, rate, *assigned(concrete, used)]))
-    module.local = [v for v in used if id(v) in changing]
-    # Apart, since a worker need not keep the values of what never changes.
-    module.constants = [v for v in used if id(v) not in changing]
-    module.restart = tf.function(step.optimizing.restart, input_signature=[], autograph=False)
-    if rate is not None:
-        module.learning_rate = rate
-    guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
-
-
-def guarded_save(
-    module: tf.Module,
-    notes: Mapping[str, bytes],
-    target: Path,
-    signatures: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a module as a zipped SavedModel.
-
-    Parameters
-    ----------
-    module : tf.Module
-    notes : mapping of str to bytes
-        Further files in the archive.
-    target : Path
-    signatures : mapping of str to ConcreteFunction, optional
-
-    Raises
-    ------
-    UnsupportedProgram
-        It needs a resource that is not a variable, such as a lookup table.
-    """
-    with temporary.directory("tos-export-") as folder:
-        try:
-            with quiet("tensorflow", "absl"):
-                tf.saved_model.save(module, folder, signatures=signatures or {})
-        except (AssertionError, KeyError) as error:
-            # How TensorFlow reports a captured resource that it cannot save.
-            raise UnsupportedProgram(
-                "The program uses a resource of this process that is not a variable, such as a "
-                f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, "
-                "and feed what was found."
-            ) from error
-        zip_folder(Path(folder), notes, target)
-
-
-def zip_folder(folder: Path, notes: Mapping[str, bytes], target: Path) -> None:
-    """Pack a folder's files, and notes, into a zip archive, without compressing weights."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in notes.items():
-            archive.writestr(name, content, zipfile.ZIP_DEFLATED)
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(folder).as_posix())
-
-
-def _check_metrics(outputs: Sequence[str]) -> None:
-    """Refuse metrics that a worker could not tell the server of."""
-    names = [name for name in outputs if name != "loss"]
-    if len(names) > MOST_METRICS:
-        raise UnsupportedProgram(
-            f"Expected at most {MOST_METRICS} metrics, got {len(names)}: {names[0]!r}, "
-            f"{names[1]!r} and so on. Return fewer."
-        )
-    told: dict[str, str] = {}
-    for name in names:
-        other = told.setdefault(readable(name, LONGEST_NAME), name)
-        if other != name:
-            raise UnsupportedProgram(
-                f"Metrics {other!r} and {name!r} have the same name once it is cut to "
-                f"{LONGEST_NAME} readable characters. Give one of them another name."
-            )

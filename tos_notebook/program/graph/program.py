@@ -17,9 +17,10 @@ from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, UnsupportedProgram
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
+from ..export.packing import export
 from ..export.saving import session_checkpoint
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
-from ..export.step import Optimizing, Step, export, layout_of, refuse_driver_bound, trace
+from ..export.step import Optimizing, Step, layout_of, refuse_driver_bound, trace
 from .elements import Elements, feed_spec
 from .optimizer_state import VARIABLES, powers_of, state_of
 from .rebuild import SCOPE, ancestors, as_function, cut_out
@@ -179,7 +180,7 @@ class GraphProgram(Program):
                     f"feeds {[f.name for f in self._feeds]} nor in feed_dict."
                 )
 
-    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
         values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
@@ -187,7 +188,7 @@ class GraphProgram(Program):
         frames = collect([*own, *named_operations(functions)])
         with eagerly():
             step = self._rebuild(values, specs)
-            export(step, self._spec(tuple(self._outputs)), specs, frames, target)
+            export(step, self._spec(tuple(self._outputs), gradients), specs, frames, target)
 
     def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
         """Rebuild the step around eager variables of the given values."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,12 @@ from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, ShapeMismatch
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
+from ..export.cut import Cut, Recorder
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
-from ..export.optimizers import Counters, learning_rate_of, optimizers_of, state_of
+from ..export.optimizers import Counters, held_by, learning_rate_of, optimizers_of, state_of
+from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model
-from ..export.step import Optimizing, RunningMetrics, Step, export, layout_of, trace
+from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace
 from . import structure
 from .averages import Averages
 from .class_weights import ClassWeights
@@ -117,20 +120,20 @@ class KerasProgram(Program):
             *weight,
         )
 
-    def export(self, columns: Sequence[ColumnType]) -> Path:
+    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
         """See `Program.export`."""
         refuse_thawed(self._model, self._weights)
-        return super().export(columns)
+        return super().export(columns, gradients)
 
-    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly(), structure.named_plainly(self._model):
             counters = Counters(self._optimizers)
-            with counters.apart(), self._averages.exchanged():
-                function = trace(self._apply, specs)
+            traced, cut = self._trace(specs, gradients, counters)
+            function = traced.function
             refuse_assigned(function, self._frozen)
-            running = running_of(self._model, function.graph, function.structured_outputs)
+            running = running_of(self._model, function.graph, traced.outputs)
 
             def results() -> dict[str, Any]:
                 found = self._model.get_metrics_result()
@@ -139,16 +142,33 @@ class KerasProgram(Program):
             state = [v.value for v in self._state]
             step = Step(
                 [w.value for w in self._exchanged],
-                function,
+                traced,
                 Optimizing(None if rate is None else rate.value, state, counters.restart),
                 counters.variables,
                 RunningMetrics(running, results, self._model.reset_metrics),
                 [weight.constraint for weight in self._exchanged],
+                cut,
             )
-            outputs = tuple(sorted(function.structured_outputs, key=lambda name: name != "loss"))
+            outputs = tuple(sorted(traced.outputs, key=lambda name: name != "loss"))
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
-            export(step, self._spec(outputs), specs, collect(operations, layers), target)
+            export(step, self._spec(outputs, gradients), specs, collect(operations, layers), target)
+
+    def _trace(
+        self, specs: Sequence[tf.TensorSpec], gradients: bool, counters: Counters
+    ) -> tuple[Traced, Cut | None]:
+        @contextmanager
+        def as_one_optimizer() -> Iterator[None]:
+            with counters.apart(), self._averages.exchanged():
+                yield
+
+        recorder = Recorder(held_by(self._model)) if gradients else None
+        with as_one_optimizer():
+            traced = trace(self._apply, specs, recorder)
+        if recorder is None:
+            return traced, None
+        exchanged = [w.value for w in self._exchanged]
+        return traced, recorder.cut(traced.function, exchanged, as_one_optimizer)
 
     def _fed(self, batch: Sequence[tf.Tensor], training: bool = False) -> tuple[Any, ...]:
         """Return what the model's own steps take."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ...archive.spec import FeedSpec
 from ...errors import CaptureError, ShapeMismatch, UnsupportedProgram
+from ..export.cut import value_of
 
 Function = Callable[..., Any]
 
@@ -123,11 +124,6 @@ def mean_of(name: str, value: Any) -> tf.Tensor:
             "tf.reduce_mean."
         )
     return tf.reduce_mean(tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32))
-
-
-def value_of(variable: Any) -> tf.Variable:
-    """Return TensorFlow's variable, of one that may be Keras'."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, UnsupportedProgram
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
+from ..export.cut import Recorder, value_of
 from ..export.frozen import assigned, digest
 from ..export.optimizers import Counters, learning_rate_of, optimizer_for, state_of
+from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
-from ..export.step import Optimizing, Step, export, layout_of, trace
+from ..export.step import Optimizing, Step, layout_of, trace
 from .parts import (
     Found,
     arguments,
@@ -29,7 +31,6 @@ from .parts import (
     feed_specs,
     find_variables,
     mean_of,
-    value_of,
 )
 
 Loss = Callable[..., Any]
@@ -107,7 +108,7 @@ class ModuleProgram(Program):
 
     def _sort(self, found: Found) -> None:
         """Tell what is synchronised, what each worker changes alone, and what does not change."""
-        used = list(self._traced.graph.variables)
+        used = list(self._traced.function.graph.variables)
         unknown = [v.name for v in used if v.trainable and id(v) not in found.names]
         # A list says itself what is trained, and what not.
         if unknown and not found.chosen:
@@ -116,7 +117,7 @@ class ModuleProgram(Program):
                 "among them: they would not be trained. Put them into the module (call it once if "
                 "it makes them late), or list all variables to train instead of the module."
             )
-        changed = set(map(id, assigned(self._traced, used)))
+        changed = set(map(id, assigned(self._traced.function, used)))
         kept = [v for v in map(value_of, found.others) if id(v) in changed]
         # Integers count steps, or are the state of random generators.
         moving = [v for v in kept if v.dtype.base_dtype.is_floating]
@@ -133,7 +134,7 @@ class ModuleProgram(Program):
         # What evaluating has to put back.
         self._touched = [*moving, *(v for v in others if id(v) in changed)]
 
-    def export(self, columns: Sequence[ColumnType]) -> Path:
+    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
         """See `Program.export`."""
         with eagerly():
             now = find_variables(self._module).trainable
@@ -142,20 +143,24 @@ class ModuleProgram(Program):
                 "Other variables of the module are trainable than when it was captured. Capture it "
                 "again, with a new optimizer, and make a new session."
             )
-        return super().export(columns)
+        return super().export(columns, gradients)
 
-    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         rate = learning_rate_of(self._optimizer)
         with eagerly():
             counters = Counters([self._inner])
+            recorder = Recorder([self._optimizer]) if gradients else None
             with counters.apart():
-                function = trace(self._apply, specs)
+                traced = trace(self._apply, specs, recorder)
+            cut = None
+            if recorder is not None:
+                cut = recorder.cut(traced.function, self._values, counters.apart)
             rate = None if rate is None else rate.value
             optimizing = Optimizing(rate, self._state, counters.restart)
-            step = Step(self._values, function, optimizing, counters.variables)
-            frames = collect(named_operations(graphs(function.graph)))
-            export(step, self._spec(tuple(self._functions)), specs, frames, target)
+            step = Step(self._values, traced, optimizing, counters.variables, cut=cut)
+            frames = collect(named_operations(graphs(traced.function.graph)))
+            export(step, self._spec(tuple(self._functions), gradients), specs, frames, target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = self._cast(batch)
@@ -191,7 +196,7 @@ class ModuleProgram(Program):
     @property
     def drawing(self) -> tuple[str, bytes] | None:
         """See `Program.drawing`."""
-        return "graph", self._traced.graph.as_graph_def().SerializeToString()
+        return "graph", self._traced.function.graph.as_graph_def().SerializeToString()
 
     @property
     def _writers(self) -> Mapping[str, Callable[[Path], None]]:

@@ -1,0 +1,243 @@
+"""A step that is cut: the gradients of a batch, and the update of their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.unit.program.support import batches
+from tos_notebook.common.arrays import Array
+from tos_notebook.errors import UnsupportedProgram
+from tos_notebook.program.capture import capture
+from tos_notebook.program.export.base import Program
+from tos_notebook.runtime.runner import TensorFlowRunner
+from tos_notebook.runtime.updater import TensorFlowUpdater
+
+COLUMNS = [("float32", (6,)), ("int64", ())]
+ROWS = 32
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(ROWS, 6)).astype("float32")
+Y = RANDOM.integers(0, 3, ROWS)
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: keras.optimizers.SGD(0.1),
+    "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
+    "adam": lambda: keras.optimizers.Adam(0.01),
+    "adamw, clipped": lambda: keras.optimizers.AdamW(0.01, global_clipnorm=0.1),
+    "averages": lambda: keras.optimizers.Adam(0.01, use_ema=True),
+    "schedule": lambda: keras.optimizers.SGD(
+        keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    ),
+    "accumulated": lambda: keras.optimizers.SGD(0.1, gradient_accumulation_steps=2),
+}
+
+
+def model(optimizer: Any, **layer: Any) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(8, activation="tanh", **layer),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    made.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return made
+
+
+class Cut:
+    """Workers that compute gradients, and the optimizer that takes their mean, in this process."""
+
+    def __init__(self, program: Program) -> None:
+        archive = program.export(COLUMNS, gradients=True)
+        self.layout = program.layout
+        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater(archive)
+        self.buffer = program.read()
+
+    def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:
+        """Make one step with a batch of each worker."""
+        mean, rows = self.layout.allocate(), sum(len(part[0]) for part in parts)
+        vectors = self.layout.vectors(mean)
+        values: dict[str, float] = {}
+        for part in parts:
+            trained = self.runner.train(self.layout.vectors(self.buffer), part, len(part[0]))
+            own = self.layout.vectors(self.layout.pack(trained.parameters))
+            for total, vector in zip(vectors, own, strict=True):
+                total += vector * np.asarray(len(part[0]) / rows, vector.dtype)
+            values = dict(trained.values)
+        found = self.updater.update(self.layout.vectors(self.buffer), vectors)
+        self.layout.pack(found, self.buffer)
+        return values
+
+    @property
+    def tensors(self) -> dict[str, Array]:
+        return {name: value.copy() for name, value in self.layout.tensors(self.buffer).items()}
+
+
+def whole(program: Program, batch_size: int, calls: int) -> dict[str, Array]:
+    """Return what one process trains, batch by batch."""
+    runner, buffer = TensorFlowRunner(program.export(COLUMNS)), program.read()
+    for batch in batches((X, Y), batch_size) * calls:
+        trained = runner.train(program.layout.vectors(buffer), batch, batch_size)
+        program.layout.pack(trained.parameters, buffer)
+    return {name: value.copy() for name, value in program.layout.tensors(buffer).items()}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_gradients_and_update_are_the_whole_step_to_the_bit(name: str) -> None:
+    program = capture(model(OPTIMIZERS[name]()))
+    expected = whole(program, 8, 3)
+    cut = Cut(program)
+    for batch in batches((X, Y), 8) * 3:
+        cut.step([batch])
+    for parameter, value in cut.tensors.items():
+        if "clipped" in name:
+            # The norm over all gradients is added up in another order.
+            np.testing.assert_allclose(value, expected[parameter], rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(value, expected[parameter], parameter)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_workers_with_unequal_batches_train_as_one_process_does(name: str) -> None:
+    program = capture(model(OPTIMIZERS[name]()))
+    expected = whole(program, ROWS, 10)
+    cut = Cut(program)
+    for _ in range(10):
+        cut.step([(X[:5], Y[:5]), (X[5:25], Y[5:25]), (X[25:], Y[25:])])
+    for parameter, value in cut.tensors.items():
+        np.testing.assert_allclose(value, expected[parameter], rtol=2e-4, atol=2e-6)
+
+
+def test_a_call_with_several_batches_adds_up_their_gradients() -> None:
+    program = capture(model("sgd"))
+    at_once, in_parts = Cut(program), Cut(program)
+    at_once.step([(X, Y)])
+    trained = in_parts.runner.train(in_parts.layout.vectors(in_parts.buffer), (X, Y), 5)
+    expected = at_once.runner.train(in_parts.layout.vectors(in_parts.buffer), (X, Y), ROWS)
+    for one, other in zip(trained.parameters, expected.parameters, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    assert trained.values["loss"] == pytest.approx(expected.values["loss"], rel=1e-5)
+
+
+def test_moving_statistics_are_averaged() -> None:
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    made.compile("sgd", "sparse_categorical_crossentropy")
+    cut = Cut(capture(made))
+    cut.step([(X[:8], Y[:8]), (X[8:], Y[8:])])
+    moving = next(v for name, v in cut.tensors.items() if "moving_mean" in name)
+    expected = 0.01 * X.mean(axis=0)
+    np.testing.assert_allclose(moving, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_module_is_cut() -> None:
+    def program() -> Program:
+        weights = [tf.Variable(tf.ones([6, 3])), tf.Variable(tf.zeros([3]))]
+
+        def loss(x: Any, y: Any) -> Any:
+            logits = x @ weights[0] + weights[1]
+            return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+
+        feeds = [tf.TensorSpec([None, 6], tf.float32), tf.TensorSpec([None], tf.int64)]
+        return capture(weights, loss=loss, optimizer=keras.optimizers.Adam(0.01), feeds=feeds)
+
+    made = program()
+    expected = whole(made, ROWS, 5)
+    cut = Cut(made)
+    for _ in range(5):
+        cut.step([(X[:10], Y[:10]), (X[10:], Y[10:])])
+    for parameter, value in cut.tensors.items():
+        np.testing.assert_allclose(value, expected[parameter], rtol=1e-4, atol=1e-6)
+
+
+def test_the_optimizers_state_continues_where_it_was_copied() -> None:
+    program = capture(model(keras.optimizers.Adam(0.01)))
+    first, second = Cut(program), Cut(program)
+    for _ in range(3):
+        first.step([(X, Y)])
+    second.updater.restore(first.updater.state())
+    second.buffer[:] = first.buffer
+    for cut in (first, second):
+        cut.step([(X, Y)])
+    np.testing.assert_array_equal(first.buffer, second.buffer)
+    with pytest.raises(ValueError, match="variables"):
+        second.updater.restore(first.updater.state()[1:])
+
+
+class Twice(keras.Model):
+    """Updates its weights again."""
+
+    def train_step(self, data: Any) -> Any:
+        super().train_step(data)
+        return super().train_step(data)
+
+
+class Conditional(keras.Model):
+    """Updates its weights in a condition."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x=x, y=y, y_pred=self(x))
+        gradients = tape.gradient(loss, self.trainable_weights)
+
+        def update() -> tf.Tensor:
+            self.optimizer.apply(gradients, self.trainable_weights)
+            return tf.constant(0.0)
+
+        tf.cond(loss > 0, update, lambda: tf.constant(0.0))
+        return {"loss": loss}
+
+
+class ReadsAfter(keras.Model):
+    """Looks at the weights that the optimizer has made."""
+
+    def train_step(self, data: Any) -> Any:
+        logs = super().train_step(data)
+        return {**logs, "norm": tf.norm(self.trainable_weights[0].value)}
+
+
+class ByHand(keras.Model):
+    """Has no use for its optimizer."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x=x, y=y, y_pred=self(x))
+        weight = self.trainable_weights[0]
+        weight.assign_sub(0.1 * tape.gradient(loss, [weight])[0])
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (Twice, "more than once"),
+        (Conditional, "in a condition or a loop"),
+        (ReadsAfter, "uses its weights again"),
+        (ByHand, "does not call the optimizer"),
+    ],
+)
+def test_a_step_without_a_place_to_cut_says_why_and_what_to_do(kind: Any, cause: str) -> None:
+    inputs = keras.Input((6,))
+    made = kind(inputs, keras.layers.Dense(3, activation="softmax")(inputs))
+    made.compile("sgd", "sparse_categorical_crossentropy")
+    program = capture(made)
+    program.export(COLUMNS)
+    with pytest.raises(UnsupportedProgram, match=cause) as raised:
+        program.export(COLUMNS, gradients=True)
+    assert 'of="parameters"' in str(raised.value)
+    # The model's own optimizer is as it was.
+    program.export(COLUMNS)

@@ -1,0 +1,138 @@
+"""A program's functions: train batches, add up their gradients, make an optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ...archive.stack_frames import graphs
+from ...layout import Layout
+from .cut import Cut
+from .frozen import assigned
+from .step import Step
+
+SHARES_MEMORY = {
+    "Identity", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Slice", "Split", "SplitV",
+    "Unpack", "StopGradient", "PreventGradient", "EnsureShape", "Bitcast", "CheckNumerics",
+    "Cast", "ConcatV2", "Snapshot", "IdentityN", "Transpose",
+}  # fmt: skip
+"""Operations whose output may be their input's memory."""
+
+Batch = tuple[tf.Tensor, ...]
+
+
+def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
+    for index, value in enumerate(_tensors(layout, vectors)):
+        constraint = step.constraints[index] if step.constraints else None
+        # What several workers' changes add up to may lie outside.
+        step.parameters[index].assign(value if constraint is None else constraint(value))
+
+
+def _tensors(layout: Layout, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the layout's tensors, copied from its vectors."""
+    found: dict[int, tf.Tensor] = {}
+    for segment, vector in zip(layout.segments, vectors, strict=True):
+        for index, start in zip(segment.indices, segment.starts, strict=True):
+            spec = layout.specs[index]
+            # A variable takes over the memory it is assigned, here the caller's. A copy costs
+            # nothing: TensorFlow would make it at the first update of shared memory.
+            own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
+            found[index] = tf.reshape(own, spec.shape)
+    return [found[index] for index in range(len(layout))]
+
+
+def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
+    """Return what trains batches one after the other, or adds up their gradients.
+
+    It returns a value for each parameter: its gradient, if the step is cut and it has one.
+    """
+    at_end = set(step.metrics.results())
+    at_each = [name for name in outputs if name not in at_end]
+    running = tf.constant([name in step.metrics.names for name in at_each], tf.bool)
+    function = step.traced.function
+    # A step that keeps its batch in a variable would share its memory.
+    copies = any(map(_assigns_an_input, graphs(function.graph)))
+    places = _places(step)
+
+    def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
+        batch = [column[start:stop] for column in columns]
+        return tuple(tf.raw_ops.DeepCopy(x=b) if copies else b for b in batch)
+
+    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
+        _adopt(step, layout, vectors)
+        step.metrics.reset()
+        rows = tf.shape(columns[0])[0]
+
+        def one_step(start: tf.Tensor, total: tf.Tensor, sums: list[tf.Tensor]) -> Any:
+            stop = tf.minimum(start + batch_size, rows)
+            found, gradients = function(*cut(columns, start, stop))
+            # Of one batch the share is 1, and its gradient stays as it is to the bit.
+            share = tf.cast(stop - start, tf.float64) / tf.cast(rows, tf.float64)
+            both = zip(sums, gradients, strict=True)
+            sums = [s + tf.cast(share, s.dtype) * gradient for s, gradient in both]
+            if not at_each:
+                return stop, total, sums
+            values, weight = _stacked(found, at_each), tf.cast(stop - start, tf.float64)
+            return stop, tf.where(running, values, total + weight * values), sums
+
+        zeros = [tf.zeros(step.parameters[place].shape, g.dtype) for place, g in places]
+        _, total, sums = tf.while_loop(
+            lambda start, _, sums: start < rows,
+            one_step,
+            (tf.constant(0), tf.zeros([len(at_each)], tf.float64), zeros),
+            parallel_iterations=1,
+        )
+        means = tf.where(running, total, total / tf.cast(rows, tf.float64))
+        found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics.results())
+        values = [tf.convert_to_tensor(v) for v in step.parameters]
+        for (place, _), gradient in zip(places, sums, strict=True):
+            values[place] = gradient
+        return values, _stacked(found, outputs)
+
+    return train
+
+
+def _places(step: Step) -> list[tuple[int, tf.Tensor]]:
+    """Return the gradients of a step that is cut, each with the place of its parameter."""
+    if step.cut is None:
+        return []
+    known = {id(variable): index for index, variable in enumerate(step.parameters)}
+    _, gradients = step.traced.function.structured_outputs
+    return [(known[id(v)], g) for v, g in zip(step.cut.variables, gradients, strict=True)]
+
+
+def update_function(step: Step, cut: Cut, layout: Layout) -> Callable[..., Any]:
+    """Return what lets the optimizer make a step by the mean of all workers' gradients."""
+    places = [place for place, _ in _places(step)]
+    # What a batch moves, such as statistics, is a mean of values; all else is as it was.
+    moved = set(map(id, assigned(step.traced.function, step.parameters)))
+
+    def update(vectors: list[tf.Tensor], means: list[tf.Tensor]) -> list[tf.Tensor]:
+        before, found = _tensors(layout, vectors), _tensors(layout, means)
+        for variable, old, mean in zip(step.parameters, before, found, strict=True):
+            variable.assign(mean if id(variable) in moved else old)
+        cut.update([found[place] for place in places])
+        return [tf.convert_to_tensor(variable) for variable in step.parameters]
+
+    return update
+
+
+def _stacked(found: Mapping[str, tf.Tensor], names: Sequence[str]) -> tf.Tensor:
+    if not names:
+        return tf.zeros([0], tf.float64)
+    # The reshape tells what is a scalar although the graph does not know it.
+    return tf.stack([tf.reshape(tf.cast(found[name], tf.float64), []) for name in names])
+
+
+def _assigns_an_input(graph: Any) -> bool:
+    inputs = {t.op.name for t in graph.inputs if t.dtype != tf.resource}
+    pending = [op.inputs[1].op for op in graph.get_operations() if op.type == "AssignVariableOp"]
+    while pending:
+        op = pending.pop()
+        if op.name in inputs:
+            return True
+        if op.type in SHARES_MEMORY:
+            pending.extend(t.op for t in op.inputs)
+    return False

@@ -1,0 +1,156 @@
+"""Pack a step as a portable program: a zipped SavedModel with its specification."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ...archive.spec import SPEC_FILE, ProgramSpec
+from ...archive.stack_frames import FRAMES_FILE
+from ...common import temporary
+from ...errors import UnsupportedProgram
+from ...readable import LONGEST_NAME, readable
+from ...runtime.eager import quiet
+from ...wire.limits import MOST_METRICS
+from .cut import cannot_be_cut
+from .frozen import assigned
+from .functions import train_function, update_function
+from .step import Step
+
+
+def export(
+    step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes, target: Path
+) -> None:
+    """Trace a step's training loop and pack it.
+
+    Parameters
+    ----------
+    step : Step
+    spec : ProgramSpec
+    columns : sequence of tf.TensorSpec
+        As `trace` was given.
+    frames : bytes
+        What `tos_notebook.archive.stack_frames.collect` found.
+    target : Path
+        Becomes a zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel. A file, since it
+        holds the parameters once more.
+
+    Raises
+    ------
+    UnsupportedProgram
+        The step needs a resource that is not a variable, such as a lookup table; or it has too
+        many metrics, or two of one name.
+    """
+    _check_metrics(spec.outputs)
+    vectors = [tf.TensorSpec([s.size], s.dtype) for s in spec.layout.segments]
+    module = tf.Module()
+    module.train = tf.function(train_function(step, spec.layout, spec.outputs), autograph=False)
+    size = tf.TensorSpec([], tf.int32)
+    functions = [module.train.get_concrete_function(vectors, list(columns), size)]
+    if step.cut is not None:
+        update = update_function(step, step.cut, spec.layout)
+        module.update = tf.function(update, autograph=False)
+        functions.append(module.update.get_concrete_function(vectors, vectors))
+        module.updated = _updated(step, *functions)
+    module.parameters = list(step.parameters)
+    rate, state = step.optimizing.learning_rate, step.optimizing.state
+    module.optimizer_state = list(state)
+    known = set(map(id, [*step.parameters, *state]))
+    graphs_used = [variable for function in functions for variable in function.graph.variables]
+    others = {id(v): v for v in [*step.local, *graphs_used] if id(v) not in known}
+    used = list(others.values())
+    changed = [variable for function in functions for variable in assigned(function, used)]
+    changing = set(map(id, [*step.local, rate, *changed]))
+    module.local = [v for v in used if id(v) in changing]
+    # Apart, since a worker need not keep the values of what never changes.
+    module.constants = [v for v in used if id(v) not in changing]
+    module.restart = tf.function(step.optimizing.restart, input_signature=[], autograph=False)
+    if rate is not None:
+        module.learning_rate = rate
+    guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
+
+
+def _updated(step: Step, gradients: Any, update: Any) -> list[tf.Variable]:
+    """Return what an update keeps, beside the parameters.
+
+    Raises
+    ------
+    UnsupportedProgram
+        One part needs what the other changes, in another process.
+    """
+    known = set(map(id, step.parameters))
+    apart = [(gradients, update, "the optimizer"), (update, gradients, "the step")]
+    for reads, writes, who in apart:
+        used = [v for v in reads.graph.variables if id(v) not in known]
+        found = assigned(writes, used)
+        if found:
+            names = f"{found[0].name!r}{f' and {len(found) - 1} more' if found[1:] else ''}"
+            raise cannot_be_cut(f"{names}, which {who} changes, is used in both of its parts")
+    return [v for v in assigned(update, update.graph.variables) if id(v) not in known]
+
+
+def guarded_save(
+    module: tf.Module,
+    notes: Mapping[str, bytes],
+    target: Path,
+    signatures: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a module as a zipped SavedModel.
+
+    Parameters
+    ----------
+    module : tf.Module
+    notes : mapping of str to bytes
+        Further files in the archive.
+    target : Path
+    signatures : mapping of str to ConcreteFunction, optional
+
+    Raises
+    ------
+    UnsupportedProgram
+        It needs a resource that is not a variable, such as a lookup table.
+    """
+    with temporary.directory("tos-export-") as folder:
+        try:
+            with quiet("tensorflow", "absl"):
+                tf.saved_model.save(module, folder, signatures=signatures or {})
+        except (AssertionError, KeyError) as error:
+            # How TensorFlow reports a captured resource that it cannot save.
+            raise UnsupportedProgram(
+                "The program uses a resource of this process that is not a variable, such as a "
+                f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, "
+                "and feed what was found."
+            ) from error
+        zip_folder(Path(folder), notes, target)
+
+
+def zip_folder(folder: Path, notes: Mapping[str, bytes], target: Path) -> None:
+    """Pack a folder's files, and notes, into a zip archive, without compressing weights."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in notes.items():
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED)
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder).as_posix())
+
+
+def _check_metrics(outputs: Sequence[str]) -> None:
+    """Refuse metrics that a worker could not tell the server of."""
+    names = [name for name in outputs if name != "loss"]
+    if len(names) > MOST_METRICS:
+        raise UnsupportedProgram(
+            f"Expected at most {MOST_METRICS} metrics, got {len(names)}: {names[0]!r}, "
+            f"{names[1]!r} and so on. Return fewer."
+        )
+    told: dict[str, str] = {}
+    for name in names:
+        other = told.setdefault(readable(name, LONGEST_NAME), name)
+        if other != name:
+            raise UnsupportedProgram(
+                f"Metrics {other!r} and {name!r} have the same name once it is cut to "
+                f"{LONGEST_NAME} readable characters. Give one of them another name."
+            )

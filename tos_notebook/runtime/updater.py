@@ -1,0 +1,69 @@
+"""Load the optimizer of an exported program, and let it make steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..archive.spec import read_spec
+from ..common.arrays import Array
+from ..errors import InvalidTransition
+from .import_guard import without_keras
+from .runner import CPU, as_tensor, load_saved
+
+with without_keras():
+    import tensorflow as tf
+
+from .eager import eagerly
+
+
+class TensorFlowUpdater:
+    """Makes an optimizer's steps, with the state that it keeps; see `archive.spec.Updater`.
+
+    Parameters
+    ----------
+    archive : Path
+        Of a program that was exported for gradients.
+    """
+
+    def __init__(self, archive: Path) -> None:
+        self._spec = read_spec(archive)
+        with eagerly(), tf.device(CPU):
+            self._module = load_saved(archive)
+        self._function = self._module.update.concrete_functions[0]
+        self._captured = list(self._function.captured_inputs)
+
+    def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
+        """See `Updater.update`."""
+        with eagerly(), tf.device(CPU):
+            found = self._function.inference_fn.call_flat(
+                *map(as_tensor, vectors), *map(as_tensor, means), *self._captured
+            )
+            return [np.asarray(value) for value in found]
+
+    def set_learning_rate(self, value: float) -> None:
+        """See `Runner.set_learning_rate`."""
+        if not self._spec.learning_rate:
+            raise InvalidTransition("running", "set learning_rate", "the program has no variable")
+        with eagerly():
+            self._module.learning_rate.assign(value)
+
+    def state(self) -> list[Array]:
+        """See `Updater.state`."""
+        with eagerly():
+            return [np.array(variable.numpy()) for variable in self._module.updated]
+
+    def restore(self, state: Sequence[Array]) -> None:
+        """See `Updater.restore`."""
+        variables = list(self._module.updated)
+        expected = [(tuple(v.shape), v.dtype.as_numpy_dtype) for v in variables]
+        if [(s.shape, s.dtype.type) for s in state] != expected:
+            raise ValueError(
+                f"expected the state of an optimizer with {len(variables)} variables, got "
+                f"{len(state)} arrays of other shapes or dtypes"
+            )
+        with eagerly():
+            for variable, value in zip(variables, state, strict=True):
+                variable.assign(value)
