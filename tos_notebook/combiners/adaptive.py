@@ -26,6 +26,11 @@ class FedAdam(AveragingCombiner):
         Above 0; changes that are small beside it are not blown up.
     k : int, optional
         Pushes of a round; by default the active workers.
+
+    Raises
+    ------
+    ConfigError
+        `lr` or `eps` is not above 0, `beta1` or `beta2` not in [0, 1), or `k` below 1.
     """
 
     name = "fedadam"

@@ -33,6 +33,11 @@ class AveragingCombiner(StatefulCombiner):
     ----------
     k : int, optional
         Pushes of a round; by default the active workers at each push.
+
+    Raises
+    ------
+    ConfigError
+        `k` is below 1.
     """
 
     striped = True
@@ -108,6 +113,11 @@ class FedAvg(AveragingCombiner):
     ----------
     k : int, optional
         Pushes of a round; by default the active workers.
+
+    Raises
+    ------
+    ConfigError
+        `k` is below 1.
     """
 
     name = "fedavg"
@@ -156,6 +166,11 @@ class OuterMomentum(AveragingCombiner):
         In [0, 1).
     nesterov : bool
         Whether the step looks ahead, as Nesterov's does.
+
+    Raises
+    ------
+    ConfigError
+        `k` is below 1, `lr` not above 0, or `momentum` not in [0, 1).
     """
 
     name = "outermomentum"
@@ -211,6 +226,11 @@ class FedBuff(OuterMomentum):
     lr, momentum : float
     nesterov : bool
         See `OuterMomentum`.
+
+    Raises
+    ------
+    ConfigError
+        See `OuterMomentum`.
     """
 
     name = "fedbuff"
@@ -260,6 +280,11 @@ class DelayedNesterov(StatefulCombiner):
         Momentum in [0, 1).
     n : int, optional
         Pushes between two updates of the momentum; by default the active workers.
+
+    Raises
+    ------
+    ConfigError
+        `lr` is not above 0, `beta` not in [0, 1), or `n` below 1.
     """
 
     name = "delayednesterov"

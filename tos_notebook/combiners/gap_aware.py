@@ -115,6 +115,11 @@ class GapAware(_GapCombiner):
     ----------
     gamma : float
         The squared gap at which a change is halved, above 0.
+
+    Raises
+    ------
+    ConfigError
+        `gamma` is not above 0.
     """
 
     name = "gapaware"
@@ -150,6 +155,11 @@ class DCASGD(_GapCombiner):
         Strength of the correction, at least 0; 0 is Downpour.
     lr : float
         The workers' learning rate, above 0, by which a change becomes a gradient: g = -Δ / lr.
+
+    Raises
+    ------
+    ConfigError
+        `lam` is below 0, or `lr` is not above 0.
     """
 
     name = "dcasgd"

@@ -40,6 +40,11 @@ class RobustCombiner(StatefulCombiner):
         Workers of a round; by default, and at most, the active ones.
     then : Combiner, optional
         What merges the aggregate: a built-in rule that takes changes. By default it is added.
+
+    Raises
+    ------
+    ConfigError
+        `k` is below 1, or `then` is not a built-in rule that takes changes.
     """
 
     striped = True
@@ -171,6 +176,11 @@ class TrimmedMean(RobustCombiner):
     k : int, optional
     then : Combiner, optional
         See `RobustCombiner`.
+
+    Raises
+    ------
+    ConfigError
+        `trim` is not in [0, 0.5); see also `RobustCombiner`.
     """
 
     name = "trimmedmean"

@@ -60,6 +60,11 @@ class DynSGD(_DividedDelta):
     ----------
     exponent : float
         0 is Downpour; 1 divides by staleness + 1.
+
+    Raises
+    ------
+    ConfigError
+        `exponent` is below 0.
     """
 
     name = "dynsgd"
@@ -99,6 +104,11 @@ class EASGD(Combiner):
     ----------
     alpha : float, optional
         Share of the distance that each moves, in (0, 1]. By default 0.9 / n.
+
+    Raises
+    ------
+    ConfigError
+        `alpha` is not in (0, 1].
     """
 
     name = "easgd"
@@ -126,6 +136,11 @@ class FedAsync(Combiner):
         Share of a fresh push, in (0, 1].
     a : float
         Exponent of the staleness discount; 0 for none.
+
+    Raises
+    ------
+    ConfigError
+        `alpha` is not in (0, 1], or `a` is below 0.
     """
 
     name = "fedasync"

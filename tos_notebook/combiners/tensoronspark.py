@@ -27,6 +27,11 @@ class MeanWeightCombiner(Combiner):
     ----------
     num : int, optional
         How many voices; by default the active workers at each push.
+
+    Raises
+    ------
+    ConfigError
+        `num` is below 1.
     """
 
     name = "mean"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -84,7 +84,8 @@ class ParameterServer:
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ServerSettings:
         """See `Strategy.settings`."""
-        return ServerSettings(DynSGD() if combiner is None else combiner, codec)
+        # `default_combiner` has filled it in.
+        return ServerSettings(cast(Combiner, combiner), codec)
 
     def exact_settings(self) -> ServerSettings:
         """See `Strategy.exact_settings`."""
