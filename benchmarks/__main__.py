@@ -17,7 +17,7 @@ from .lib.harness import Row, print_table, read_rows
 ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
-        *("tensorboard", "beside", "dataframes", "inference", "streaming"),
+        *("tensorboard", "observers", "dataframes", "inference", "streaming"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
     "scale": ("load", "memory", "stragglers"),

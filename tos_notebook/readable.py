@@ -71,7 +71,7 @@ def as_markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
-def beside(name: str, taken: Container[str]) -> str:
+def free_name(name: str, taken: Container[str]) -> str:
     """Return a metric's name with the suffix ``_metric``, as often as it takes to be no other's."""
     while name in taken:
         name += "_metric"

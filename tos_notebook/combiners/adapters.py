@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..common.arrays import Array
 from ..errors import CombinerError
-from ..persist.values import Keeps, put_back
+from ..persist.values import Persistent, put_back
 from .base import Combiner, PushInfo, TensorCombiner
 
 
@@ -38,13 +38,13 @@ class ComputeCombiner(TensorCombiner):
 
     def dump(self) -> Mapping[str, Any]:
         """Return what the object dumps, or all its attributes; see `Combiner.dump`."""
-        if isinstance(self.target, Keeps):
+        if isinstance(self.target, Persistent):
             return self.target.dump()
         return dict(getattr(self.target, "__dict__", {}))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Give the object its state back; see `Combiner.restore`."""
-        if isinstance(self.target, Keeps):
+        if isinstance(self.target, Persistent):
             self.target.restore(state)
         else:
             put_back(self.target, state)

@@ -11,7 +11,7 @@ from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 
 
-class Described(ABC):
+class DataDescription(ABC):
     """Data that the user has described, such as with `tos_notebook.columns`."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Described(ABC):
             The program's.
         """
 
-    def unlooked(self) -> Described:
+    def unlooked(self) -> DataDescription:
         """Return the same, without a look at rows before the run if the program says enough.
 
         Such a look is a Spark job. Other runs may hold the slot that it needs.

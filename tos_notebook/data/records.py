@@ -19,7 +19,7 @@ from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
 from ..common.checks import at_least_one, one_of
 from ..errors import DataError
-from .described import Described
+from .described import DataDescription
 from .rdd import RddSource, counted
 
 RECORD = "record"
@@ -27,7 +27,7 @@ RECORD = "record"
 
 
 @dataclass(frozen=True)
-class TFRecords(Described):
+class TFRecords(DataDescription):
     """What `tfrecords` returns.
 
     Parameters
@@ -44,7 +44,7 @@ class TFRecords(Described):
     on_bad: str = "raise"
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
-        """Return the records as a source for a program; see `Described.source`.
+        """Return the records as a source for a program; see `DataDescription.source`.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from ..blocks.source import DataSource
 from ..cluster.connect import refuse_remote
 from ..errors import DataError, ShapeMismatch
 from .arrays import ArraySource
-from .described import Described, is_frame
+from .described import DataDescription, is_frame
 from .rdd import RddSource, is_rdd
 from .stream import StreamSource
 
@@ -25,7 +25,7 @@ def as_source(
     ----------
     sc : SparkContext
         The context of the training.
-    data : RDD, sequence of array_like, Described, callable, or DataSource
+    data : RDD, sequence of array_like, DataDescription, callable, or DataSource
         An RDD of tuples keeps its partitions; a source is returned as it is; a callable makes each
         partition's `tf.data.Dataset`. Dictionaries of arrays go by the names of inputs and outputs.
     partitions : int
@@ -47,7 +47,7 @@ def as_source(
     """
     if isinstance(data, DataSource):
         return data
-    if isinstance(data, Described):
+    if isinstance(data, DataDescription):
         return data.source(sc, feeds)
     if callable(data):
         return StreamSource(data, partitions, feeds)
@@ -117,7 +117,7 @@ def as_rows(
     ConnectError, ShapeMismatch
         As in `as_source`.
     """
-    made = callable(data) and not isinstance(data, DataSource | Described)
+    made = callable(data) and not isinstance(data, DataSource | DataDescription)
     try:
         source = None if made else as_source(sc, data, partitions, feeds, use)
     except (DataError, ShapeMismatch) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from ..data.described import Described, is_frame
+from ..data.described import DataDescription, is_frame
 from ..steering.actions import ACTIONS
 from ..steering.conditions import Condition
 from ..steering.trigger import TIMES
@@ -101,7 +101,7 @@ def is_data(value: Any) -> bool:
     """Whether a value may be training data: an RDD, a DataFrame, arrays, or an array."""
     if isinstance(value, tuple | list):
         return bool(value) and all(hasattr(part, "__array__") for part in value)
-    if hasattr(value, "mapPartitions") or isinstance(value, Described) or is_frame(value):
+    if hasattr(value, "mapPartitions") or isinstance(value, DataDescription) or is_frame(value):
         return True
     return hasattr(value, "__array__") and not is_tensorflow(value)
 

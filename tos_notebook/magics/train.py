@@ -18,7 +18,7 @@ from ..errors import InvalidTransition, TosError
 from ..steering.sync import as_sync
 from ..strategies.registry import as_strategy
 from ..training.options import RunOptions, SessionOptions, subset
-from . import beside, find
+from . import arguments, find
 from .cell import refuse_empty, run_cell
 from .find import Names
 from .program import Captured, captured
@@ -90,7 +90,7 @@ class Trainer:
         # Often it is here that TensorFlow is imported first.
         with quiet_stderr():
             names = self._names(line, cell)
-            options.learning_rate, rate = beside.learning_rate(names, options.learning_rate)
+            options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
             launched = self._launch(captured(names, options), names, options, rate)
         self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
         self._by_cell[key] = launched
@@ -116,7 +116,7 @@ class Trainer:
         from ..telemetry.progress import ProgressLine
         from ..training.session import TrainingSession
 
-        wanted = subset(RunOptions, vars(options)) | beside.given(names, options)
+        wanted = subset(RunOptions, vars(options)) | arguments.given(names, options)
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
@@ -129,7 +129,7 @@ class Trainer:
             settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint:
             settings["directory"] = options.checkpoint
-            wanted["checkpoint_every"] = beside.every(options.checkpoint_every)
+            wanted["checkpoint_every"] = arguments.every(options.checkpoint_every)
         else:
             del wanted["checkpoint_every"], wanted["keep"]
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
@@ -162,7 +162,7 @@ class Trainer:
             )
         space = self._shell.user_ns
         names = Names(space)
-        given = subset(RunOptions, vars(options)) | beside.watching(names, options)
+        given = subset(RunOptions, vars(options)) | arguments.watching(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
@@ -171,7 +171,7 @@ class Trainer:
         if options.combiner:
             given["combiner"] = find.combiner(space, options.combiner)
         if options.learning_rate:
-            variable, given["learning_rate"] = beside.learning_rate(names, options.learning_rate)
+            variable, given["learning_rate"] = arguments.learning_rate(names, options.learning_rate)
             if variable is not None:
                 raise UsageError(
                     "%tos_resume: --learning-rate: expected a number, or a variable that holds a "

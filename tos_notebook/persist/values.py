@@ -18,8 +18,8 @@ from ..errors import CheckpointError
 
 
 @runtime_checkable
-class Keeps(Protocol):
-    """What has state of its own, and can give and take it."""
+class Persistent(Protocol):
+    """An object with state of its own, which it dumps and restores."""
 
     def dump(self) -> Mapping[str, Any]:
         """Return the state by name, as values that can be saved.
@@ -40,7 +40,7 @@ class Keeps(Protocol):
         """
 
 
-class Kept(NamedTuple):
+class SavedState(NamedTuple):
     """What an object dumped: to be restored by the object that stands in its place."""
 
     state: dict[str, Any]
@@ -66,7 +66,7 @@ def require_plain(kind: type, fields: Mapping[str, Any]) -> None:
             raise TypeError(f"expected {kind.__name__}.{name} of {hint}, got {fields[name]!r:.80}")
 
 
-def revive(target: Any, kept: Kept) -> None:
+def revive(target: Any, saved: SavedState) -> None:
     """Let an object take over what one of the same class dumped.
 
     Raises
@@ -75,9 +75,9 @@ def revive(target: Any, kept: Kept) -> None:
         It is of another class, or of another make.
     """
     kind = type(target).__name__
-    if kept.kind != kind:
-        raise CheckpointError(f"Expected the state of {kind}, got that of {kept.kind}.")
-    target.restore(kept.state)
+    if saved.kind != kind:
+        raise CheckpointError(f"Expected the state of {kind}, got that of {saved.kind}.")
+    target.restore(saved.state)
 
 
 def put_back(target: Any, state: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> None:
@@ -101,7 +101,7 @@ def put_back(target: Any, state: Mapping[str, Any], known: Mapping[str, Any] | N
             f"{', '.join(state)}. What a combiner keeps must be set in its reset()."
         )
     for name, value in state.items():
-        if isinstance(value, Kept):
+        if isinstance(value, SavedState):
             revive(getattr(target, name), value)
         else:
             setattr(target, name, value)
@@ -128,7 +128,7 @@ def encode(value: Any, arrays: list[Array], where: str = "") -> Any:
         arrays.append(np.array(value))
         kind = "array" if isinstance(value, np.ndarray) else "number"
         return {kind: len(arrays) - 1}
-    if isinstance(value, Keeps):
+    if isinstance(value, Persistent):
         return {"kept": _pairs(value.dump(), arrays, where), "class": type(value).__name__}
     container = _CONTAINERS.get(type(value))
     if container == "list":
@@ -159,7 +159,7 @@ def _pairs(value: Mapping[Any, Any], arrays: list[Array], where: str) -> list[An
 
 
 def decode(value: Any, arrays: Sequence[Array]) -> Any:
-    """Return what `encode` was given: arrays as writeable copies, objects as `Kept`.
+    """Return what `encode` was given: arrays as writeable copies, objects as `SavedState`.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _decode(value: Any, arrays: Sequence[Array]) -> Any:
     if kind == "deque":
         return deque(found, value["maxlen"])
     if kind == "kept":
-        return Kept(dict(map(tuple, found)), value["class"])
+        return SavedState(dict(map(tuple, found)), value["class"])
     return _MAKERS[kind](found)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
-from ..readable import beside
+from ..readable import free_name
 from ..steering.status import Progress
 from ..theory import gauges
 from .tally import Tally, Totals, WorkerKey, WorkerTally
@@ -216,7 +216,7 @@ class History:
         if name not in self._named and len(self._named) == MOST_METRICS:
             return None
         if name not in self._named:
-            unique = beside(name, _FIELDS.keys() | self._metrics.keys())
+            unique = free_name(name, _FIELDS.keys() | self._metrics.keys())
             self._named[name] = unique
             self._metrics[unique] = array("d", [math.nan]) * rows
         return self._metrics[self._named[name]]

@@ -32,7 +32,7 @@ def _require_obeyed(parts: RunParts, command: Command) -> None:
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:
     """Ask for another layout of the data; see `Run.repartition`."""
     _require_obeyed(run.parts, Command.REPARTITION)
-    if run.parts.keeper is not None and partitioner is not None:
+    if run.parts.checkpointer is not None and partitioner is not None:
         require_known(partitioner)
     run.epochs.repartition(partitions, partitioner)
 
@@ -41,7 +41,7 @@ def swap_combiner(parts: RunParts, combiner: Any) -> None:
     """Change the rule; see `Run.swap_combiner`."""
     _require_obeyed(parts, Command.SWAP_COMBINER)
     chosen = as_combiner(combiner)
-    if parts.keeper is not None:
+    if parts.checkpointer is not None:
         parts.training.settings.strategy.changed(combiner=chosen).require_saveable()
     parts.training.change_settings(Command.SWAP_COMBINER, repr(chosen), combiner=chosen)
 

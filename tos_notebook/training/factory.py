@@ -26,7 +26,7 @@ from ..coordination.settings import Settings
 from ..coordination.snapshots import RunPosition
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
-from ..data.described import Described
+from ..data.described import DataDescription
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
@@ -90,7 +90,7 @@ def _workers(found: Iterable[Run]) -> dict[int, int]:
 
 def without_looks(sc: Any, data: Any) -> Any:
     """Return data that are not looked at without need while runs may hold all slots."""
-    return data.unlooked() if isinstance(data, Described) and runs_on(sc) else data
+    return data.unlooked() if isinstance(data, DataDescription) and runs_on(sc) else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class RunRequest:
     """The data in the first layout, on which all others build."""
     reached: RunPosition
     sinks: tuple[Sink, ...]
-    keeper: CheckpointWriter | None = None
+    checkpointer: CheckpointWriter | None = None
     resumed: Resumed | None = None
     came_in: int | None = None
     """Partitions that the rows came in before they were dealt; None for the first layout's."""
@@ -185,7 +185,7 @@ class RunFactory:
             source.close()
             raise
 
-    def keeper(self, request: RunRequest, every: Trigger) -> CheckpointWriter:
+    def checkpointer(self, request: RunRequest, every: Trigger) -> CheckpointWriter:
         """Return what keeps a new run, its program and its arrays saved already."""
         first, options = request.first, request.plan.options
         archive = self._archive(first)
@@ -226,7 +226,7 @@ class RunFactory:
         write = partial(self._write, request, source, initial)
         task = self.ask(f"the files in {self.storage.uri}", write)
         history = History()
-        own = () if request.keeper is None else (request.keeper,)
+        own = () if request.checkpointer is None else (request.checkpointer,)
         bus = EventBus([history, *own], request.sinks)
         training = self._training(request, bus, initial)
         self.server.serve(training)
@@ -245,7 +245,7 @@ class RunFactory:
             # Asked now: Spark may be stopped by the time the run ends.
             on_end=partial(self._clear, executor_folder(), request.run_id, on_end),
             reached=request.reached,
-            keeper=request.keeper,
+            checkpointer=request.checkpointer,
             resumed=request.resumed,
             workers=lambda: _workers(runs_on(self.sc)),
         )

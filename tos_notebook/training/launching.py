@@ -25,7 +25,7 @@ from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
-from .observers.build import Beside, attached
+from .observers.build import Observers, build
 from .options import ObserverOptions, RunOptions, SessionOptions
 from .parts import Resumed
 from .run import Run
@@ -76,8 +76,8 @@ def first_request(
     own: StrategySettings,
     data: Any,
     options: RunOptions,
-    observers: ObserverOptions,
-) -> tuple[RunRequest, Beside]:
+    observer_options: ObserverOptions,
+) -> tuple[RunRequest, Observers]:
     """Look at what a new run is given; return the run that is about to be made.
 
     Parameters
@@ -89,19 +89,19 @@ def first_request(
         As `TrainingSession.start` takes them.
     options : RunOptions
         Checked.
-    observers : ObserverOptions
+    observer_options : ObserverOptions
         Checked.
 
     Returns
     -------
-    tuple of RunRequest and Beside
-        The latter is what works beside the run.
+    tuple of RunRequest and Observers
+        The latter work beside the run.
     """
     count = _slots(factory)
     came, first, layout = factory.ask(
         "the first rows of the data", partial(_laid_out, factory, data, options, count)
     )
-    beside = beside_of(factory, observers)
+    observers = observers_of(factory, observer_options)
     request = RunRequest(
         next(_run_numbers),
         new_run_id(),
@@ -110,17 +110,19 @@ def first_request(
             own,
             factory.options.sync_interval,
             factory.options.sync,
-            beside.learning_rate,
+            observers.learning_rate,
         ),
         first,
         RunPosition(0, False, layout),
-        beside.sinks,
+        observers.sinks,
         came_in=None if first is came else came.partitions,
     )
     if options.every is not None:
-        make = partial(factory.keeper, request, options.every)
-        request = replace(request, keeper=factory.ask(f"the files in {factory.storage.uri}", make))
-    return request, beside
+        make = partial(factory.checkpointer, request, options.every)
+        request = replace(
+            request, checkpointer=factory.ask(f"the files in {factory.storage.uri}", make)
+        )
+    return request, observers
 
 
 def resumed_request(
@@ -128,8 +130,8 @@ def resumed_request(
     source: DataSource,
     settings: Settings,
     resumed: Resumed,
-    keeper: CheckpointWriter,
-    beside: Beside,
+    checkpointer: CheckpointWriter,
+    observers: Observers,
 ) -> RunRequest:
     """Return a run that continues, as it is about to be made."""
     saved = resumed.checkpoint
@@ -143,18 +145,18 @@ def resumed_request(
         settings,
         source,
         saved.progress.reached,
-        beside.sinks,
-        keeper,
+        observers.sinks,
+        checkpointer,
         resumed,
         origin.came_in,
     )
 
 
-def beside_of(factory: RunFactory, options: ObserverOptions) -> Beside:
-    """Return what is to work beside the run; see `training.observers.build.attached`."""
+def observers_of(factory: RunFactory, options: ObserverOptions) -> Observers:
+    """Return what is to work beside the run; see `training.observers.build.build`."""
     options = replace(options, validation=without_looks(factory.sc, options.validation))
     with spoken():
-        return attached(factory.sc, factory.program, factory.ask, options)
+        return build(factory.sc, factory.program, factory.ask, options)
 
 
 def _slots(factory: RunFactory) -> int:

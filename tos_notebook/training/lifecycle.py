@@ -119,8 +119,8 @@ class Lifecycle:
         )
         drive.start()
         self.watchdog.start()
-        if parts.keeper is not None:
-            parts.keeper.begin(self._subject())
+        if parts.checkpointer is not None:
+            parts.checkpointer.begin(self._subject())
 
     def _context(self, run: RunView) -> RunContext:
         parts = self.parts
@@ -183,8 +183,8 @@ class Lifecycle:
 
     def _facts(self) -> Facts:
         parts, found = self.parts, self._present()
-        if parts.keeper is not None:
-            found = replace(found, saving=parts.keeper.saving)
+        if parts.checkpointer is not None:
+            found = replace(found, saving=parts.checkpointer.saving)
         if found.members:
             return found
         others = {n: count for n, count in parts.workers().items() if n != parts.number}
@@ -370,9 +370,9 @@ class Lifecycle:
             self.parts.training.report(RunEvent.ENDED)
 
     def _keep_last(self) -> None:
-        if self.parts.keeper is not None:
+        if self.parts.checkpointer is not None:
             # As with any other checkpoint that cannot be written, nothing else is lost.
-            self.parts.keeper.finish(self.parts.limits.checkpoint)
+            self.parts.checkpointer.finish(self.parts.limits.checkpoint)
 
     def _report_end(self) -> None:
         error = self.parts.training.error

@@ -59,7 +59,7 @@ class RunParts:
     """Called when the run has left nothing behind."""
     reached: RunPosition = BEGINNING
     """Where to begin."""
-    keeper: CheckpointWriter | None = None
+    checkpointer: CheckpointWriter | None = None
     resumed: Resumed | None = None
     workers: Callable[[], Mapping[int, int]] = dict
     """Returns how many workers train for each active run on `sc`, by the run's number."""
@@ -92,5 +92,5 @@ class RunParts:
 
     def unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""
-        saved = None if self.keeper is None else self.keeper.status
+        saved = None if self.checkpointer is None else self.checkpointer.status
         return (str(saved),) if saved is not None and saved.error else ()

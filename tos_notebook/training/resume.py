@@ -35,7 +35,7 @@ from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
-from .launching import beside_of
+from .launching import observers_of
 from .options import ObserverOptions, RunOptions, SessionOptions, pick, require_resumable, subset
 from .parts import Resumed
 from .run import Run
@@ -116,7 +116,7 @@ def resume(
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
     require_resumable(options)
-    observers = pick(ObserverOptions, options).checked()
+    observer_options = pick(ObserverOptions, options).checked()
     spark = connect(spark, warm_up=False)
     sc = spark.sparkContext
     ask, files = factory.asking(sc), f"the files in {uri}"
@@ -135,15 +135,15 @@ def resume(
                 partial(_data, folder, saved, given, sc, session.program.feeds),
             )
         resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
-        beside = beside_of(session._factory, observers)
-        if observers.learning_rate is not None:
-            chosen = replace(chosen, learning_rate=beside.learning_rate)
+        observers = observers_of(session._factory, observer_options)
+        if observer_options.learning_rate is not None:
+            chosen = replace(chosen, learning_rate=observers.learning_rate)
         with _claimed(folder, ask) as claim:
             every = as_trigger("checkpoint_every", origin.every)
-            keeper = CheckpointWriter(
+            checkpointer = CheckpointWriter(
                 folder, origin, every, origin.keep, claim, saved.history, number
             )
-            return session._resume(source, chosen, resumed, keeper, beside)
+            return session._resume(source, chosen, resumed, checkpointer, observers)
     except BaseException:
         session.close()
         raise

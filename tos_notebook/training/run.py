@@ -54,7 +54,7 @@ class Run:
         self.slots, self.master = parts.plan.slots, parts.master
         self.commands = parts.strategy.commands
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
-        self.uri = None if parts.keeper is None else parts.keeper.folder.storage.uri
+        self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
         self.chaos_log: tuple[Rule, ...] = ()
 
     def __repr__(self) -> str:

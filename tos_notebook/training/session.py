@@ -40,7 +40,7 @@ from .launching import (
     require_directory,
     resumed_request,
 )
-from .observers.build import Beside
+from .observers.build import Observers
 from .options import ObserverOptions, RunOptions, SessionOptions, pick
 from .parts import Resumed
 from .run import Run
@@ -302,7 +302,7 @@ class TrainingSession:
         # All parameters by name: a test compares them with the fields of both kinds.
         given = locals()
         options = pick(RunOptions, given).checked()
-        observers = pick(ObserverOptions, given).checked()
+        observer_options = pick(ObserverOptions, given).checked()
         own = self._options.strategy.settings(self._options.combiner, self._options.codec)
         if options.every is not None:
             require_directory(self._directory, options)
@@ -314,22 +314,22 @@ class TrainingSession:
             if self._run is not None:
                 refuse_if_active(self._run)
             refuse_without_state(self.program, self._options)
-            request, beside = first_request(self._factory, own, data, options, observers)
-            return self._launch(request, beside)
+            request, observers = first_request(self._factory, own, data, options, observer_options)
+            return self._launch(request, observers)
 
     def _resume(
         self,
         source: DataSource,
         settings: Settings,
         resumed: Resumed,
-        keeper: CheckpointWriter,
-        beside: Beside,
+        checkpointer: CheckpointWriter,
+        observers: Observers,
     ) -> Run:
         """Continue a run, as the only one of this session; see `tos_notebook.resume`."""
         self._only = True
-        request = resumed_request(self._factory, source, settings, resumed, keeper, beside)
+        request = resumed_request(self._factory, source, settings, resumed, checkpointer, observers)
         with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
-            return self._launch(request, beside)
+            return self._launch(request, observers)
 
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
@@ -345,10 +345,10 @@ class TrainingSession:
                 run.stop()
             raise
 
-    def _launch(self, request: RunRequest, beside: Beside) -> Run:
+    def _launch(self, request: RunRequest, observers: Observers) -> Run:
         spare_jobs()
         self._run = run = self._factory.make(request, self._on_end)
-        run.lifecycle.begin(run, beside.makers)
+        run.lifecycle.begin(run, observers.makers)
         return run
 
     def _on_end(self) -> None:

@@ -38,7 +38,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         validated[-1].values if validated else {},
         len(validated),
         run.reason,
-        None if parts.keeper is None else parts.keeper.status,
+        None if parts.checkpointer is None else parts.checkpointer.status,
     )
 
 

@@ -10,11 +10,11 @@ from .. import events
 from ..errors import ConfigError
 from ..telemetry.tally import Tally
 from .curves import NEWS, Curves, Lanes
-from .diary import Diary
 from .failure import failure
 from .news import Cursor, Facts, News, State
 from .numbers import seconds, short
 from .rate import Rate
+from .timeline import Timeline
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Handler = Callable[[Any, float], None]
 class RunModel:
     """A sink that holds what a view shows of one run. Thread-safe.
 
-    Its memory is bounded: see the limits of `series`, `curves`, `workers` and `diary`.
+    Its memory is bounded: see the limits of `series`, `curves`, `workers` and `timeline`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class RunModel:
         self._workers = Workers()
         self._curves = Curves()
         self._lanes = Lanes()
-        self._diary = Diary()
+        self._timeline = Timeline()
         self._changes = 0
         self._id = ""
         self._state = "starting"
@@ -87,7 +87,7 @@ class RunModel:
         """Take note of a command that the run did not accept."""
         with self._lock:
             self._changes += 1
-            self._diary.refused(self._since(time), command, text)
+            self._timeline.refused(self._since(time), command, text)
 
     def snapshot(self, now: float, facts: Facts) -> News:
         """Return everything.
@@ -174,7 +174,7 @@ class RunModel:
             events.StateChanged: self._moved,
             events.RunResumed: self._resumed,
             events.RunFinished: self._end,
-            **self._diary.handlers,
+            **self._timeline.handlers,
         }
 
     def _since(self, time: float) -> float:
@@ -191,7 +191,7 @@ class RunModel:
         self._workers.leave()
         self._rate.forget()
         self._rate.add(self._tally.clock.at(event.time), self._tally.totals().samples)
-        self._diary.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
+        self._timeline.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
     def _milestone(self, event: events.MilestoneCommitted, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
@@ -203,38 +203,38 @@ class RunModel:
     def _joined(self, event: events.WorkerJoined, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
         self._workers.join(row, event.time)
-        self._diary.joined(time, row, event)
+        self._timeline.joined(time, row, event)
 
     def _lost(self, event: events.WorkerLost, time: float) -> None:
-        self._diary.lost(time, self._workers.row(event, self._tally.workers), event)
+        self._timeline.lost(time, self._workers.row(event, self._tally.workers), event)
 
     def _failed(self, event: events.WorkerFailed, time: float) -> None:
         self._failure = event
-        self._diary.failed(time, self._workers.row(event, self._tally.workers), event)
+        self._timeline.failed(time, self._workers.row(event, self._tally.workers), event)
 
     def _validated(self, event: events.Validated, time: float) -> None:
         self._curves.validated(event)
-        self._diary.validated(time, event)
+        self._timeline.validated(time, event)
 
     def _repartitioned(self, event: events.Repartitioned, time: float) -> None:
         self._partitions = event.partitions
         self._workers.leave()
         self._workers.calm(event.time)
-        self._diary.repartitioned(time, event)
+        self._timeline.repartitioned(time, event)
 
     def _stalled(self, event: events.Stalled, time: float) -> None:
         self._stalls[event.cause] = f"{event.message} {event.look}"
-        self._diary.say(time, "warning", self._stalls[event.cause])
+        self._timeline.say(time, "warning", self._stalls[event.cause])
 
     def _moves_again(self, event: events.StallEnded, time: float) -> None:
         if self._stalls.pop(event.cause, None) is not None:
-            self._diary.say(time, "info", "What the run waited for has come, or was given up.")
+            self._timeline.say(time, "info", "What the run waited for has come, or was given up.")
 
     def _moved(self, event: events.StateChanged, _: float) -> None:
         before, self._state = self._state, str(event.state)
         if before == "paused" and self._state == "running":
             self._workers.calm(event.time)
-            self._diary.settle("resume", "in force")
+            self._timeline.settle("resume", "in force")
         if self._state == "failed" and self._failure is not None:
             # The run's own words follow at its end; these are the same, sooner.
             self._error = failure(self._failure, None)
@@ -243,25 +243,25 @@ class RunModel:
         self._ended, self._state = event.time, event.outcome
         self._reason = event.reason
         self._curves.close()
-        self._diary.end()
+        self._timeline.end()
         if event.reason is not None:
-            self._diary.say(time, "info", f"{event.outcome}: {event.reason}")
+            self._timeline.say(time, "info", f"{event.outcome}: {event.reason}")
         if event.error is not None:
             self._error = failure(self._failure, event.error)
-            self._diary.say(time, "error", self._error["message"])
+            self._timeline.say(time, "error", self._error["message"])
 
     # -- news, under the lock ---------------------------------------------------------
 
     def _cursor(self) -> Cursor:
-        diary = self._diary
+        timeline = self._timeline
         return Cursor(
             (self._curves.generation, self._workers.generation),
             self._changes,
             tuple(len(series) for series in self._curves.series.values()),
             self._lanes.serial,
-            diary.marks.serial,
-            diary.commands.serial,
-            diary.log.serial,
+            timeline.marks.serial,
+            timeline.commands.serial,
+            timeline.log.serial,
         )
 
     def _news(self, known: Cursor | None, now: float) -> tuple[State, list[bytes]]:
@@ -274,12 +274,12 @@ class RunModel:
             buffers.append(series.packed(start))
         if known is not None and not any(head["length"] for head in heads):
             heads, buffers = [], []
-        marks = self._diary.marks.since(known.marks if known else 0)
+        marks = self._timeline.marks.since(known.marks if known else 0)
         state = {
             "series": heads,
             "marks": [mark | {"worker": row.index} for row, mark in marks if row.index >= 0],
-            "commands": self._diary.commands.since(known.commands if known else 0),
-            "log": self._diary.log.since(known.log if known else 0),
+            "commands": self._timeline.commands.since(known.commands if known else 0),
+            "log": self._timeline.log.since(known.log if known else 0),
         }
         return state, buffers
 

@@ -8,7 +8,7 @@ const VIEWS = `tos-notebook:views:${version}`;
 
 type Taker = () => Snapshot | null;
 
-interface Kept {
+interface SavedView {
   state: Parts;
   /** In base64. */
   buffers: string[];
@@ -35,11 +35,11 @@ export function remember(name: string, value: unknown): void {
 
 /** The runs that the page shows, as it shows them. */
 export class PageMemory {
-  private readonly kept: Map<string, Kept>;
+  private readonly kept: Map<string, SavedView>;
   private readonly takers = new Map<Taker, string>();
 
   constructor() {
-    this.kept = new Map(Object.entries(recall(VIEWS) ?? {}) as [string, Kept][]);
+    this.kept = new Map(Object.entries(recall(VIEWS) ?? {}) as [string, SavedView][]);
     // It is of the page before this one, and of no other.
     sessionStorage.removeItem(VIEWS);
     window.addEventListener("pagehide", this.save);
@@ -70,7 +70,7 @@ export class PageMemory {
   }
 
   private readonly save = (): void => {
-    const kept: Record<string, Kept> = {};
+    const kept: Record<string, SavedView> = {};
     for (const [take, run] of this.takers) {
       const snapshot = take();
       if (snapshot === null) continue;

@@ -14,7 +14,7 @@ from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.blocks.source import DataSource
 from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.data.dataframe import FrameColumns, columns
-from tos_notebook.data.described import Described
+from tos_notebook.data.described import DataDescription
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.source import as_source
 from tos_notebook.errors import ConfigError, ConnectError, DataError, ShapeMismatch
@@ -45,7 +45,7 @@ def rows_of(source: RddSource, sc: Any) -> list[list[Any]]:
 
 def test_columns_become_rows_in_their_own_partitions(people: Any, spark_context: Any) -> None:
     described = columns(people, ["pair", "raw"], "number", shapes={"raw": (1, 2)})
-    assert isinstance(described, Described)
+    assert isinstance(described, DataDescription)
     source = as_source(spark_context, described, 9)
     assert isinstance(source, DataSource)
     assert [(c.name, c.dtype, c.shape) for c in source.columns] == [

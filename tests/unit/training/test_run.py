@@ -209,10 +209,10 @@ class Setting:
         combiner: Combiner | None = None,
         sinks: tuple[Any, ...] = (),
         limits: Limits | None = None,
-        keeper: CheckpointWriter | None = None,
+        checkpointer: CheckpointWriter | None = None,
     ) -> Run:
         history, combiner = History(), combiner or Downpour()
-        own = [] if keeper is None else [keeper]
+        own = [] if checkpointer is None else [checkpointer]
         bus = EventBus([history, self.events.append, *own], sinks)
         layout = self.program.layout
         settings = Settings(ServerSettings(combiner), 1)
@@ -239,7 +239,7 @@ class Setting:
             history,
             self._cancel,
             self._end,
-            keeper=keeper,
+            checkpointer=checkpointer,
         )
         run = Run(parts)
         self.runs.append(run)
@@ -906,7 +906,7 @@ def test_an_error_at_the_very_end_is_raised_and_leaves_nobody_waiting(setting: S
         run.wait(LIMIT)
 
 
-def kept(folder: Path) -> tuple[Disk, CheckpointWriter]:
+def checkpoints(folder: Path) -> tuple[Disk, CheckpointWriter]:
     """Return what a run has checkpoints with."""
     disk = Disk(folder)
     return disk, CheckpointWriter(Folder(disk), origin(), Trigger(milestones=1000), 3)
@@ -915,9 +915,9 @@ def kept(folder: Path) -> tuple[Disk, CheckpointWriter]:
 def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
     setting: Setting, tmp_path: Path
 ) -> None:
-    disk, keeper = kept(tmp_path)
+    disk, checkpointer = checkpoints(tmp_path)
     disk.refuses = "checkpoint"
-    run = setting.make(keeper=keeper)
+    run = setting.make(checkpointer=checkpointer)
     assert run.status.checkpoint == CheckpointStatus()
     with pytest.warns(RuntimeWarning, match="run: The run has no checkpoint yet: the disk is full"):
         begun(run).wait(LIMIT)
@@ -930,8 +930,8 @@ def test_a_run_whose_last_checkpoint_failed_says_so_by_event_status_and_warning(
 def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     setting: Setting, tmp_path: Path
 ) -> None:
-    (disk, keeper), answers = kept(tmp_path), threading.Event()
-    run = setting.make(keeper=keeper, limits=Limits(checkpoint=0.01))
+    (disk, checkpointer), answers = checkpoints(tmp_path), threading.Event()
+    run = setting.make(checkpointer=checkpointer, limits=Limits(checkpoint=0.01))
     disk.before_write = lambda: answers.wait(LIMIT)
     with pytest.warns(RuntimeWarning, match="was still being written 0.01 s after the run's end"):
         begun(run).wait(LIMIT)
@@ -947,7 +947,7 @@ def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
 def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
     setting: Setting, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    run = setting.make(keeper=kept(tmp_path)[1])
+    run = setting.make(checkpointer=checkpoints(tmp_path)[1])
     begun(run).wait(LIMIT)
     assert run.status.checkpoint is not None
     assert (run.status.checkpoint.number, run.status.checkpoint.error) == (1, None)

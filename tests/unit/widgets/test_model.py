@@ -8,8 +8,8 @@ import pytest
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FACTS, points, shown
 from tos_notebook import events
-from tos_notebook.widgets.diary import TEXT
 from tos_notebook.widgets.model import RunModel
+from tos_notebook.widgets.timeline import TEXT
 
 FRAMES = (
     '  File "cell.py", line 3, in scale\n    return x / 0',

@@ -18,7 +18,7 @@ from ...cluster.connect import refuse_remote
 from ...common.checks import at_least_one, one_of
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowColumn, ArrowDecoder
-from ..described import Described
+from ..described import DataDescription
 from ..rdd import RddSource, counted, is_ordered
 from . import kinds
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
@@ -38,7 +38,7 @@ COMBINE = (
 
 
 @dataclass(frozen=True)
-class FrameColumns(Described):
+class FrameColumns(DataDescription):
     """What `columns` returns: columns of a DataFrame, one for each feed.
 
     Parameters
@@ -70,7 +70,7 @@ class FrameColumns(Described):
     looks: bool = True
 
     def unlooked(self) -> FrameColumns:
-        """Return the same, with a look at rows only if it is needed; see `Described.unlooked`."""
+        """Return the same, which looks at rows only if it must; see `DataDescription.unlooked`."""
         return replace(self, looks=False)
 
     @property
@@ -120,7 +120,7 @@ class FrameColumns(Described):
         return replace(self, label=(), weight=()).arranged(inputs)
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
-        """Return the rows as a source for a program; see `Described.source`.
+        """Return the rows as a source for a program; see `DataDescription.source`.
 
         Looks at the first row without a null, for the lengths of arrays.
 

@@ -23,8 +23,8 @@ from .validation import Evaluation, OnExecutors, Rows, validation_rows, validato
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Checked, and not begun."""
+class Observers:
+    """The observers of one run, checked and not begun."""
 
     makers: tuple[Maker, ...]
     learning_rate: float | None
@@ -33,7 +33,7 @@ class Beside:
     """The user's own."""
 
 
-def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> Beside:
+def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> Observers:
     """Look at what is wanted beside a run; `options` are checked.
 
     Raises
@@ -71,7 +71,7 @@ def attached(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -
     if options.histograms or (options.histograms is None and options.tensorboard is not None):
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, WeightHistograms)
-    return Beside(tuple(makers), rate, tuple(options.sinks))
+    return Observers(tuple(makers), rate, tuple(options.sinks))
 
 
 def _following(

@@ -14,7 +14,7 @@ from ...common.checks import one_of
 from ...errors import ConfigError, WaitTimeout
 from ...events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunStarted, Validated
 from ...program.export.base import Program
-from ...readable import beside
+from ...readable import free_name
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
 from ..results.card import versions
@@ -156,7 +156,7 @@ def _means(event: MilestoneCommitted) -> dict[str, float]:
     """Return what is averaged over milestones, by the names of curves."""
     taken = {*_OWN, *event.metrics}
     metrics = {
-        beside(name, taken) if name in _OWN or name.startswith("val_") else name: value
+        free_name(name, taken) if name in _OWN or name.startswith("val_") else name: value
         for name, value in event.metrics.items()
     }
     return {"loss": event.loss, **metrics, "staleness": float(event.staleness)}

@@ -26,7 +26,7 @@ from ...events import (
     Validated,
     WeightsMeasured,
 )
-from ...readable import beside
+from ...readable import free_name
 from ...telemetry.tensorboard import (
     EventWriter,
     is_event_file,
@@ -62,7 +62,7 @@ def _means(event: MilestoneCommitted) -> dict[str, float]:
     """Return what is averaged over milestones, by tag."""
     common = {"loss": event.loss, "staleness": float(event.staleness)}
     metrics = {
-        beside(name, {*_OWN, *event.metrics}) if name in _OWN else name: value
+        free_name(name, {*_OWN, *event.metrics}) if name in _OWN else name: value
         for name, value in event.metrics.items()
     }
     found = {f"training/{name}": value for name, value in (common | metrics).items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.described import Described
+from ...data.described import DataDescription
 from ...data.rdd import is_rdd
 from .held_model import HeldModel
 
@@ -18,7 +18,7 @@ def evaluate(model: HeldModel, data: tuple[Any, ...], batch_size: int) -> Mappin
         # A longer list for a program of one feed is its rows.
         several = len(model.feeds) > 1 or len(data[0]) == 1
         data = tuple(data[0]) if several else data
-    arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], Described))
+    arrays = len(data) != 1 or not (is_rdd(data[0]) or isinstance(data[0], DataDescription))
     given = [_array(column) for column in data] if arrays else data[0]
     return model.evaluate(given, batch_size)
 

@@ -72,15 +72,15 @@ def train(training: Coordinator) -> None:
 
 
 def run(folder: Path, sync: str, left: int) -> None:
-    keeper_folder = Folder(Dying(folder, left))
-    keeper_folder.begin()
-    keeper = CheckpointWriter(
-        keeper_folder, origin(partitions=PARTITIONS), as_trigger("", "3 milestones"), 3
+    run_folder = Folder(Dying(folder, left))
+    run_folder.begin()
+    checkpointer = CheckpointWriter(
+        run_folder, origin(partitions=PARTITIONS), as_trigger("", "3 milestones"), 3
     )
     training, _ = counting_training(
-        PARTITIONS, ENDLESS, rule(left), 2, ROWS, sync=as_sync(sync), publish=keeper
+        PARTITIONS, ENDLESS, rule(left), 2, ROWS, sync=as_sync(sync), publish=checkpointer
     )
-    keeper.begin(
+    checkpointer.begin(
         Subject(training.snapshot, lambda: None, dict, lambda event: None, lambda timeout: None)
     )
     train(training)

@@ -221,9 +221,9 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     settings = counting_training()[0].settings
     plan, source = RunPlan(RunOptions(), 2), ArraySource((x,), 2)
     request = RunRequest(1, "run", plan, settings, source, BEGINNING, ())
-    keeper = factory.keeper(request, Trigger(milestones=1))
+    checkpointer = factory.checkpointer(request, Trigger(milestones=1))
     x /= 255
-    saved = read_data(keeper.folder, keeper._origin).arrays[0]
+    saved = read_data(checkpointer.folder, checkpointer._origin).arrays[0]
     np.testing.assert_array_equal(saved, np.arange(100.0))
 
 

@@ -122,8 +122,8 @@ def origin(**changes: Any) -> Origin:
     return Origin(**(fields | changes))
 
 
-class Kept:
-    """A training with a keeper, whose events arrive at once."""
+class Scene:
+    """A training with a checkpoint writer, whose events arrive at once."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Kept:
         **of: Any,
     ) -> None:
         self.disk, self.events, self.now = Disk(folder), list[Event](), 0.0
-        self.keeper = CheckpointWriter(
+        self.checkpointer = CheckpointWriter(
             Folder(self.disk),
             origin(**of),
             as_trigger("checkpoint_every", "2 milestones"),
@@ -165,7 +165,7 @@ class Kept:
 
     def _publish(self, event: Event) -> None:
         self.events.append(event)
-        self.keeper(event)
+        self.checkpointer(event)
 
     def push(self, sequence: int, value: float = 1.0) -> None:
         update = self.training.store.layout.pack([np.array(value), np.array(1)])
@@ -179,8 +179,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(tmp_path)
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
 
 
 COPIES = 20
@@ -263,13 +263,13 @@ def test_a_training_goes_on_from_a_copy_with_every_batch_once() -> None:
     assert again.store.version == 80
 
 
-def streamed(kept: Kept, epoch: int, sequence: int) -> None:
+def streamed(scene: Scene, epoch: int, sequence: int) -> None:
     """Push a batch of a stream's rows."""
-    version = kept.training.store.version
-    update = kept.training.store.layout.pack([np.array(1.0), np.array(1)])
+    version = scene.training.store.version
+    update = scene.training.store.layout.pack([np.array(1.0), np.array(1)])
     digest = bytes([epoch, sequence] * 8)
     message = push(sequence, epoch=epoch, base_version=version, digest=digest)
-    kept.training.push(kept.member, message, update)
+    scene.training.push(scene.member, message, update)
 
 
 def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_before(
@@ -279,25 +279,25 @@ def test_a_resumed_run_whose_function_returns_fewer_rows_leaves_the_checkpoint_b
     again, number = resumed_stream(tmp_path)
     assert not again.training.proven
     streamed(again, 1, 0)
-    again.keeper.write(again.subject)
-    assert again.keeper.folder.numbers() == [number, number + 1]
+    again.checkpointer.write(again.subject)
+    assert again.checkpointer.folder.numbers() == [number, number + 1]
     again.training.finish(again.member, finish(1, 1, 1))
     assert isinstance(again.training.error, DataError)
-    again.keeper.begin(again.subject)
-    again.keeper.finish()
-    assert again.keeper.folder.numbers() == [number]
+    again.checkpointer.begin(again.subject)
+    again.checkpointer.finish()
+    assert again.checkpointer.folder.numbers() == [number]
 
 
-def resumed_stream(folder: Path) -> tuple[Kept, int]:
+def resumed_stream(folder: Path) -> tuple[Scene, int]:
     """Return a run that continues from between two epochs of a stream, and from which number."""
-    first = Kept(folder, epochs=3)
+    first = Scene(folder, epochs=3)
     for sequence in range(2):
         streamed(first, 0, sequence)
     first.training.finish(first.member, finish(0, 2, 2))
-    first.keeper.write(first.subject)
-    (number,) = first.keeper.folder.numbers()
-    saved = from_sealed(first.keeper.folder.read(checkpoint(number)), "file")
-    return Kept(folder, keep=1, epochs=3, resumed=number, progress=saved.progress), number
+    first.checkpointer.write(first.subject)
+    (number,) = first.checkpointer.folder.numbers()
+    saved = from_sealed(first.checkpointer.folder.read(checkpoint(number)), "file")
+    return Scene(folder, keep=1, epochs=3, resumed=number, progress=saved.progress), number
 
 
 def test_a_checkpoint_that_could_not_be_written_takes_no_other_with_it(
@@ -305,28 +305,28 @@ def test_a_checkpoint_that_could_not_be_written_takes_no_other_with_it(
 ) -> None:
     again, number = resumed_stream(tmp_path)
     streamed(again, 1, 0)
-    again.keeper.write(again.subject)
+    again.checkpointer.write(again.subject)
     streamed(again, 1, 1)
 
     def full(*_: Any) -> None:
         raise CheckpointError("full")
 
-    monkeypatch.setattr(again.keeper.folder, "write", full)
-    again.keeper.begin(again.subject)
-    again.keeper.finish()
-    assert again.keeper.status.error == "full"
-    assert again.keeper.folder.numbers() == [number, number + 1]
+    monkeypatch.setattr(again.checkpointer.folder, "write", full)
+    again.checkpointer.begin(again.subject)
+    again.checkpointer.finish()
+    assert again.checkpointer.status.error == "full"
+    assert again.checkpointer.folder.numbers() == [number, number + 1]
 
 
 def test_who_no_longer_has_the_folder_deletes_nothing_in_it(tmp_path: Path) -> None:
     again, number = resumed_stream(tmp_path)
     streamed(again, 1, 0)
-    again.keeper.write(again.subject)
+    again.checkpointer.write(again.subject)
     again.training.finish(again.member, finish(1, 1, 1))
-    again.keeper.folder.claim()
-    again.keeper.begin(again.subject)
-    again.keeper.finish()
-    assert again.keeper.folder.numbers() == [number, number + 1]
+    again.checkpointer.folder.claim()
+    again.checkpointer.begin(again.subject)
+    again.checkpointer.finish()
+    assert again.checkpointer.folder.numbers() == [number, number + 1]
 
 
 class BreaksItsPromise(Downpour):
@@ -338,22 +338,22 @@ class BreaksItsPromise(Downpour):
         super().merge(center, update, push)
 
 
-def test_a_push_that_was_merged_in_part_is_in_no_checkpoint(kept: Kept) -> None:
+def test_a_push_that_was_merged_in_part_is_in_no_checkpoint(scene: Scene) -> None:
     """Neither in the next one nor in the run's last; the one before stays the newest."""
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    before = kept.files("checkpoint")
-    kept.training.store.swap(BreaksItsPromise())
-    kept.push(1)
-    assert kept.training.machine.state == "failed"
-    assert "tos.resume continues from the last one before" in str(kept.training.error)
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    before = scene.files("checkpoint")
+    scene.training.store.swap(BreaksItsPromise())
+    scene.push(1)
+    assert scene.training.machine.state == "failed"
+    assert "tos.resume continues from the last one before" in str(scene.training.error)
     with pytest.raises(CheckpointError, match="merged a push in part"):
-        kept.keeper.write(kept.subject)
-    kept.keeper.begin(kept.subject)
-    kept.keeper.finish()
-    (failed,) = kept.seen(CheckpointFailed)
+        scene.checkpointer.write(scene.subject)
+    scene.checkpointer.begin(scene.subject)
+    scene.checkpointer.finish()
+    (failed,) = scene.seen(CheckpointFailed)
     assert "merged a push in part" in failed.message
-    assert kept.files("checkpoint") == before
+    assert scene.files("checkpoint") == before
 
 
 def _resumed(training: Coordinator) -> Coordinator:
@@ -369,13 +369,13 @@ def _resumed(training: Coordinator) -> Coordinator:
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the copy", "within the swap"])
 def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
-    kept: Kept, before: bool, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever moment of a swap a checkpoint meets."""
-    training, resumed = kept.training, list[Coordinator]()
+    training, resumed = scene.training, list[Coordinator]()
     store, old, new = training.store, FedAdam(), FedYogi()
     training.change_settings(Command.SWAP_COMBINER, "", combiner=old)
-    kept.push(0)
+    scene.push(0)
     copy, swap = store.snapshot, store.swap
 
     def change() -> None:
@@ -402,85 +402,85 @@ def test_a_copy_has_the_settings_of_the_combiner_whose_state_it_has(
 def test_a_push_under_way_that_does_not_end_costs_a_checkpoint_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    kept = Kept(tmp_path, hold=0.01)
-    kept.training.state.gate.enter()
+    scene = Scene(tmp_path, hold=0.01)
+    scene.training.state.gate.enter()
     with pytest.raises(WaitTimeout, match="still being merged after"):
-        kept.training.snapshot()
-    with kept.training.state.lock:
-        kept.training.state.gate.leave(True)
-    kept.push(0)
-    assert kept.training.store.version == 1
+        scene.training.snapshot()
+    with scene.training.state.lock:
+        scene.training.state.gate.leave(True)
+    scene.push(0)
+    assert scene.training.store.version == 1
 
 
-def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(kept: Kept) -> None:
+def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(scene: Scene) -> None:
     """One asked for and done while the copy was made would be lost, or done twice."""
     before, after = (3, RandomPartitioner(3)), (4, RandomPartitioner(4))
-    now, copy = [before], kept.training.store.snapshot
+    now, copy = [before], scene.training.store.snapshot
 
     def copy_late(entered: Callable[[], object]) -> Copied:
         now[0] = after
         return copy(entered)
 
-    kept.training.store.snapshot = copy_late  # type: ignore[method-assign]
-    kept.subject = replace(kept.subject, asked=lambda: now[0])
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    assert last(kept.keeper.folder)[1].asked is not None
-    assert [last(kept.keeper.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
+    scene.training.store.snapshot = copy_late  # type: ignore[method-assign]
+    scene.subject = replace(scene.subject, asked=lambda: now[0])
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    assert last(scene.checkpointer.folder)[1].asked is not None
+    assert [last(scene.checkpointer.folder)[1].asked[0], now[0][0]] == [3, 4]  # type: ignore[index]
 
 
 def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, keep=1)
+    scene = Scene(tmp_path, keep=1)
 
     def refuse(name: str) -> bool:
         raise CheckpointError("permission denied")
 
-    monkeypatch.setattr(kept.disk, "delete", refuse)
+    monkeypatch.setattr(scene.disk, "delete", refuse)
     for sequence in (0, 1):
-        kept.push(sequence)
-        kept.keeper.save(kept.subject)
-        kept.now += 61.0
-    kept.push(2)
-    kept.keeper.save(kept.subject)
-    assert [event.number for event in kept.seen(CheckpointWritten)] == [1, 2, 3]
-    assert kept.seen(CheckpointFailed) == []
-    assert kept.keeper.status.error is None
+        scene.push(sequence)
+        scene.checkpointer.save(scene.subject)
+        scene.now += 61.0
+    scene.push(2)
+    scene.checkpointer.save(scene.subject)
+    assert [event.number for event in scene.seen(CheckpointWritten)] == [1, 2, 3]
+    assert scene.seen(CheckpointFailed) == []
+    assert scene.checkpointer.status.error is None
     assert "Old checkpoints of run-1 stay in" in caplog.text
 
 
 def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
-    kept: Kept,
+    scene: Scene,
 ) -> None:
-    kept.push(0)
-    kept.training.state.rows.unconfirmed = {0}
-    kept.keeper.begin(kept.subject)
-    kept.keeper.finish()
-    (failed,) = kept.seen(CheckpointFailed)
+    scene.push(0)
+    scene.training.state.rows.unconfirmed = {0}
+    scene.checkpointer.begin(scene.subject)
+    scene.checkpointer.finish()
+    (failed,) = scene.seen(CheckpointFailed)
     assert "is in no checkpoint" in failed.message
-    assert kept.keeper.status.error == failed.message
+    assert scene.checkpointer.status.error == failed.message
 
 
-def test_pushes_wait_while_a_copy_waits_for_those_under_way(kept: Kept) -> None:
-    kept.training.state.gate.enter()
-    copying = Aside(kept.training.snapshot)
-    until(lambda: kept.training.state.gate.held)
-    pushing = Aside(lambda: kept.push(0))
-    with kept.training.state.changed:
-        assert kept.training.store.version == 0
-        kept.training.state.gate.leave(True)
+def test_pushes_wait_while_a_copy_waits_for_those_under_way(scene: Scene) -> None:
+    scene.training.state.gate.enter()
+    copying = Aside(scene.training.snapshot)
+    until(lambda: scene.training.state.gate.held)
+    pushing = Aside(lambda: scene.push(0))
+    with scene.training.state.changed:
+        assert scene.training.store.version == 0
+        scene.training.state.gate.leave(True)
     snapshot = copying.result()
     pushing.result()
     assert snapshot.progress.copied.version == 0
-    assert kept.training.store.version == 1
+    assert scene.training.store.version == 1
 
 
 def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
-    kept: Kept,
+    scene: Scene,
 ) -> None:
-    kept.push(0)
-    snapshot = kept.training.snapshot()
+    scene.push(0)
+    snapshot = scene.training.snapshot()
     assert snapshot is not None
     again, _ = counting_training(partitions=1, rows=50)
     progress = snapshot.progress
@@ -494,62 +494,62 @@ def test_a_partition_with_other_rows_than_before_is_refused_even_after_a_resume(
     assert "expected 50 rows, got 49 rows" in str(again.error)
 
 
-def test_a_checkpoint_that_is_being_written_can_be_seen(kept: Kept) -> None:
+def test_a_checkpoint_that_is_being_written_can_be_seen(scene: Scene) -> None:
     seen: list[object] = []
-    kept.disk.before_write = lambda: seen.append(kept.keeper.saving)
-    kept.now = 7.0
-    kept.push(0)
-    kept.keeper.begin(kept.subject)
-    kept.keeper.finish()
-    assert set(seen) == {(kept.disk.uri, 7.0)}
-    assert kept.keeper.saving is None
+    scene.disk.before_write = lambda: seen.append(scene.checkpointer.saving)
+    scene.now = 7.0
+    scene.push(0)
+    scene.checkpointer.begin(scene.subject)
+    scene.checkpointer.finish()
+    assert set(seen) == {(scene.disk.uri, 7.0)}
+    assert scene.checkpointer.saving is None
 
 
-def test_checkpoints_come_by_milestones_and_one_at_the_end(kept: Kept) -> None:
-    kept.keeper.begin(kept.subject)
+def test_checkpoints_come_by_milestones_and_one_at_the_end(scene: Scene) -> None:
+    scene.checkpointer.begin(scene.subject)
     for sequence in range(0, 10, 2):
-        kept.now += 61.0
-        kept.push(sequence)
-        kept.push(sequence + 1)
-        until(lambda n=sequence: len(kept.seen(CheckpointWritten)) > n // 2)  # type: ignore[misc]
-    kept.push(10)
-    kept.now += 61.0
-    kept.keeper.finish()
-    assert [e.version for e in kept.seen(CheckpointWritten)] == [2, 4, 6, 8, 10, 11]
-    assert kept.files("checkpoint") == ["checkpoint-00000005.tos", "checkpoint-00000006.tos"]
-    last = kept.keeper.folder.last()
+        scene.now += 61.0
+        scene.push(sequence)
+        scene.push(sequence + 1)
+        until(lambda n=sequence: len(scene.seen(CheckpointWritten)) > n // 2)  # type: ignore[misc]
+    scene.push(10)
+    scene.now += 61.0
+    scene.checkpointer.finish()
+    assert [e.version for e in scene.seen(CheckpointWritten)] == [2, 4, 6, 8, 10, 11]
+    assert scene.files("checkpoint") == ["checkpoint-00000005.tos", "checkpoint-00000006.tos"]
+    last = scene.checkpointer.folder.last()
     assert (last.number, last.sealed.summary["milestones"]) == (6, 11)
     told: list[Event] = []
     for name in from_sealed(last.sealed, "last").history:
-        told += events(kept.keeper.folder.read(name), name)
+        told += events(scene.checkpointer.folder.read(name), name)
     assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == list(range(1, 12))
     assert not [t for t in threading.enumerate() if t.name.startswith("tos-checkpoint")]
 
 
-def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(kept: Kept) -> None:
+def test_a_run_that_another_process_has_resumed_is_saved_by_that_one_alone(scene: Scene) -> None:
     """Two kernels that train one run: the later one's files are not touched by the other."""
-    kept.push(0)
-    assert kept.keeper.write(kept.subject) is not None
-    folder = Folder(kept.disk)
+    scene.push(0)
+    assert scene.checkpointer.write(scene.subject) is not None
+    folder = Folder(scene.disk)
     first, second = folder.claim(), folder.claim()
     # The two before may each be writing one at this moment.
     assert (first.number, second.number) == (2, 3)
-    before = kept.disk.list()
-    kept.push(1)
+    before = scene.disk.list()
+    scene.push(1)
     with pytest.raises(
         CheckpointError, match=r"Process \d+ on \S+, at .*, resumed the run.* stop it"
     ):
-        kept.keeper.write(kept.subject)
+        scene.checkpointer.write(scene.subject)
     with pytest.raises(CheckpointError, match="saves nothing"):
         folder.require(first.name)
-    assert kept.disk.list() == before
-    later = CheckpointWriter(folder, origin(), kept.keeper.every, 2, second)
-    written = later.write(kept.subject)
+    assert scene.disk.list() == before
+    later = CheckpointWriter(folder, origin(), scene.checkpointer.every, 2, second)
+    written = later.write(scene.subject)
     assert written is not None
     assert (written.number, folder.last().number) == (4, 4)
     # Who gives its claim back, as the run could not go on there, leaves the one before in charge.
     third = folder.claim()
-    kept.disk.delete(third.name)
+    scene.disk.delete(third.name)
     folder.require(second.name)
 
 
@@ -591,12 +591,12 @@ def of_another_rule(folder: Folder, number: int) -> None:
 
 
 def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
-    kept: Kept, caplog: pytest.LogCaptureFixture
+    scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     for sequence in range(3):
-        kept.push(sequence)
-        kept.keeper.write(kept.subject)
-    folder, program = kept.keeper.folder, Archived(kept.training.store.layout)
+        scene.push(sequence)
+        scene.checkpointer.write(scene.subject)
+    folder, program = scene.checkpointer.folder, Archived(scene.training.store.layout)
     of_another_rule(folder, 3)
     number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
     assert (number, saved.progress.copied.version) == (2, 2)
@@ -610,19 +610,19 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
         _restorable(folder, program, None)  # type: ignore[arg-type]
 
 
-def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(kept: Kept) -> None:
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    kept.keeper.folder.write("checkpoint-00000002.tos", {}, {"origin": {}})
-    number, saved = last(kept.keeper.folder)
+def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(scene: Scene) -> None:
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    scene.checkpointer.folder.write("checkpoint-00000002.tos", {}, {"origin": {}})
+    number, saved = last(scene.checkpointer.folder)
     assert (number, saved.progress.copied.version) == (1, 1)
 
 
 def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, patience=300.0, stall_timeout=None)
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    _, saved = last(kept.keeper.folder)
+    scene = Scene(tmp_path, patience=300.0, stall_timeout=None)
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    _, saved = last(scene.checkpointer.folder)
     same = _origin(saved, {"patience": None})
     assert (same.patience, same.stall_timeout) == (300.0, None)
     other = _origin(saved, {"patience": 5, "stall_timeout": 900})
@@ -647,11 +647,11 @@ def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None
     for created, run_id in ((2.0, "run-a"), (1.0, "run-c"), (3.0, "run-b")):
         folder = tmp_path / run_id
         folder.mkdir()
-        kept = Kept(folder, created=created, run_id=run_id)
-        kept.subject = replace(kept.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
-        kept.push(0)
-        assert kept.keeper.write(kept.subject) is not None
-        disks.append(kept.disk)
+        scene = Scene(folder, created=created, run_id=run_id)
+        scene.subject = replace(scene.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
+        scene.push(0)
+        assert scene.checkpointer.write(scene.subject) is not None
+        disks.append(scene.disk)
     assert [found.run for found in summaries(disks)] == ["run-c", "run-a", "run-b"]  # type: ignore[arg-type]
 
 
@@ -664,16 +664,16 @@ def test_ids_of_runs_are_unique_and_in_universal_time(monkeypatch: pytest.Monkey
     assert all(re.fullmatch(r"run-20261123-181500-[0-9a-f]{6}", one) for one in ids)
 
 
-def test_resumes_at_the_same_moment_have_numbers_of_their_own(kept: Kept) -> None:
-    kept.push(0)
-    assert kept.keeper.write(kept.subject) is not None
+def test_resumes_at_the_same_moment_have_numbers_of_their_own(scene: Scene) -> None:
+    scene.push(0)
+    assert scene.checkpointer.write(scene.subject) is not None
     together = threading.Barrier(2)
     calls = iter(range(99))
     # Both have seen the same owner, and want the same number.
-    kept.disk.before_write = lambda: together.wait(LIMIT) if next(calls) < 2 else None
-    folder = Folder(kept.disk)
+    scene.disk.before_write = lambda: together.wait(LIMIT) if next(calls) < 2 else None
+    folder = Folder(scene.disk)
     claims = sorted(aside.result() for aside in [Aside(folder.claim), Aside(folder.claim)])
-    kept.disk.before_write = lambda: None
+    scene.disk.before_write = lambda: None
     assert [claim.name for claim in claims] == ["owner-00000001.tos", "owner-00000002.tos"]
     assert claims[0].number < claims[1].number
     folder.require(claims[1].name)
@@ -681,87 +681,87 @@ def test_resumes_at_the_same_moment_have_numbers_of_their_own(kept: Kept) -> Non
         folder.require(claims[0].name)
 
 
-def test_an_owner_whose_file_is_not_whole_yet_is_an_owner(kept: Kept) -> None:
-    kept.disk.write_new("owner-00000001.tos", b"")
-    kept.push(0)
+def test_an_owner_whose_file_is_not_whole_yet_is_an_owner(scene: Scene) -> None:
+    scene.disk.write_new("owner-00000001.tos", b"")
+    scene.push(0)
     with pytest.raises(CheckpointError, match="Another process resumed the run"):
-        kept.keeper.write(kept.subject)
+        scene.checkpointer.write(scene.subject)
 
 
-def test_nothing_younger_than_a_minute_is_deleted(kept: Kept) -> None:
+def test_nothing_younger_than_a_minute_is_deleted(scene: Scene) -> None:
     for sequence in range(5):
-        kept.push(sequence)
-        kept.keeper.write(kept.subject)
-        kept.now += 20.0
+        scene.push(sequence)
+        scene.checkpointer.write(scene.subject)
+        scene.now += 20.0
     # At 80 s: those of 0 and 20 s are old enough, and two are kept in any case.
-    assert kept.files("checkpoint") == [f"checkpoint-{n:08d}.tos" for n in (3, 4, 5)]
+    assert scene.files("checkpoint") == [f"checkpoint-{n:08d}.tos" for n in (3, 4, 5)]
 
 
 def test_those_of_before_a_resume_are_as_old_as_the_resume(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"checkpoint-{number:08d}.tos").touch()
-    kept = Kept(tmp_path, keep=1, claim=Claim(FIRST.name, 2))
+    scene = Scene(tmp_path, keep=1, claim=Claim(FIRST.name, 2))
     for sequence, now, left in ((0, 59.0, 3), (1, 60.0, 2)):
-        kept.now = now
-        kept.push(sequence)
-        kept.keeper.write(kept.subject)
-        assert len(kept.files("checkpoint")) == left
+        scene.now = now
+        scene.push(sequence)
+        scene.checkpointer.write(scene.subject)
+        assert len(scene.files("checkpoint")) == left
 
 
-def test_a_full_disk_costs_one_checkpoint_and_no_event(kept: Kept) -> None:
+def test_a_full_disk_costs_one_checkpoint_and_no_event(scene: Scene) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    kept.push(0)
-    kept.disk.before_write = full
-    kept.keeper.save(kept.subject)
-    assert "No space left on device" in str(kept.seen(CheckpointFailed)[0])
-    kept.push(1)
-    kept.disk.before_write = lambda: None
-    kept.keeper.save(kept.subject)
-    last = from_sealed(kept.keeper.folder.last().sealed, "last")
-    told = [e for name in last.history for e in events(kept.keeper.folder.read(name), name)]
+    scene.push(0)
+    scene.disk.before_write = full
+    scene.checkpointer.save(scene.subject)
+    assert "No space left on device" in str(scene.seen(CheckpointFailed)[0])
+    scene.push(1)
+    scene.disk.before_write = lambda: None
+    scene.checkpointer.save(scene.subject)
+    last = from_sealed(scene.checkpointer.folder.last().sealed, "last")
+    told = [e for name in last.history for e in events(scene.checkpointer.folder.read(name), name)]
     assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
 
 
-def test_nothing_new_is_not_written_again(kept: Kept) -> None:
-    kept.push(0)
-    assert kept.keeper.write(kept.subject) is not None
-    assert kept.keeper.write(kept.subject) is None
-    assert kept.files("checkpoint") == ["checkpoint-00000001.tos"]
+def test_nothing_new_is_not_written_again(scene: Scene) -> None:
+    scene.push(0)
+    assert scene.checkpointer.write(scene.subject) is not None
+    assert scene.checkpointer.write(scene.subject) is None
+    assert scene.files("checkpoint") == ["checkpoint-00000001.tos"]
 
 
 @pytest.mark.parametrize("part", ["history", "checkpoint"])
-def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(kept: Kept, part: str) -> None:
-    kept.push(0)
-    kept.disk.refuses = part
-    kept.keeper.save(kept.subject)
-    assert [e.message for e in kept.seen(CheckpointFailed)] == ["the disk is full"]
-    kept.disk.refuses = ""
-    kept.push(1)
-    assert kept.keeper.status == CheckpointStatus(None, None, "the disk is full")
-    kept.keeper.save(kept.subject)
-    assert (kept.keeper.status.number, kept.keeper.status.error) == (2, None)
-    assert len(set(kept.disk.written)) == len(kept.disk.written), "a file was written twice"
-    last = from_sealed(kept.keeper.folder.last().sealed, "last")
+def test_a_disk_that_refuses_costs_one_checkpoint_and_no_event(scene: Scene, part: str) -> None:
+    scene.push(0)
+    scene.disk.refuses = part
+    scene.checkpointer.save(scene.subject)
+    assert [e.message for e in scene.seen(CheckpointFailed)] == ["the disk is full"]
+    scene.disk.refuses = ""
+    scene.push(1)
+    assert scene.checkpointer.status == CheckpointStatus(None, None, "the disk is full")
+    scene.checkpointer.save(scene.subject)
+    assert (scene.checkpointer.status.number, scene.checkpointer.status.error) == (2, None)
+    assert len(set(scene.disk.written)) == len(scene.disk.written), "a file was written twice"
+    last = from_sealed(scene.checkpointer.folder.last().sealed, "last")
     told: list[Event] = []
     for name in last.history:
-        told += events(kept.keeper.folder.read(name), name)
+        told += events(scene.checkpointer.folder.read(name), name)
     assert [e.version for e in told if isinstance(e, MilestoneCommitted)] == [1, 2]
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(kept: Kept) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(scene: Scene) -> None:
     for sequence in range(2):
-        kept.push(sequence)
-        kept.keeper.write(kept.subject)
-    path = kept.disk.folder / "checkpoint-00000002.tos"
+        scene.push(sequence)
+        scene.checkpointer.write(scene.subject)
+    path = scene.disk.folder / "checkpoint-00000002.tos"
     path.write_bytes(path.read_bytes()[:-1])
     told: list[str] = []
-    assert kept.keeper.folder.last(tell=told.append).number == 1
+    assert scene.checkpointer.folder.last(tell=told.append).number == 1
     assert [text for text in told if "00000002" in text and "cut off" in text] == told != []
-    (kept.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
+    (scene.disk.folder / "checkpoint-00000001.tos").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"no checkpoint to .*00000002.*00000001.*cut off"):
-        kept.keeper.folder.last()
+        scene.checkpointer.folder.last()
 
 
 def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
@@ -847,42 +847,42 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
         read_data(folder, origin())
 
 
-def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(kept: Kept) -> None:
+def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(scene: Scene) -> None:
     free = threading.Event()
     subject = Subject(
-        kept.training.snapshot, lambda: None, dict, kept.events.append,
+        scene.training.snapshot, lambda: None, dict, scene.events.append,
         lambda timeout: free.wait(LIMIT),
     )  # fmt: skip
-    kept.push(0)
-    kept.keeper.begin(subject)
-    kept.keeper.finish(timeout=0.01)
-    (failed,) = kept.seen(CheckpointFailed)
+    scene.push(0)
+    scene.checkpointer.begin(subject)
+    scene.checkpointer.finish(timeout=0.01)
+    (failed,) = scene.seen(CheckpointFailed)
     assert "The last checkpoint of run-1 was still being written" in str(failed)
-    assert str(kept.keeper.status) == f"The run has no checkpoint yet: {failed.message}"
+    assert str(scene.checkpointer.status) == f"The run has no checkpoint yet: {failed.message}"
     free.set()
     wait_for_end("tos-checkpoint-run-1")
     # It came after all.
-    assert kept.keeper.status.number == 1
-    assert kept.keeper.status.error is None
+    assert scene.checkpointer.status.number == 1
+    assert scene.checkpointer.status.error is None
 
 
-def test_a_sink_that_stands_still_stops_no_checkpoint(kept: Kept) -> None:
+def test_a_sink_that_stands_still_stops_no_checkpoint(scene: Scene) -> None:
     gate = threading.Event()
-    with EventBus([kept.keeper], apart=[lambda event: gate.wait(LIMIT)]) as bus:
-        kept.training.state.publish = bus.publish
-        kept.subject = replace(kept.subject, publish=bus.publish, flush=bus.flush)
-        kept.push(0)
-        written = kept.keeper.write(kept.subject)
+    with EventBus([scene.checkpointer], apart=[lambda event: gate.wait(LIMIT)]) as bus:
+        scene.training.state.publish = bus.publish
+        scene.subject = replace(scene.subject, publish=bus.publish, flush=bus.flush)
+        scene.push(0)
+        written = scene.checkpointer.write(scene.subject)
         gate.set()
     assert written is not None
     assert written.version == 1
 
 
 @pytest.mark.parametrize("when", [None, "noon", [], 1e300, float("nan")])
-def test_an_owner_of_another_kind_is_still_an_owner(kept: Kept, when: Any) -> None:
-    (kept.disk.folder / "owner-00000001.tos").write_bytes(encode({"pid": 1, "when": when}))
+def test_an_owner_of_another_kind_is_still_an_owner(scene: Scene, when: Any) -> None:
+    (scene.disk.folder / "owner-00000001.tos").write_bytes(encode({"pid": 1, "when": when}))
     with pytest.raises(CheckpointError, match="Another process resumed the run"):
-        kept.keeper.folder.require("owner-00000000.tos")
+        scene.checkpointer.folder.require("owner-00000000.tos")
 
 
 WRONG: list[Any] = [None, True, "x", [], {}, {"a": 1}]
@@ -901,11 +901,11 @@ def changed(value: Any, path: Sequence[Any], other: Any) -> Any:
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("field", ["time", "partition", "epoch"])
-def test_an_event_of_wrong_fields_is_no_event(kept: Kept, field: str, wrong: Any) -> None:
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    (name,) = kept.files("history")
-    sealed = kept.keeper.folder.read(name)
+def test_an_event_of_wrong_fields_is_no_event(scene: Scene, field: str, wrong: Any) -> None:
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    (name,) = scene.files("history")
+    sealed = scene.checkpointer.folder.read(name)
     assert sealed.value["others"][0][2][field] is not None
     value = changed(sealed.value, ["others", 0, 2, field], wrong)
     with pytest.raises(CheckpointError, match=f"holds no events: expected .*{field}"):
@@ -914,11 +914,11 @@ def test_an_event_of_wrong_fields_is_no_event(kept: Kept, field: str, wrong: Any
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("field", ["epochs", "seed", "batch_size", "created"])
-def test_an_origin_of_wrong_fields_is_no_checkpoint(kept: Kept, field: str, wrong: Any) -> None:
-    kept.push(0)
-    kept.keeper.write(kept.subject)
-    (name,) = kept.files("checkpoint")
-    sealed = kept.keeper.folder.read(name)
+def test_an_origin_of_wrong_fields_is_no_checkpoint(scene: Scene, field: str, wrong: Any) -> None:
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    (name,) = scene.files("checkpoint")
+    sealed = scene.checkpointer.folder.read(name)
     value = changed(sealed.value, ["origin", field], wrong)
     with pytest.raises(CheckpointError, match=f"no checkpoint: expected Origin.{field}"):
         from_sealed(decode(encode({}, value, sealed.arrays), name), name)

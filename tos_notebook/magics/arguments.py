@@ -1,4 +1,4 @@
-"""What a cell wants beside its run, as `TrainingSession.start` takes it."""
+"""The arguments of `TrainingSession.start` that the options of a cell name."""
 
 from __future__ import annotations
 

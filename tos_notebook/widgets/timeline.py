@@ -23,7 +23,7 @@ QUIET = 1.0
 """Seconds between two entries about skipped updates, which may come by the hundred."""
 
 
-class Diary:
+class Timeline:
     """Bounded, in plain values; times are seconds since the run's start.
 
     Attributes
@@ -33,7 +33,7 @@ class Diary:
     marks : Journal
         Of (row, dict).
     handlers : dict
-        What takes an event that is for the diary alone, and its time.
+        What takes an event that is for the timeline alone, and its time.
     """
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 The 2NN of 199,210 parameters, exchanged every 10 batches; MLflow logs to a local folder. All 10,000
 test images are evaluated after each epoch, on the core that one worker leaves the driver.
 
-python -m benchmarks.throughput.beside [--quick]
+python -m benchmarks.throughput.observers [--quick]
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.magics.conftest import Cells, Engine
 from tests.unit.magics.test_cell import GRAPH, TRAIN, program
 from tests.unit.magics.test_help import complete
-from tos_notebook.magics.beside import learning_rate
+from tos_notebook.magics.arguments import learning_rate
 from tos_notebook.magics.find import Names
 from tos_notebook.steering import conditions as stop
 
