@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,6 @@ from IPython.display import display
 
 from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
-from ..steering.sync import as_sync
-from ..strategies.registry import as_strategy
 from ..training.options import RunOptions, SessionOptions, subset
 from . import arguments, find
 from .cell import refuse_empty, run_cell
@@ -121,9 +120,6 @@ class Trainer:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
         strategy = find.strategy(self._shell.user_ns, options.strategy)
-        if options.combiner is None:
-            rule = as_strategy(strategy).default_combiner(as_sync(options.sync))
-            options.combiner = None if rule is None else rule.name
         settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
         if options.combiner is not None:
             settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
@@ -141,7 +137,7 @@ class Trainer:
             raise
         # After what refuses options and data.
         fed = _fed(wanted["data"], made.program.feeds)
-        say(*made.lines(options.optimizer_state), *fed, _plan(options))
+        say(*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
         return self._keep(run, session, options)
 
     def resume(self, options: Namespace) -> None:
@@ -234,13 +230,16 @@ def _fed(data: Any, feeds: Any) -> list[str]:
     return [f"  {'columns':<11}{pairs}"]
 
 
-def _plan(options: Namespace) -> str:
-    text = (
+def _plan(options: Namespace, settings: Mapping[str, Any]) -> str:
+    # The user's own words, and what the session has chosen where there are none.
+    combiner = options.combiner or getattr(settings["combiner"], "name", None)
+    return (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
-        f"batch size {options.batch_size}, sync interval {options.sync_interval}, "
-        f"sync {options.sync}, codec {options.codec}, combiner {options.combiner}"
+        f"strategy {settings['strategy']}, batch size {options.batch_size}, "
+        f"sync interval {options.sync_interval}, sync {options.sync}, codec {options.codec}"
+        + (f", combiner {combiner}" if combiner else "")
+        + (f", validation on {options.validation}" if options.validation else "")
     )
-    return f"{text}, validation on {options.validation}" if options.validation else text
 
 
 def is_noninteractive() -> bool:

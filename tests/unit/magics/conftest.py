@@ -22,6 +22,7 @@ from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
+from tos_notebook.training.options import SessionOptions, subset
 from tos_notebook.training.run import Run
 from tos_notebook.widgets import RunModel
 
@@ -92,8 +93,9 @@ class FakeProgram(Program):
 class FakeRun:
     """A run that lasts until a test ends it."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, options: SessionOptions | None = None) -> None:
         self.number, self.run_id = number, f"run-{number}"
+        self._options = options or SessionOptions().checked()
         self.state = "running"
         self.asked: list[Any] = []
         self.error: TosError | None = None
@@ -123,13 +125,13 @@ class FakeRun:
     @property
     def settings(self) -> dict[str, Any]:
         return {
-            "strategy": "ps",
-            "codec": "fp32",
-            "sync": "asp",
-            "sync_interval": 10,
+            "strategy": self._options.strategy.name,
+            "codec": str(self._options.codec),
+            "sync": str(self._options.sync),
+            "sync_interval": self._options.sync_interval,
             "learning_rate": 0.1,
-            "combiner": "DynSGD",
-            "batch_size": 100,
+            "combiner": self._options.combiner,
+            "batch_size": self._options.batch_size,
             "chaos": self.rules,
         }
 
@@ -185,7 +187,10 @@ class Engine:
         self.on_start: Callable[[FakeRun], None] = lambda run: None
 
     def session(self, spark: Any, program: Any, **options: Any) -> Any:
-        made = SimpleNamespace(spark=spark, program=program, options=options, closed=False)
+        checked = SessionOptions(**subset(SessionOptions, options)).checked()
+        made = SimpleNamespace(
+            spark=spark, program=program, options=options, checked=checked, closed=False
+        )
         made.close = lambda: setattr(made, "closed", True)
         made.start = lambda data, epochs=1, **more: self.begin(made, data, epochs, more)
         self.sessions.append(made)
@@ -193,7 +198,8 @@ class Engine:
 
     def begin(self, session: Any, data: Any, epochs: int, options: dict[str, Any]) -> FakeRun:
         session.data, session.epochs, session.started = data, epochs, options
-        run = FakeRun(len(self.runs) + 1)
+        # That of a resumed run has none of its own.
+        run = FakeRun(len(self.runs) + 1, getattr(session, "checked", None))
         self.runs.append(run)
         self.on_start(run)
         return run

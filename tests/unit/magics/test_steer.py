@@ -71,7 +71,8 @@ def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
     output = cells("%tos_status")
     assert "Run 2 (run-2) is running: epoch 2 of 5, 3.0 s" in output
     assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
-    assert "sync interval 10, sync asp, codec fp32, combiner 'DynSGD', learning rate 0.1" in output
+    assert "sync interval 10, sync asp, codec fp32, combiner DynSGD(exponent=1.0)" in output
+    assert "learning rate 0.1" in output
 
 
 def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:

@@ -11,6 +11,9 @@ from IPython.core.error import StdinNotImplementedError
 from tests.support.threads import wait_for_end
 from tests.unit.magics.conftest import Cells, Cluster, Engine, FakeRun
 from tos_notebook.errors import DataError, WorkerError
+from tos_notebook.steering.sync import SyncMode
+from tos_notebook.strategies.ps.strategy import ParameterServer
+from tos_notebook.strategies.registry import STRATEGIES
 
 LINE = "%tos_train --model program --data train"
 
@@ -85,7 +88,26 @@ def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
     cells: Cells, engine: Engine, sync: str, combiner: str
 ) -> None:
     assert f"sync {sync}, codec fp32, combiner {combiner}" in cells(f"{LINE} --sync {sync}")
-    assert engine.sessions[0].options["combiner"] == combiner
+    assert "combiner" not in engine.sessions[0].options
+
+
+class Ring(ParameterServer):
+    """A strategy that has no combiner."""
+
+    name = "ring"
+
+    def default_combiner(self, sync: SyncMode) -> Any:
+        return None
+
+
+def test_the_plan_names_the_strategy_and_a_combiner_only_where_it_has_one(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STRATEGIES, "ring", Ring)  # type: ignore[arg-type]
+    assert "on train, strategy ps, batch size 100, " in cells(f"{LINE} -o first")
+    output = cells(f"{LINE} --strategy ring --validation train")
+    assert "strategy ring, " in output
+    assert "codec fp32, validation on train" in output
 
 
 def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
