@@ -1,7 +1,8 @@
 """Every command of a run: what it takes, when it takes effect, and what is said of it.
 
-Magics, the view and the plug-in for JupyterLab make their commands of this table. One more command
-is a name in `machine.Command`, an entry here, and a method of `Run` with the command's name.
+Magics, the view and the plug-in for JupyterLab make their commands of this table; the plug-in's
+copy is written by `tools.palette`. One more command is a name in `machine.Command`, an entry here,
+and a method of `Run` with the command's name.
 """
 
 from __future__ import annotations
@@ -82,6 +83,10 @@ class Action:
         What the magic's help says below its first line.
     examples : tuple of str
         What may stand behind the magic.
+    title : str
+        What JupyterLab's palette calls it. Without a title it is not there.
+    confirm : str
+        What the palette says before it asks whether to do it; it does not ask by default.
     """
 
     command: Command
@@ -93,6 +98,8 @@ class Action:
     said: str = "Asked run {number} for {what}, {when}."
     more: str = ""
     examples: tuple[str, ...] = ("",)
+    title: str = ""
+    confirm: str = ""
 
     @property
     def method(self) -> str:
@@ -131,6 +138,7 @@ _ALL = (
         "Let every worker of a run wait at its next milestone.",
         said="Asked run {number} to pause, at each worker's next milestone. "
         "%tos_resume continues it.",
+        title="Pause Training",
     ),
     Action(
         Command.RESUME,
@@ -144,6 +152,7 @@ _ALL = (
             "hdfs:///runs/run-20261122-010203-3f9a1c",
             "hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run",
         ),
+        title="Resume Training",
     ),
     Action(
         Command.STOP,
@@ -152,6 +161,8 @@ _ALL = (
         "Stop a run now and keep the weights.",
         said="Run {number} is {state}. Its weights are kept, in the model and in the run.",
         examples=("", "--run run"),
+        title="Stop and Keep Weights…",
+        confirm="The run ends and keeps its weights. You cannot resume it.",
     ),
     Action(
         Command.REPARTITION,
@@ -160,6 +171,7 @@ _ALL = (
         "Lay out the data of a run again, at random, when the present epoch is done.",
         (Argument("partitions", int, "of the next epochs", "N", "Partitions"),),
         examples=("4",),
+        title="Repartition…",
     ),
     Action(
         Command.SWAP_COMBINER,
@@ -177,6 +189,7 @@ _ALL = (
         ),
         verb="Swap",
         examples=("easgd", "mine"),
+        title="Swap Combiner…",
     ),
     Action(
         Command.SET,

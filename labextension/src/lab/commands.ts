@@ -1,29 +1,19 @@
 /** The commands of palette, menu, toolbar and shortcuts; `schema/plugin.json` says where they are. */
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import {
-  Dialog,
-  type ICommandPalette,
-  InputDialog,
-  Notification,
-  showDialog,
-} from "@jupyterlab/apputils";
+import { type ICommandPalette, InputDialog } from "@jupyterlab/apputils";
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
-import { actionsOf, type Ask, STOP, TOGGLE, unavailable } from "../view/requests";
 import { panelOf, revealCell } from "./cell-marks";
 import { tosIcon } from "./icon";
 import type { Kernel, Kernels } from "./kernels";
-import type { RunRow } from "./protocol";
+import { type Options, steering, type Target } from "./steering";
 
+/** Those that steer a run come from the kernel's table; see `steering`. */
 export const COMMANDS = {
   connect: "tos-notebook:connect",
   train: "tos-notebook:train",
-  pauseResume: "tos-notebook:pause-resume",
-  stop: "tos-notebook:stop",
-  repartition: "tos-notebook:repartition",
-  swapCombiner: "tos-notebook:swap-combiner",
   openPanel: "tos-notebook:open-panel",
   openRun: "tos-notebook:open-run",
   jumpToCell: "tos-notebook:jump-to-cell",
@@ -41,20 +31,14 @@ export interface Parts {
   onInterest?: () => void;
 }
 
-type Options = Parameters<JupyterFrontEnd["commands"]["addCommand"]>[1];
 type Arguments = Parameters<Options["execute"]>[0];
-
-interface Target {
-  kernel: Kernel;
-  row: RunRow;
-}
 
 export function addCommands(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): void {
   const { commands } = app;
   const category = parts.trans.__("TensorOnSpark");
   const all: Record<string, Options> = {
     ...starting(app, kernels, parts),
-    ...steering(kernels, parts.trans),
+    ...steering(() => find(kernels, {}), parts.trans),
     ...showing(app, kernels, parts),
   };
   for (const [command, options] of Object.entries(all)) {
@@ -134,106 +118,6 @@ async function train(panel: NotebookPanel, trans: TranslationBundle): Promise<vo
   }
   content.deselectAll();
   await NotebookActions.run(content, sessionContext);
-}
-
-function steering(kernels: Kernels, trans: TranslationBundle): Record<string, Options> {
-  const target = (): Target | null => find(kernels, {});
-  const paused = (): boolean => target()?.row.state === "paused";
-  const command = (
-    ask: Ask,
-    label: Options["label"],
-    execute: (target: Target) => Promise<void>,
-  ): Options => ({
-    label,
-    isEnabled: () => {
-      const now = target();
-      return now?.kernel.state === "open" && unavailable(now.row, ask) === "";
-    },
-    execute: async () => {
-      const now = target();
-      if (now) await execute(now);
-    },
-  });
-  const pauseLabel = (): string =>
-    paused() ? trans.__("Resume Training") : trans.__("Pause Training");
-  return {
-    [COMMANDS.pauseResume]: command(TOGGLE, pauseLabel, (now) =>
-      send(now, trans, paused() ? "resume" : "pause"),
-    ),
-    [COMMANDS.stop]: command(STOP, trans.__("Stop and Keep Weights…"), (now) => stop(now, trans)),
-    [COMMANDS.repartition]: command(
-      { commands: ["repartition"] },
-      trans.__("Repartition…"),
-      (now) => repartition(now, trans),
-    ),
-    [COMMANDS.swapCombiner]: command(
-      { commands: ["swap combiner"] },
-      trans.__("Swap Combiner…"),
-      (now) => swapCombiner(now, trans),
-    ),
-  };
-}
-
-async function stop(target: Target, trans: TranslationBundle): Promise<void> {
-  const { number } = target.row;
-  const { button } = await showDialog({
-    title: trans.__("Stop run %1?", number),
-    body: trans.__("The run ends and keeps its weights. You cannot resume it."),
-    buttons: [
-      Dialog.cancelButton({ label: trans.__("Cancel") }),
-      Dialog.warnButton({ label: trans.__("Stop") }),
-    ],
-    defaultButton: 0,
-  });
-  if (button.accept) await send(target, trans, "stop");
-}
-
-async function repartition(target: Target, trans: TranslationBundle): Promise<void> {
-  const { value } = await InputDialog.getNumber({
-    title: trans.__("Repartition Run %1", target.row.number),
-    label: trans.__("Partitions from the next epoch on"),
-    value: target.row.partitions,
-    okLabel: trans.__("Repartition"),
-  });
-  if (value === null) return;
-  if (Number.isInteger(value) && value >= 1) {
-    await send(target, trans, "repartition", { partitions: value });
-  } else {
-    Notification.error(trans.__("Partitions are a whole number, at least 1."));
-  }
-}
-
-async function swapCombiner(target: Target, trans: TranslationBundle): Promise<void> {
-  const { number, combiner } = target.row;
-  const swap = actionsOf(target.row).find(({ name }) => name === "swap combiner");
-  const combiners = swap?.arguments[0].choices ?? [];
-  const items = combiners.includes(combiner) ? [...combiners] : [combiner, ...combiners];
-  const { value } = await InputDialog.getItem({
-    title: trans.__("Swap the Combiner of Run %1", number),
-    label: trans.__("Combiner"),
-    items,
-    current: items.indexOf(combiner),
-    okLabel: trans.__("Swap"),
-  });
-  if (value !== null) await send(target, trans, "swap combiner", { combiner: value });
-}
-
-/** What comes of it is to be seen in the run's state; a refusal would not be. */
-async function send(
-  { kernel, row }: Target,
-  trans: TranslationBundle,
-  command: string,
-  arguments_: Record<string, unknown> = {},
-): Promise<void> {
-  const refused = (why: string): void => {
-    Notification.error(trans.__("Run %1: %2", row.number, why));
-  };
-  try {
-    const { ok, text } = await kernel.command(row.id, command, arguments_);
-    if (!ok) refused(text);
-  } catch (reason) {
-    refused(reason instanceof Error ? reason.message : String(reason));
-  }
 }
 
 function showing(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<string, Options> {

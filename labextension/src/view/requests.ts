@@ -56,7 +56,8 @@ export interface Request {
 /** Answers take milliseconds where the kernel has subshells; else they wait for its cell. */
 export const SLOW = 1000;
 
-function applies(when: When): string {
+/** When that is, in words. */
+export function applies(when: When): string {
   switch (when) {
     case "now":
       return t("at once");

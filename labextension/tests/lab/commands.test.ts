@@ -5,6 +5,8 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import schema from "../../schema/plugin.json";
 import { addCommands, COMMANDS } from "../../src/lab/commands";
+import { ASKS, idOf } from "../../src/lab/steering";
+import { TOGGLE } from "../../src/view/requests";
 import {
   fakeCell,
   FakeKernel,
@@ -59,7 +61,7 @@ beforeEach(() => {
 });
 
 describe("the schema", () => {
-  const ids = Object.values(COMMANDS) as string[];
+  const ids = [...Object.values(COMMANDS), ...ASKS.map(idOf)];
 
   it("names only commands that there are", () => {
     expect([...commands.all.keys()].sort()).toEqual([...ids].sort());
@@ -169,7 +171,7 @@ describe("menus and palette", () => {
     expect(commands.notifyCommandChanged).not.toHaveBeenCalled();
     kernel.show(row({ state: "paused" }));
     kernels.emit();
-    expect(commands.notifyCommandChanged.mock.calls).toEqual([[COMMANDS.pauseResume]]);
+    expect(commands.notifyCommandChanged.mock.calls).toEqual([[idOf(TOGGLE)]]);
   });
 
   it("are told when another cell is active", () => {

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { actions } from "../../demo/kernel";
 import { addCommands, COMMANDS } from "../../src/lab/commands";
+import table from "../../src/lab/actions.json";
 import { answered, FakeKernel, FakeKernels, Registry, row, trans } from "./documents";
 
 vi.mock("@jupyterlab/apputils", () => ({
@@ -19,6 +20,13 @@ const getNumber = vi.mocked(InputDialog.getNumber);
 const getItem = vi.mocked(InputDialog.getItem);
 const asked = vi.mocked(showDialog);
 const complaint = vi.mocked(Notification.error);
+
+const STEER = {
+  pauseResume: "tos-notebook:pause-resume",
+  stop: "tos-notebook:stop",
+  repartition: "tos-notebook:repartition",
+  swapCombiner: "tos-notebook:swap-combiner",
+} as const;
 
 let commands: Registry;
 let kernel: FakeKernel;
@@ -44,9 +52,16 @@ beforeEach(() => {
 });
 
 describe("steering", () => {
-  const STEERING: string[] = [
-    ...[COMMANDS.pauseResume, COMMANDS.stop, COMMANDS.repartition, COMMANDS.swapCombiner],
-  ];
+  const STEERING = Object.values(STEER) as string[];
+
+  it("has a command with its title for each entry of the kernel's table, one for two of them", () => {
+    kernel.show(row());
+    const labels = (): string[] => STEERING.map((id) => commands.label(id));
+    const titles = table.map(({ title }) => title);
+    expect(labels()).toEqual(titles.filter((title) => title !== "Resume Training"));
+    kernel.show(row({ state: "paused" }));
+    expect(labels()).toEqual(titles.filter((title) => title !== "Pause Training"));
+  });
 
   it.each([
     ["running", "open", true],
@@ -64,7 +79,7 @@ describe("steering", () => {
   it("offers what the run obeys", () => {
     const stop = actions.filter(({ name }) => name === "stop");
     kernel.show(row({ actions: stop }));
-    expect(enabled().filter((id) => STEERING.includes(id))).toEqual([COMMANDS.stop]);
+    expect(enabled().filter((id) => STEERING.includes(id))).toEqual([STEER.stop]);
   });
 
   it("needs a kernel in front, as nearly everything does", () => {
@@ -73,11 +88,11 @@ describe("steering", () => {
   });
 
   it("pauses, and resumes what is paused", async () => {
-    expect(commands.label(COMMANDS.pauseResume)).toBe("Pause Training");
-    await commands.execute(COMMANDS.pauseResume);
+    expect(commands.label(STEER.pauseResume)).toBe("Pause Training");
+    await commands.execute(STEER.pauseResume);
     kernel.show(row({ state: "paused" }));
-    expect(commands.label(COMMANDS.pauseResume)).toBe("Resume Training");
-    await commands.execute(COMMANDS.pauseResume);
+    expect(commands.label(STEER.pauseResume)).toBe("Resume Training");
+    await commands.execute(STEER.pauseResume);
     expect(kernel.command.mock.calls).toEqual([
       ["run-3", "pause", {}],
       ["run-3", "resume", {}],
@@ -86,21 +101,25 @@ describe("steering", () => {
 
   it.each([true, false])("asks before it stops; the answer yes is %s", async (accept) => {
     answers(accept);
-    await commands.execute(COMMANDS.stop);
+    await commands.execute(STEER.stop);
     expect(asked.mock.calls[0][0]).toMatchObject({ title: "Stop run 3?", defaultButton: 0 });
     expect(kernel.command.mock.calls).toEqual(accept ? [["run-3", "stop", {}]] : []);
   });
 
   it("repartitions into as many as are asked for", async () => {
     getNumber.mockReturnValue(answered(12));
-    await commands.execute(COMMANDS.repartition);
-    expect(getNumber.mock.calls[0][0].value).toBe(8);
+    await commands.execute(STEER.repartition);
+    expect(getNumber.mock.calls[0][0]).toMatchObject({
+      title: "Run 3: Repartition",
+      label: "Partitions, at the end of the epoch",
+      value: 8,
+    });
     expect(kernel.command).toHaveBeenCalledWith("run-3", "repartition", { partitions: 12 });
   });
 
   it.each([0, -1, 2.5, NaN])("does not repartition into %d", async (value) => {
     getNumber.mockReturnValue(answered(value));
-    await commands.execute(COMMANDS.repartition);
+    await commands.execute(STEER.repartition);
     expect(kernel.command).not.toHaveBeenCalled();
     expect(complaint).toHaveBeenCalledOnce();
   });
@@ -108,7 +127,7 @@ describe("steering", () => {
   it("swaps in one of the run's combiners, beginning at its own", async () => {
     kernel.show(row({ combiner: "mine" }));
     getItem.mockReturnValue(answered("easgd"));
-    await commands.execute(COMMANDS.swapCombiner);
+    await commands.execute(STEER.swapCombiner);
     const { items, current } = getItem.mock.calls[0][0];
     expect([items.slice(0, 2), current]).toEqual([["mine", "downpour"], 0]);
     expect(kernel.command).toHaveBeenCalledWith("run-3", "swap combiner", { combiner: "easgd" });
@@ -117,20 +136,20 @@ describe("steering", () => {
   it("does nothing when a dialog is cancelled", async () => {
     getNumber.mockReturnValue(answered(null));
     getItem.mockReturnValue(answered(null));
-    await commands.execute(COMMANDS.repartition);
-    await commands.execute(COMMANDS.swapCombiner);
+    await commands.execute(STEER.repartition);
+    await commands.execute(STEER.swapCombiner);
     expect(kernel.command).not.toHaveBeenCalled();
     expect(complaint).not.toHaveBeenCalled();
   });
 
   it("shows why it was refused, and nothing if it was not", async () => {
     answers(true);
-    await commands.execute(COMMANDS.stop);
+    await commands.execute(STEER.stop);
     expect(complaint).not.toHaveBeenCalled();
     kernel.command.mockResolvedValue({ ok: false, text: "it has ended." });
-    await commands.execute(COMMANDS.stop);
+    await commands.execute(STEER.stop);
     kernel.command.mockRejectedValue(new Error("the kernel is gone."));
-    await commands.execute(COMMANDS.stop);
+    await commands.execute(STEER.stop);
     expect(complaint.mock.calls).toEqual([
       ["Run 3: it has ended."],
       ["Run 3: the kernel is gone."],

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from tools.palette import FILE, palette
 from tos_notebook.errors import ConfigError
 from tos_notebook.steering.actions import ACTIONS
 from tos_notebook.steering.machine import Command
@@ -40,3 +41,14 @@ def test_a_command_without_arguments_takes_none() -> None:
     assert action.checked({}) == {}
     with pytest.raises(ConfigError, match="expected no argument"):
         action.checked({"why": 1})
+
+
+def test_the_palette_of_jupyterlab_has_what_the_table_says() -> None:
+    assert FILE.read_text(encoding="utf-8") == palette(), "Run: python -m tools.palette"
+
+
+def test_the_palette_asks_for_choices_and_whole_numbers_alone() -> None:
+    titled = [action for action in ACTIONS.values() if action.title]
+    arguments = [argument for action in titled for argument in action.arguments]
+    assert arguments
+    assert all(a.label and not a.optional and (a.offers or a.kind is int) for a in arguments)
