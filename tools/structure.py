@@ -25,7 +25,8 @@ GROUPS = {
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
     ),
     "Who trains what, and how it is combined": (
-        *("coordination", "worker", "strategies.base", "strategies.ps", "strategies"),
+        *("coordination", "worker", "strategies.base", "strategies.ps"),
+        *("strategies.allreduce", "strategies"),
         "testing",
     ),
     "A run": (

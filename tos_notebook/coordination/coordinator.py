@@ -13,6 +13,7 @@ from ..chaos.rules import Rule
 from ..errors import TosError, WorkerError
 from ..events import CommandAccepted, Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
+from .cohort import Cohort
 from .exchange import Parameters, Trainer, WorkerExchange
 from .job_span import DataLayout, JobSpan
 from .membership import Member
@@ -83,7 +84,8 @@ class Coordinator:
         self.requests = WorkerRequests(self.state)
         self.reports = Reports(self.state)
         self._snapshotter = Snapshotter(self.state, trainer)
-        trainer.begin(self.reports, self.requests)
+        cohort = Cohort(self.state, self.reports)
+        trainer.begin(self.reports, self.requests, cohort)
 
     @property
     def run_id(self) -> str:

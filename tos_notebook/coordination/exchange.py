@@ -13,6 +13,7 @@ from ..errors import TosError
 from ..layout import Layout
 from ..transport.base import BytesLike
 from ..wire.messages import Answer, Poll, Push
+from .cohort import Cohort
 from .membership import Member
 from .reports import Reports
 from .requests import WorkerRequests
@@ -154,7 +155,7 @@ class Trainer(Protocol):
     def parameters(self) -> Parameters:
         """What is trained; the same object for the whole run."""
 
-    def begin(self, reports: Reports, requests: WorkerRequests) -> None:
+    def begin(self, reports: Reports, requests: WorkerRequests, cohort: Cohort) -> None:
         """Begin to serve workers.
 
         Parameters
@@ -163,6 +164,8 @@ class Trainer(Protocol):
             Takes what workers have trained, and says which of it counts.
         requests : WorkerRequests
             Answers what workers ask that has nothing to do with parameters.
+        cohort : Cohort
+            Lets all workers make each step together, for strategies that need it.
         """
 
     def exchange(self, segment: str) -> WorkerExchange:

@@ -130,6 +130,25 @@ class Ledger:
             The task never began, left a push or an epoch out, or repeats another push's
             number with other contents.
         """
+        admission = self.check(epoch, partition, task, sequence, steps)
+        if admission is Admission.COMMIT:
+            before = self._record(epoch, partition).steps
+            self._records[epoch, partition] = _Record(before + steps, sequence + 1, steps)
+        return admission
+
+    def check(self, epoch: int, partition: int, task: int, sequence: int, steps: int) -> Admission:
+        """Return what `admit` would, and record nothing.
+
+        Parameters
+        ----------
+        epoch, partition, task, sequence, steps : int
+            See `admit`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            See `admit`.
+        """
         self._check_partition(partition)
         owner = self._owner(partition, task)
         if owner is None:
@@ -148,7 +167,6 @@ class Ledger:
                 f"Partition {partition}, epoch {epoch + 1}: expected push {record.sequence} with "
                 f"at least 1 step, got push {sequence} with {steps} steps."
             )
-        self._records[epoch, partition] = _Record(record.steps + steps, sequence + 1, steps)
         return Admission.COMMIT
 
     def revoke(self, epoch: int, partition: int, task: int, sequence: int) -> bool:

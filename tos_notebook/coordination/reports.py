@@ -52,9 +52,7 @@ class Reports:
         RemoteProtocolError
             The report contradicts itself, or what was committed before; nothing was changed.
         """
-        check_range("samples", message.samples, max(1, message.steps), math.inf)
-        metrics = len(member.metrics)
-        check_range("metrics", len(message.metrics), metrics, metrics)
+        check_report(member, message)
         state = self._state
         with state.lock:
             if state.gate.held:
@@ -220,6 +218,13 @@ class Reports:
         error = DataError(text)
         error.__cause__ = WorkerError(f"DataError: {text}", **member.who(), epoch=epoch)
         return error
+
+
+def check_report(member: Member, message: Push) -> None:
+    """Raise RemoteProtocolError for a push that contradicts itself."""
+    check_range("samples", message.samples, max(1, message.steps), math.inf)
+    metrics = len(member.metrics)
+    check_range("metrics", len(message.metrics), metrics, metrics)
 
 
 def check_range(name: str, value: int, low: int, high: float) -> None:

@@ -190,9 +190,11 @@ class WorkerRequests:
             admission = self._state.ledger.finish(message.epoch, member.partition, member.task)
             if admission is Admission.COMMIT:
                 self._report_finish(member, message)
-        directive = self._next(member, message.epoch + 1)
         member.epoch = message.epoch + 1
+        directive = self._next(member, member.epoch)
         member.hear()
+        # Others may have waited for a step of this partition.
+        self._state.changed.notify_all()
         news = self._state.news(member, member.settings_version, directive)
         return Proceed(directive, *news)
 

@@ -13,6 +13,10 @@ from ..wire.settings import WorkerSettings
 class StrategySettings(Protocol):
     """Settings that a strategy has of its own; a frozen dataclass."""
 
+    @property
+    def lockstep(self) -> bool:
+        """Whether all workers make each step together; see `coordination.cohort`."""
+
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """Check that they go together.
 

@@ -190,10 +190,19 @@ class ControlState:
         if self.settled or not self.membership.is_current(member):
             return Directive.STOP
         directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
-        slack = self.settings_log.settings.sync.slack
-        if directive is Directive.GO and self.membership.is_ahead(member, slack):
+        if directive is Directive.GO and self._is_ahead(member):
             return Directive.WAIT
         return directive
+
+    def _is_ahead(self, member: Member) -> bool:
+        """Whether a worker must wait for slower ones."""
+        settings = self.settings_log.settings
+        if not settings.strategy.lockstep:
+            return self.membership.is_ahead(member, settings.sync.slack)
+        # Within an epoch it waits with what it reports. The first epoch of a job has none before.
+        first = member.epoch if self.span is None else self.span.first_epoch
+        partitions = self.ledger.partitions or 0
+        return member.epoch > first and not self.ledger.epoch_done(member.epoch - 1, partitions)
 
     def leave(self, member: Member) -> None:
         """Expect nothing more of a worker; no other worker and no command waits for it."""

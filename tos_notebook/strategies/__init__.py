@@ -9,17 +9,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .allreduce.strategy import AllReduce
     from .ps.strategy import ParameterServer
     from .registry import STRATEGIES, as_strategy, describe
 
 _HOMES = {
+    "AllReduce": ".allreduce.strategy",
     "ParameterServer": ".ps.strategy",
     "STRATEGIES": ".registry",
     "as_strategy": ".registry",
     "describe": ".registry",
 }
 
-__all__ = ["STRATEGIES", "ParameterServer", "as_strategy", "describe"]
+__all__ = ["STRATEGIES", "AllReduce", "ParameterServer", "as_strategy", "describe"]
 
 
 def __dir__() -> list[str]:

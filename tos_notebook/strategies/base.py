@@ -8,15 +8,17 @@ no parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from ..archive.spec import Updater
 from ..codecs.pair import CodecPair
 from ..combiners.base import Combiner
 from ..common.arrays import Array, Buffer
 from ..coordination.exchange import Trainer
 from ..coordination.settings import Settings, StrategySettings
+from ..errors import LocalProtocolError
 from ..layout import Layout
 from ..steering.machine import Command
 from ..steering.sync import SyncMode
@@ -24,6 +26,11 @@ from ..worker.exchange import ExchangeMaker
 
 NonFinite = Literal["raise", "skip"]
 """A non-finite update ends the run, or is left out."""
+
+
+def without_optimizer() -> Updater:
+    """Raise: the program was not exported for gradients."""
+    raise LocalProtocolError("Expected a program that was exported for gradients, got none.")
 
 
 class Strategy(Protocol):
@@ -40,13 +47,31 @@ class Strategy(Protocol):
     """A line on when to choose it."""
     commands: frozenset[Command]
     """What its runs obey: pause, resume and stop, and those others that a run does not refuse."""
+    sync: SyncMode
+    """How far a worker may be ahead of others, where the user does not say."""
+
+    @property
+    def sync_interval(self) -> int:
+        """Batches between two exchanges, where the user does not say."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it needs of a program.
+
+        ``"gradients"``: workers compute them, and the optimizer makes its step elsewhere.
+        """
 
     @property
     def exchange(self) -> ExchangeMaker:
         """What makes the worker's side. Picklable: Spark takes it to the executors."""
 
     def trainer(
-        self, layout: Layout, initial: Buffer, settings: Settings, non_finite: NonFinite = "raise"
+        self,
+        layout: Layout,
+        initial: Buffer,
+        settings: Settings,
+        non_finite: NonFinite = "raise",
+        updater: Callable[[], Updater] = without_optimizer,
     ) -> Trainer:
         """Return the driver's side of one run.
 
@@ -60,6 +85,8 @@ class Strategy(Protocol):
             Those that the run begins with.
         non_finite : {"raise", "skip"}
             What an update with NaN or infinity does: end the run, or be left out.
+        updater : callable
+            Loads the program's optimizer in this process, for strategies that need gradients.
 
         Returns
         -------

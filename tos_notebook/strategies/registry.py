@@ -8,10 +8,13 @@ from typing import Any
 from ..common.checks import did_you_mean
 from ..errors import ConfigError
 from ..persist.described import describe as describe_by_name
+from .allreduce.strategy import AllReduce
 from .base import Strategy
 from .ps.strategy import ParameterServer
 
-STRATEGIES: Mapping[str, type[Strategy]] = {ParameterServer.name: ParameterServer}
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    kind.name: kind for kind in (ParameterServer, AllReduce)
+}
 """Every strategy, by name. A new one is an entry here and a folder of its own."""
 
 
@@ -21,7 +24,7 @@ def as_strategy(value: Any) -> Strategy:
     Parameters
     ----------
     value : str, Strategy or class
-        A key of `STRATEGIES`; case does not matter.
+        A key of `STRATEGIES`; case does not matter. Some take more, such as ``"allreduce:star"``.
 
     Returns
     -------
@@ -34,12 +37,7 @@ def as_strategy(value: Any) -> Strategy:
         It is none of these.
     """
     if isinstance(value, str):
-        kind = STRATEGIES.get(value.lower())
-        if kind is None:
-            hint = did_you_mean(value.lower(), STRATEGIES)
-            known = ", ".join(STRATEGIES)
-            raise ConfigError(f"strategy: no strategy is named {value!r}.{hint} Known: {known}.")
-        return kind()
+        return _named(*value.lower().partition(":"))
     if isinstance(value, type) and value in STRATEGIES.values():
         value = value()
     # A checkpoint names it, so that a resumed run is trained in the same way.
@@ -50,6 +48,20 @@ def as_strategy(value: Any) -> Strategy:
         )
     strategy: Strategy = value
     return strategy
+
+
+def _named(name: str, colon: str, rest: str) -> Strategy:
+    kind: Any = STRATEGIES.get(name)
+    if kind is None:
+        hint, known = did_you_mean(name, STRATEGIES), ", ".join(STRATEGIES)
+        raise ConfigError(f"strategy: no strategy is named {name!r}.{hint} Known: {known}.")
+    if not colon:
+        made: Strategy = kind()
+    elif hasattr(kind, "parse"):
+        made = kind.parse(rest)
+    else:
+        raise ConfigError(f"strategy: expected {name!r} alone, got {f'{name}:{rest}'!r}.")
+    return made
 
 
 def describe() -> list[dict[str, Any]]:

@@ -14,25 +14,38 @@ from ..layout import Layout, ParameterSpec
 class NumpyProgram:
     """Trains the batches of a call, one after the other; see `archive.spec.Runner`.
 
-    A subclass has `spec`, and `step`.
+    A subclass has `spec`, `step`, and for strategies that need gradients `gradient` and `apply`.
+    It is its own optimizer; see `archive.spec.Updater`.
     """
 
     spec: ProgramSpec
+    gradients = False
+    """Whether a call returns mean gradients."""
 
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
-        buffer: Buffer = self.spec.layout.allocate()
-        for mine, given in zip(self.spec.layout.vectors(buffer), vectors, strict=True):
-            mine[...] = given
-        parameters = self.spec.layout.tensors(buffer)
+        _, parameters = self._copied(vectors)
+        _, found = self._copied([np.zeros_like(vector) for vector in vectors])
         sums, rows = dict.fromkeys(self.spec.outputs, 0.0), len(columns[0])
         for start in range(0, rows, batch_size):
             batch = tuple(column[start : start + batch_size].copy() for column in columns)
             self.before(batch)
-            for name, value in self.step(parameters, batch).items():
+            if self.gradients:
+                values = self.gradient(parameters, batch, found, len(batch[0]) / rows)
+            else:
+                values = self.step(parameters, batch)
+            for name, value in values.items():
                 sums[name] += value * len(batch[0])
         means = {name: value / rows for name, value in sums.items()}
-        return Trained(list(parameters.values()), means)
+        return Trained(list((found if self.gradients else parameters).values()), means)
+
+    def _copied(self, vectors: Sequence[Array]) -> tuple[list[Array], dict[str, Array]]:
+        """Return a copy of vectors, and views of its tensors."""
+        buffer: Buffer = self.spec.layout.allocate()
+        copies = self.spec.layout.vectors(buffer)
+        for mine, given in zip(copies, vectors, strict=True):
+            mine[...] = given
+        return copies, self.spec.layout.tensors(buffer)
 
     def before(self, batch: tuple[Array, ...]) -> None:
         """Take note of a batch that is about to be trained; it may wait, or raise."""
@@ -40,6 +53,33 @@ class NumpyProgram:
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         """Train on one batch, in place; return the means of the outputs."""
         raise NotImplementedError
+
+    def gradient(
+        self,
+        parameters: dict[str, Array],
+        batch: tuple[Array, ...],
+        found: dict[str, Array],
+        share: float,
+    ) -> dict[str, float]:
+        """Add a batch's share of the mean gradient to `found`; return the means of the outputs."""
+        raise NotImplementedError
+
+    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        """Make a step by mean gradients, in place."""
+        raise NotImplementedError
+
+    def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
+        """See `Updater.update`."""
+        _, parameters = self._copied(vectors)
+        self.apply(parameters, self._copied(means)[1])
+        return list(parameters.values())
+
+    def state(self) -> list[Array]:
+        """See `Updater.state`."""
+        return []
+
+    def restore(self, state: Sequence[Array]) -> None:
+        """See `Updater.restore`."""
 
     def set_learning_rate(self, value: float) -> None:
         """See `Runner.set_learning_rate`."""
@@ -83,24 +123,41 @@ class SoftmaxRegression(NumpyProgram):
 
     def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
         """Go down the gradient once."""
+        found = {name: np.zeros_like(value) for name, value in parameters.items()}
+        values = self.gradient(parameters, batch, found, 1.0)
+        self.apply(parameters, found)
+        return values
+
+    def gradient(
+        self,
+        parameters: dict[str, Array],
+        batch: tuple[Array, ...],
+        found: dict[str, Array],
+        share: float,
+    ) -> dict[str, float]:
+        """See `NumpyProgram.gradient`."""
         x, y = batch
-        weights, bias = parameters["W"], parameters["b"]
-        logits = x @ weights + bias
+        logits = x @ parameters["W"] + parameters["b"]
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         error = odds / odds.sum(axis=1, keepdims=True)
         rows = np.arange(len(y))
         loss = -np.log(error[rows, y]).mean()
         error[rows, y] -= 1
-        weights -= self.rate * (x.T @ error) / len(y)
-        bias -= self.rate * error.mean(axis=0)
+        found["W"] += share * (x.T @ error) / len(y)
+        found["b"] += share * error.mean(axis=0)
         return {"loss": float(loss)}
+
+    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        """See `NumpyProgram.apply`."""
+        for name, value in parameters.items():
+            value -= self.rate * gradients[name]
 
 
 class Counting(NumpyProgram):
     """Adds up the rows it is fed, in float64, and counts them, in int64.
 
     Whole numbers are added exactly. Where changes add up, a batch that was lost, or applied twice,
-    shows in the parameters.
+    shows in the parameters. By gradients it adds up the mean row of each step, and counts steps.
     """
 
     def __init__(self) -> None:
@@ -113,3 +170,20 @@ class Counting(NumpyProgram):
         parameters["total"] += batch[0].sum()
         parameters["rows"] += len(batch[0])
         return {"loss": float(batch[0].mean())}
+
+    def gradient(
+        self,
+        parameters: dict[str, Array],
+        batch: tuple[Array, ...],
+        found: dict[str, Array],
+        share: float,
+    ) -> dict[str, float]:
+        """See `NumpyProgram.gradient`."""
+        found["total"] += share * batch[0].mean()
+        found["rows"][...] = 1
+        return {"loss": float(batch[0].mean())}
+
+    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        """See `NumpyProgram.apply`."""
+        for name, value in parameters.items():
+            value += gradients[name]

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..archive.spec import Updater
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.executors import executor_of_started, task_cores
@@ -256,7 +257,11 @@ class RunFactory:
         training = Coordinator(
             run_id,
             self.options.strategy.trainer(
-                layout, initial, request.settings, self.options.non_finite
+                layout,
+                initial,
+                request.settings,
+                self.options.non_finite,
+                partial(self._updater, request.first),
             ),
             request.settings,
             publish=bus.publish,
@@ -313,4 +318,10 @@ class RunFactory:
         return name
 
     def _archive(self, source: DataSource) -> Path:
-        return self.program.export([(c.dtype, c.shape) for c in source.columns])
+        columns = [(c.dtype, c.shape) for c in source.columns]
+        return self.program.export(columns, "gradients" in self.options.strategy.needs)
+
+    def _updater(self, source: DataSource) -> Updater:
+        from ..runtime.updater import TensorFlowUpdater
+
+        return TensorFlowUpdater(self._archive(source))

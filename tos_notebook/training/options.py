@@ -51,8 +51,12 @@ class SessionOptions:
 
     strategy: Any = option("ps", "what workers exchange, and with whom; see tos.strategies")
     combiner: Any = option(None, "how the server merges; by default dynsgd, with bsp fedavg")
-    sync_interval: int = option(10, "batches between two exchanges")
-    sync: Any = option("asp", "who waits for whom: asp, ssp:3 or bsp")
+    sync_interval: int | None = option(
+        None, "batches between two exchanges; by default 10, with allreduce 1"
+    )
+    sync: Any = option(
+        None, "who waits for whom: asp, ssp:3 or bsp; by default asp, with allreduce bsp"
+    )
     codec: Any = option("fp32", "how updates and replies travel, such as int8")
     batch_size: int = option(100, "rows of one batch of each worker")
     non_finite: str = option(
@@ -71,14 +75,16 @@ class SessionOptions:
         ConfigError, CombinerError, CodecError
             One is out of range.
         """
-        strategy, sync = as_strategy(self.strategy), as_sync(self.sync)
+        strategy = as_strategy(self.strategy)
+        sync = strategy.sync if self.sync is None else as_sync(self.sync)
+        interval = strategy.sync_interval if self.sync_interval is None else self.sync_interval
         given = None if self.combiner is None else as_combiner(self.combiner)
         return replace(
             self,
             strategy=strategy,
             sync=sync,
             combiner=strategy.default_combiner(sync) if given is None else given,
-            sync_interval=at_least_one("sync_interval", self.sync_interval),
+            sync_interval=at_least_one("sync_interval", interval),
             codec=as_codecs(self.codec),
             batch_size=at_least_one("batch_size", self.batch_size),
             non_finite=one_of("non_finite", self.non_finite, NON_FINITE),

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..archive.spec import Updater
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
@@ -226,9 +227,15 @@ def _restorable(
 def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
     """Restore all of a checkpoint's state into a run that is not trained."""
     origin = saved.origin
+
+    def updater() -> Updater:
+        from ..runtime.updater import TensorFlowUpdater
+
+        return TensorFlowUpdater(program.export(origin.columns, gradients=True))
+
     trial = Coordinator(
         origin.run_id,
-        saved.strategy.trainer(program.layout, program.read(), settings),
+        saved.strategy.trainer(program.layout, program.read(), settings, updater=updater),
         settings,
         publish=lambda event: None,
         locate=lambda task: ("", ""),

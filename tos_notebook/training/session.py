@@ -63,9 +63,9 @@ class TrainingSession:
     combiner : str, Combiner, class or function, optional
         The rule by which the server merges a push; ``"dynsgd"`` by default, with
         ``sync="bsp"`` ``"fedavg"``.
-    sync_interval : int
-        Batches between two exchanges.
-    sync : str or SyncMode
+    sync_interval : int, optional
+        Batches between two exchanges; by default the strategy's, 10 with ``"ps"``.
+    sync : str or SyncMode, optional
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
         finished or has died makes no other wait.
@@ -127,8 +127,8 @@ class TrainingSession:
         *,
         strategy: str | Strategy = SessionOptions.strategy,
         combiner: Any = SessionOptions.combiner,
-        sync_interval: int = SessionOptions.sync_interval,
-        sync: str | SyncMode = SessionOptions.sync,
+        sync_interval: int | None = SessionOptions.sync_interval,
+        sync: str | SyncMode | None = SessionOptions.sync,
         codec: str | Codec | CodecPair = SessionOptions.codec,
         batch_size: int = SessionOptions.batch_size,
         server_host: str | None = None,

@@ -111,7 +111,8 @@ class ParameterExchange:
         """
         # Encoded parameters travel as a difference, too, to those that both sides know.
         encoded = self._coding is not None and self._coding.up is not None
-        self._differs = self._pushes == "delta" or (encoded and self._known)
+        parameters = self._pushes == "weights" and encoded and self._known
+        self._differs = self._pushes == "delta" or parameters
         finite = True
         for before, update, after in zip(self._tensors, self._updates, trained, strict=True):
             if self._differs:
@@ -153,7 +154,7 @@ class ParameterExchange:
         if not message.finite:
             # Sent as it is, so that the server can tell what is wrong with it.
             return message, self._update
-        if coding.up is None or not self._differs:
+        if coding.up is None or not (self._differs or self._pushes == "gradients"):
             return self._complete(message, self._update), self._update
         self._add_residual(self._update)
         key = mix_key(self._partition, message.epoch, message.sequence)

@@ -17,7 +17,7 @@ from .center import Center
 
 
 class Merging:
-    """Merges what workers push, and says what they adopt.
+    """Merges what workers push, and says what they adopt; see `Merger`.
 
     Threads of all connections call in here. Merging is the long part: no lock of the run is held.
 
@@ -28,6 +28,8 @@ class Merging:
     requests : WorkerRequests
     non_finite : {"raise", "skip"}
     """
+
+    blocks = False
 
     def __init__(
         self,
@@ -48,21 +50,7 @@ class Merging:
         update: Buffer,
         traffic: tuple[int, int] = (0, 0),
     ) -> Reply:
-        """Merge a push; on return `update` holds what the worker adopts.
-
-        Parameters
-        ----------
-        member : Member
-        message : Push
-        update : ndarray, shape (layout.nbytes,), uint8
-        traffic : tuple of int, optional
-            Bytes of parameters that have come from the worker, and gone to it, since its last push.
-
-        Raises
-        ------
-        RemoteProtocolError
-            The push contradicts itself, or what was committed before; nothing was changed.
-        """
+        """See `Merger.push`."""
         check_range("base_version", message.base_version, 0, self._center.version)
         status, settings, workers = self._reports.admit(member, message)
         merging, version = status == "committed", None
@@ -87,23 +75,7 @@ class Merging:
         return version if self._center.version == version else self._center.read(update)[1]
 
     def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
-        """Answer a waiting worker; fill `center` with the parameters that it continues with.
-
-        Parameters
-        ----------
-        member : Member
-        message : Poll
-        center : ndarray, shape (layout.nbytes,), uint8
-            Left as it is if the worker waits on, or continues with its own.
-        owed : bool
-            Whether it has none of its own: it has just joined, or had to wait and its last reply
-            came without.
-
-        Raises
-        ------
-        SessionClosed
-            A later attempt has taken its place.
-        """
+        """See `Merger.poll`."""
         proceed = self._requests.poll(member, message)
         if proceed.directive is not Directive.GO or (self.keeps_own and not owed):
             return proceed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
@@ -11,9 +11,57 @@ from ...coordination.settings import Settings
 from ...errors import RemoteProtocolError, SessionClosed
 from ...layout import Layout
 from ...transport.base import BytesLike
-from ...wire.messages import Answer, Directive, Poll, Push
-from .merging import Merging
+from ...wire.messages import Answer, Directive, Poll, Proceed, Push, Reply
 from .peer_replica import PeerReplica
+
+
+class Merger(Protocol):
+    """Takes what workers push, and says what they adopt."""
+
+    blocks: bool
+    """Whether a push waits for other workers."""
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether workers continue with parameters of their own."""
+
+    def push(
+        self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int] = (0, 0)
+    ) -> Reply:
+        """Merge a push; on return `update` holds what the worker adopts.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        update : ndarray, shape (layout.nbytes,), uint8
+        traffic : tuple of int, optional
+            Bytes of parameters that have come from the worker, and gone to it, since its last push.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The push contradicts itself, or what was committed before; nothing was changed.
+        """
+
+    def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
+        """Answer a waiting worker; fill `center` with the parameters that it continues with.
+
+        Parameters
+        ----------
+        member : Member
+        message : Poll
+        center : ndarray, shape (layout.nbytes,), uint8
+            Left as it is if the worker waits on, or continues with its own.
+        owed : bool
+            Whether it has none of its own: it has just joined, or had to wait and its last reply
+            came without.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
 
 
 class PeerExchange:
@@ -22,14 +70,14 @@ class PeerExchange:
     Parameters
     ----------
     layout : Layout
-    merging : Merging
+    merging : Merger
     reports : Reports
     segment : ndarray, shape (layout.nbytes,), uint8, optional
         Memory that the worker shares.
     """
 
     def __init__(
-        self, layout: Layout, merging: Merging, reports: Reports, segment: Buffer | None
+        self, layout: Layout, merging: Merger, reports: Reports, segment: Buffer | None
     ) -> None:
         self.shared = segment is not None
         self._layout = layout
@@ -45,7 +93,7 @@ class PeerExchange:
     @property
     def brief(self) -> bool:
         """See `WorkerExchange.brief`."""
-        return self._replica is not None and self._replica.brief
+        return not self._merging.blocks and self._replica is not None and self._replica.brief
 
     def open(self) -> None:
         """See `WorkerExchange.open`."""
@@ -78,7 +126,7 @@ class PeerExchange:
         """See `WorkerExchange.push`."""
         replica = self._replica or _refuse()
         settings = self._settings
-        if settings is not None and not replica.read(settings.strategy.combiner.pushes):
+        if settings is not None and not replica.read(settings.strategy.pushes):
             message = message._replace(finite=False)
         reply = self._merging.push(member, message, replica.buffer, replica.count())
         self._owing = reply.directive is Directive.WAIT and not self._merging.keeps_own

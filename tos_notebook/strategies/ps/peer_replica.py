@@ -109,7 +109,7 @@ class PeerReplica:
                 )
             add(self._layout, self.buffer, self._known)
         # What is decoded is finite, or refused.
-        return pushes == "delta"
+        return pushes != "weights"
 
     def reply(self, key: int) -> Buffer | None:
         """Return the payload for the parameters in `buffer`; None if they are shared."""

@@ -29,6 +29,12 @@ class ServerSettings:
 
     combiner: Combiner
     codec: CodecPair = PLAIN
+    lockstep = False
+
+    @property
+    def pushes(self) -> str:
+        """What a worker sends: how its parameters have changed, or the parameters."""
+        return self.combiner.pushes
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""
@@ -61,7 +67,7 @@ class ServerSettings:
 
     def for_worker(self) -> dict[str, str]:
         """See `StrategySettings.for_worker`."""
-        return {"pushes": self.combiner.pushes, "codec": str(self.codec)}
+        return {"pushes": self.pushes, "codec": str(self.codec)}
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""

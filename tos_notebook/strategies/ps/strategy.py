@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...archive.spec import Updater
 from ...codecs.pair import CodecPair, as_codecs
 from ...combiners.averaging import FedAvg
 from ...combiners.base import Combiner
@@ -21,9 +22,9 @@ from ...errors import CheckpointError
 from ...layout import Layout
 from ...persist.described import describe, rebuild
 from ...steering.machine import Command
-from ...steering.sync import SyncMode
+from ...steering.sync import ASP, SyncMode
 from ...worker.exchange import ExchangeMaker
-from ..base import NonFinite
+from ..base import NonFinite, without_optimizer
 from . import residual
 from .center import Center
 from .exchange import exchange
@@ -52,6 +53,9 @@ class ParameterServer:
     name = "ps"
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
+    sync = ASP
+    sync_interval = 10
+    needs: ClassVar[frozenset[str]] = frozenset()
     when = "Workers of different speed, or long sync intervals: no worker waits for another."
 
     def __post_init__(self) -> None:
@@ -63,7 +67,12 @@ class ParameterServer:
         return exchange
 
     def trainer(
-        self, layout: Layout, initial: Buffer, settings: Settings, non_finite: NonFinite = "raise"
+        self,
+        layout: Layout,
+        initial: Buffer,
+        settings: Settings,
+        non_finite: NonFinite = "raise",
+        updater: Callable[[], Updater] = without_optimizer,
     ) -> ServerTrainer:
         """See `Strategy.trainer`."""
         center = Center(layout, initial, settings_in(settings).combiner, self.stripe_bytes)

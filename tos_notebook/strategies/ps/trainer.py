@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ...coordination.cohort import Cohort
 from ...coordination.exchange import WorkerExchange
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
@@ -45,8 +46,8 @@ class ServerTrainer:
         """See `Trainer.parameters`."""
         return self.center
 
-    def begin(self, reports: Reports, requests: WorkerRequests) -> None:
-        """See `Trainer.begin`."""
+    def begin(self, reports: Reports, requests: WorkerRequests, cohort: Cohort) -> None:
+        """See `Trainer.begin`; a push is merged when it comes."""
         self._reports = reports
         self.merging = Merging(self.center, reports, requests, self._non_finite)
 

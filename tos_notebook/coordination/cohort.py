@@ -1,0 +1,186 @@
+"""Steps that all workers make together: committed for every partition, or for none.
+
+A step is complete when each partition that is not used up has reported it. Until then nothing of
+it is recorded. A worker that dies takes its report along, and the attempt that follows makes the
+same step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..wire.messages import Directive, Push, Reply, Status
+from .ledger import Admission
+from .membership import Doing, Member
+from .reports import Reports, check_report
+from .state import ControlState
+
+
+@dataclass(eq=False, slots=True)
+class StepReport:
+    """What one worker has for a step.
+
+    Parameters
+    ----------
+    member : Member
+    message : Push
+    brought : object
+        What the strategy needs of it, such as gradients.
+    reply : Reply, optional
+        There once the step is dealt with.
+    """
+
+    member: Member
+    message: Push
+    brought: Any
+    reply: Reply | None = None
+
+
+Step = Sequence[StepReport]
+"""The reports of a step, by partition."""
+
+
+class Cohort:
+    """The workers of a run that make each step together. It knows no parameters.
+
+    Parameters
+    ----------
+    state : ControlState
+    reports : Reports
+        Admits what is committed, and says what each worker does next.
+    """
+
+    def __init__(self, state: ControlState, reports: Reports) -> None:
+        self._state = state
+        self._reports = reports
+        self._waiting: dict[int, StepReport] = {}
+
+    def enter(self, report: StepReport) -> Status | None:
+        """Let a worker wait for the others of its step.
+
+        Returns
+        -------
+        {"duplicate", "skipped", "superseded"} or None
+            Why it does not count; None if it waits.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The report contradicts itself, or what was committed before.
+        """
+        member, message, state = report.member, report.message, self._state
+        check_report(member, message)
+        with state.lock:
+            member.epoch = message.epoch
+            member.hear(Doing.MERGE)
+            if not state.membership.is_current(member):
+                return "superseded"
+            if state.settled or not state.machine.active:
+                return "skipped"
+            admission = state.ledger.check(
+                message.epoch, member.partition, member.task, message.sequence, message.steps
+            )
+            if admission is not Admission.COMMIT:
+                return "duplicate" if admission is Admission.DUPLICATE else "superseded"
+            self._waiting[member.partition] = report
+            return None
+
+    def waiting(self, member: Member) -> StepReport | None:
+        """Return a worker's report of a step that was not answered."""
+        with self._state.lock:
+            report = self._waiting.get(member.partition)
+            return report if report is not None and report.member is member else None
+
+    def gather(self, report: StepReport) -> Step | None:
+        """Wait for the others of a step, for `Timeouts.long_poll` at most.
+
+        Parameters
+        ----------
+        report : StepReport
+            As `enter` has let it wait.
+
+        Returns
+        -------
+        Step or None
+            The whole step, for the one caller that is to deal with it: it is recorded as
+            committed. None for all others; then the report has its reply, or waits on.
+        """
+        state = self._state
+        with state.changed:
+            report.member.hear(Doing.WAIT)
+            state.wait(report.member)
+            state.changed.wait_for(lambda: self._over(report), state.timeouts.long_poll)
+            if report.reply is None and self._complete(report):
+                return self._take()
+            if report.reply is None and self._ends(report.member):
+                self._answer(report, "skipped", 0)
+            return None
+
+    def _over(self, report: StepReport) -> bool:
+        return report.reply is not None or self._ends(report.member) or self._complete(report)
+
+    def _ends(self, member: Member) -> bool:
+        return self._state.directive(member) is Directive.STOP
+
+    def _complete(self, report: StepReport) -> bool:
+        """Whether every partition with rows left has reported a report's step."""
+        state, epoch = self._state, report.message.epoch
+        ledger, own = state.ledger, self._waiting.get(report.member.partition)
+        if own is not report or state.gate.held or state.settled or not state.machine.active:
+            return False
+        return all(
+            ledger.is_finished(epoch, partition) or self._reports_now(partition, epoch)
+            for partition in range(ledger.partitions or 0)
+        )
+
+    def _reports_now(self, partition: int, epoch: int) -> bool:
+        report = self._waiting.get(partition)
+        if report is None or report.message.epoch != epoch:
+            return False
+        # One that has left, or whose place another has taken, makes the step again.
+        return self._state.membership.present(partition) is report.member
+
+    def _take(self) -> Step:
+        step = [self._waiting[partition] for partition in sorted(self._waiting)]
+        self._waiting.clear()
+        for report in step:
+            # A pause is not over before the step is.
+            report.member.waiting = False
+            self._reports.admit(report.member, report.message)
+        return step
+
+    def commit(self, step: Step, version: int) -> None:
+        """Answer all workers of a step, at one moment: they get the same settings.
+
+        Parameters
+        ----------
+        step : Step
+            What `gather` returned.
+        version : int
+            That of the parameters after it.
+        """
+        with self._state.changed:
+            for report in step:
+                self._answer(report, "committed", version)
+            self._state.changed.notify_all()
+
+    def abandon(self, step: Step) -> None:
+        """Answer all workers of a step that has come to nothing; the run has failed."""
+        with self._state.changed:
+            for report in step:
+                self._reports.abandon(True)
+                self._answer(report, "skipped", 0)
+            self._state.changed.notify_all()
+
+    def _answer(self, report: StepReport, status: Status, version: int) -> None:
+        merged = status == "committed"
+        report.member.waiting = False
+        report.reply, _ = self._reports.decide(
+            report.member, report.message, status, merged, version
+        )
+        if report.reply.directive is Directive.WAIT:
+            self._state.wait(report.member)
+        if self._waiting.get(report.member.partition) is report:
+            del self._waiting[report.member.partition]

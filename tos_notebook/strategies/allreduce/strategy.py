@@ -1,0 +1,170 @@
+"""All-reduce as a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...archive.spec import Updater
+from ...codecs.pair import PLAIN, CodecPair, as_codecs
+from ...combiners.base import Combiner
+from ...common.arrays import Array, Buffer
+from ...common.checks import at_least_one, one_of
+from ...coordination.settings import Settings
+from ...errors import ConfigError
+from ...layout import Layout
+from ...steering.machine import Command
+from ...steering.sync import BSP, SyncMode
+from ...worker.exchange import ExchangeMaker
+from ..base import NonFinite, without_optimizer
+from ..ps import residual
+from ..ps.exchange import exchange
+from .parameters import StepParameters
+from .settings import ReduceSettings
+from .trainer import Copied, ReduceTrainer
+
+OF = ("gradients", "parameters")
+"""What workers can average."""
+
+ALGORITHMS = ("auto", "star")
+"""Ways between the workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """All workers make each step together, by the mean of what they bring, weighted by rows.
+
+    With gradients, n workers with batches of b rows train exactly as one process does with
+    batches of n * b rows: synchronous SGD, with any optimizer. With parameters, each worker makes
+    `every` steps of its own between two means: local SGD, or model averaging (Stich 2019, "Local
+    SGD Converges Fast and Communicates Little", ICLR; Povey et al. 2014, arXiv:1410.7455).
+
+    Parameters
+    ----------
+    of : {"gradients", "parameters"}
+        What they average.
+    every : int
+        Batches between two exchanges, where a session does not say otherwise. Gradients of
+        several batches are averaged, as those of one larger batch.
+    algorithm : {"auto", "star"}
+        The way between the workers. ``"star"``: through the driver, which adds up, and makes the
+        optimizer's step.
+
+    Raises
+    ------
+    ConfigError
+        One of them is something else.
+    """
+
+    of: str = "gradients"
+    every: int = 1
+    algorithm: str = "auto"
+    name = "allreduce"
+    summary = "All workers make each step together, by the mean of their gradients or parameters."
+    commands = frozenset(Command) - {Command.SWAP_COMBINER}
+    when = "Exact synchronous SGD, the same result for any number of workers; workers of one speed."
+    sync = BSP
+
+    def __post_init__(self) -> None:
+        one_of("of", self.of, OF)
+        at_least_one("every", self.every)
+        one_of("algorithm", self.algorithm, ALGORITHMS)
+
+    @classmethod
+    def parse(cls, text: str) -> AllReduce:
+        """Return the strategy for what stands behind its name: ``star``, or ``star/10``.
+
+        Parameters
+        ----------
+        text : str
+            An algorithm, and after a slash how many batches are between two exchanges.
+
+        Raises
+        ------
+        ConfigError
+            It is something else.
+        """
+        algorithm, slash, every = text.partition("/")
+        if slash and not every.isdecimal():
+            raise ConfigError(
+                f"strategy: expected allreduce:ALGORITHM/BATCHES, such as allreduce:star/10; got "
+                f"'allreduce:{text}'."
+            )
+        return cls(every=int(every) if slash else 1, algorithm=algorithm or "auto")
+
+    @property
+    def sync_interval(self) -> int:
+        """See `Strategy.sync_interval`."""
+        return self.every
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Strategy.needs`."""
+        return frozenset({"gradients"}) if self.of == "gradients" else frozenset()
+
+    @property
+    def exchange(self) -> ExchangeMaker:
+        """See `Strategy.exchange`."""
+        return exchange
+
+    def trainer(
+        self,
+        layout: Layout,
+        initial: Buffer,
+        settings: Settings,
+        non_finite: NonFinite = "raise",
+        updater: Callable[[], Updater] = without_optimizer,
+    ) -> ReduceTrainer:
+        """See `Strategy.trainer`."""
+        optimizer = updater() if self.needs else None
+        return ReduceTrainer(StepParameters(layout, initial), optimizer, settings, non_finite)
+
+    def sweep(self, folder: Path, run_id: str) -> None:
+        """See `Strategy.sweep`."""
+        residual.sweep(folder, run_id)
+
+    def default_combiner(self, sync: SyncMode) -> None:
+        """See `Strategy.default_combiner`: it has none."""
+        return
+
+    def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
+        """See `Strategy.settings`."""
+        if combiner is not None:
+            raise ConfigError(
+                f"combiner: expected none with strategy 'allreduce', which averages what workers "
+                f"bring; got {combiner.name}. Leave it out, or train with strategy='ps'."
+            )
+        return ReduceSettings(self.of, codec)
+
+    def exact_settings(self) -> ReduceSettings:
+        """See `Strategy.exact_settings`."""
+        return ReduceSettings(self.of, PLAIN)
+
+    def settings_to_json(self, settings: ReduceSettings) -> dict[str, Any]:
+        """See `Strategy.settings_to_json`."""
+        return {"of": settings.of, "codec": str(settings.codec)}
+
+    def settings_from_json(
+        self, value: Mapping[str, Any], combiner: Combiner | None = None
+    ) -> ReduceSettings:
+        """See `Strategy.settings_from_json`."""
+        return ReduceSettings(value["of"], as_codecs(value["codec"]))
+
+    def own_combiner(self, value: Mapping[str, Any]) -> None:
+        """See `Strategy.own_combiner`."""
+        return
+
+    def to_parts(self, copied: Copied) -> tuple[dict[str, Any], list[Array]]:
+        """See `Strategy.to_parts`."""
+        return {"version": copied.version}, [copied.center, *copied.state]
+
+    def from_parts(self, value: dict[str, Any], arrays: list[Array]) -> Copied:
+        """See `Strategy.from_parts`."""
+        center, *state = arrays
+        if center.dtype != np.uint8 or center.ndim != 1:
+            raise ValueError(f"expected parameters as bytes, got {center.dtype}")
+        return Copied(center, int(value["version"]), state)

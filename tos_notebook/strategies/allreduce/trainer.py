@@ -1,0 +1,115 @@
+"""The driver's side of all-reduce through the driver, for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from ...archive.spec import Updater
+from ...common.arrays import Array, Buffer
+from ...coordination.cohort import Cohort
+from ...coordination.exchange import WorkerExchange
+from ...coordination.reports import Reports
+from ...coordination.requests import WorkerRequests
+from ...coordination.settings import Settings
+from ...errors import CheckpointError, NonFiniteUpdate
+from ...transport.shared import attach
+from ..base import NonFinite
+from ..ps.peer import PeerExchange
+from .parameters import StepParameters
+from .reduction import Reduction
+
+
+class Copied(NamedTuple):
+    """Parameters and the optimizer's state, as of one version."""
+
+    center: Buffer
+    version: int
+    state: list[Array]
+
+
+class ReduceTrainer:
+    """Averages what workers bring; see `Trainer`.
+
+    Parameters
+    ----------
+    parameters : StepParameters
+    updater : Updater or None
+        The optimizer; None where workers bring parameters.
+    settings : Settings
+        Those that the run begins with.
+    non_finite : {"raise", "skip"}
+    """
+
+    _reduction: Reduction
+    _reports: Reports
+
+    def __init__(
+        self,
+        parameters: StepParameters,
+        updater: Updater | None,
+        settings: Settings,
+        non_finite: NonFinite,
+    ) -> None:
+        self._parameters = parameters
+        self._updater = updater
+        self._non_finite = non_finite
+        self._set_learning_rate(settings)
+
+    def _set_learning_rate(self, settings: Settings) -> None:
+        if self._updater is not None and settings.learning_rate is not None:
+            self._updater.set_learning_rate(settings.learning_rate)
+
+    @property
+    def parameters(self) -> StepParameters:
+        """See `Trainer.parameters`."""
+        return self._parameters
+
+    def begin(self, reports: Reports, requests: WorkerRequests, cohort: Cohort) -> None:
+        """See `Trainer.begin`."""
+        self._reports = reports
+        self._reduction = Reduction(
+            self._parameters, self._updater, cohort, reports, requests, self._non_finite
+        )
+
+    def exchange(self, segment: str) -> WorkerExchange:
+        """See `Trainer.exchange`."""
+        layout = self._parameters.layout
+        return PeerExchange(layout, self._reduction, self._reports, attach(segment, layout.nbytes))
+
+    def change(
+        self, settings: Settings, names: Collection[str], entered: Callable[[], object]
+    ) -> None:
+        """See `Trainer.change`; a step is made before it or after, for all workers."""
+        with self._reduction.lock:
+            if "learning_rate" in names:
+                self._set_learning_rate(settings)
+            entered()
+
+    def final(self) -> NonFiniteUpdate | None:
+        """See `Trainer.final`."""
+        return self._reduction.check()
+
+    def snapshot(self, entered: Callable[[], object]) -> Copied:
+        """See `Trainer.snapshot`."""
+        if self._parameters.torn is not None:
+            raise CheckpointError(f"{self._parameters.torn} No checkpoint is written of them.")
+        with self._reduction.lock:
+            entered()
+            center, version = self._parameters.read()
+            return Copied(center, version, [] if self._updater is None else self._updater.state())
+
+    def restore(self, copied: Copied) -> None:
+        """See `Trainer.restore`."""
+        layout = self._parameters.layout
+        if len(copied.center) != layout.nbytes:
+            raise CheckpointError(
+                f"The checkpoint has {len(copied.center)} bytes of parameters; expected "
+                f"{layout.nbytes}."
+            )
+        if self._updater is not None:
+            try:
+                self._updater.restore(copied.state)
+            except ValueError as error:
+                raise CheckpointError(f"The checkpoint is of another optimizer: {error}.") from None
+        self._parameters.restore(copied.center, copied.version)
