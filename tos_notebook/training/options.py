@@ -51,7 +51,7 @@ class SessionOptions:
 
     strategy: Any = option("ps", "what workers exchange, and with whom; see tos.strategies")
     combiner: Any = option(None, "how the server merges; by default dynsgd, with bsp fedavg")
-    sync_interval: int | None = option(
+    sync_interval: Any = option(
         None, "batches between two exchanges; by default 10, with allreduce 1"
     )
     sync: Any = option(
