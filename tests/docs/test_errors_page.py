@@ -40,6 +40,7 @@ OTHERS = {
     ("program.export.base", "NotImplementedError"): "of an abstract method",
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",
+    ("testing.bench", "AssertionError()"): "the same",
     ("testing.programs", "NotImplementedError"): "of an abstract method",
     ("testing.combiners", "Skipped()"): "caught there: a check that does not apply",
     ("worker.task", "RuntimeError()"): "of a task outside of Spark, which only a test can make",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import tos_notebook as tos
 from tos_notebook.combiners import Downpour
-from tos_notebook.errors import StrategyCheckFailed
+from tos_notebook.errors import ConfigError, StrategyCheckFailed, WaitTimeout
 from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.strategies.ps.trainer import ServerTrainer
@@ -58,3 +60,102 @@ def test_a_law_that_is_broken_is_named(strategy: Callable[[], Any], law: str) ->
     with pytest.raises(StrategyCheckFailed) as caught:
         tos.testing.check_strategy(strategy())
     assert f"FAILED   {law}: expected" in str(caught.value)
+
+
+def fail(*given: Any, **named: Any) -> Any:
+    raise KeyError("momentum")
+
+
+class Raises(ParameterServer):
+    """Raises an error of its own at one place."""
+
+    def __init__(self, side: str, method: str, act: Callable[..., Any] = fail) -> None:
+        super().__init__()
+        for name, value in (("side", side), ("method", method), ("act", act)):
+            object.__setattr__(self, name, value)
+        if side == "strategy":
+            object.__setattr__(self, method, act)
+
+    def _changed(self, side: str, made: Any) -> Any:
+        if self.side == side:  # type: ignore[attr-defined]
+            setattr(made, self.method, self.act)  # type: ignore[attr-defined]
+        return made
+
+    @property
+    def exchange(self) -> Any:
+        return lambda *given: self._changed("worker", exchange(*given))
+
+    def trainer(self, *given: Any) -> Any:
+        trainer = super().trainer(*given)
+        serve = trainer.exchange
+        trainer.exchange = lambda segment: self._changed("server", serve(segment))  # type: ignore[method-assign]
+        return self._changed("driver", trainer)
+
+
+def failed(strategy: Any, timeout: float = 20.0) -> tuple[str, BaseException]:
+    """Return the report of a strategy that fails, and what made the first check fail."""
+    with pytest.raises(StrategyCheckFailed) as caught:
+        tos.testing.check_strategy(strategy, timeout)
+    assert caught.value.__cause__ is not None
+    return str(caught.value), caught.value.__cause__
+
+
+@pytest.mark.parametrize(
+    ("side", "method", "who"),
+    [
+        ("worker", "write", "the worker of partition 0 raised "),
+        ("worker", "poll", "the worker of partition 0 raised "),
+        ("server", "push", "the server raised "),
+        ("server", "poll", "the server raised "),
+        ("driver", "snapshot", ""),
+    ],
+)
+def test_what_a_strategy_raises_in_any_thread_is_named_and_chained(
+    side: str, method: str, who: str
+) -> None:
+    report, cause = failed(Raises(side, method))
+    assert f": {who}KeyError: 'momentum' (at test_strategies.py:" in report
+    assert "skipped" not in report
+    chain = [cause, cause.__cause__]
+    assert any(isinstance(error, KeyError) for error in chain)
+
+
+@pytest.fixture
+def forever() -> Iterator[Callable[..., Any]]:
+    """Wait until the test is over."""
+    over = threading.Event()
+
+    def stands_still(*given: Any, **named: Any) -> Any:
+        over.wait(20)
+        fail()
+
+    yield stands_still
+    over.set()
+
+
+@pytest.mark.parametrize(
+    ("side", "method", "thread"),
+    [
+        ("worker", "write", "check-worker-0"),
+        ("server", "push", "tos-server-inproc-1"),
+        ("strategy", "exact_settings", "check-driver"),
+    ],
+)
+def test_a_strategy_that_stands_still_is_found_at_its_line(
+    side: str, method: str, thread: str, forever: Callable[..., Any]
+) -> None:
+    report, cause = failed(Raises(side, method, forever), timeout=0.3)
+    assert isinstance(cause, WaitTimeout)
+    assert f"{thread} stands at test_strategies.py:" in report
+    assert report.count("within 0.3 s") == 1
+
+
+def test_what_follows_a_check_that_stands_still_is_skipped(forever: Callable[..., Any]) -> None:
+    report, _ = failed(Raises("worker", "write", forever), timeout=0.1)
+    assert report.count("skipped ") == 7
+    assert "the check before stands still" in report
+
+
+def test_the_timeout_is_a_number_of_seconds() -> None:
+    with pytest.raises(ConfigError, match="timeout: expected a finite number above 0, got 0"):
+        tos.testing.check_strategy(ParameterServer(), timeout=0)
