@@ -237,7 +237,8 @@ class Storage:
     def publish(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file that every task can `fetch` by its name.
 
-        Publishing the same content again does nothing.
+        Publishing the same content again does nothing. What another directory has published under
+        the same name is taken for the same.
 
         Returns
         -------
@@ -259,7 +260,9 @@ class Storage:
         if name not in self._published:
             uri = self.write(name, data)
             with self.failing("publish", name):
-                self._sc.addFile(uri)
+                # Of one name Spark serves the file of one directory, and refuses another.
+                if not any(file.endswith(f"/{name}") for file in self._sc.listFiles):
+                    self._sc.addFile(uri)
             self._published[name] = digest
         return str(self._file(name).toString())
 

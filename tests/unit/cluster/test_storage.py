@@ -197,6 +197,18 @@ def test_what_is_published_is_on_every_executor(spark_context: Any, storage: Sto
     assert fetched == [b"graph"] * 2
 
 
+def test_what_two_directories_publish_is_sent_once(
+    spark_context: Any, storage: Storage, tmp_path: Path
+) -> None:
+    """A cluster's Spark would refuse the second."""
+    (tmp_path / "archive").write_bytes(os.urandom(8))
+    name = archive_name("program", tmp_path / "archive")
+    for place in (storage, storage.inside("another")):
+        place.publish(name, tmp_path / "archive")
+        assert place.exists(name)
+    assert sum(file.endswith(name) for file in spark_context.listFiles) == 1
+
+
 def test_another_content_under_a_published_name_is_refused(storage: Storage) -> None:
     storage.publish("published-2.bin", b"one")
     with pytest.raises(ConfigError, match="published with another content"):
