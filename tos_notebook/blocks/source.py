@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from .block import Columns, ColumnSpec
+from ..common.content import Content, content_of
+from .block import Columns, ColumnSpec, concatenate
 from .partitioners import AnyPartitioner
 from .skips import Skipped
 
@@ -111,6 +113,20 @@ class DataSource(Protocol):
         """
         return None
 
+    def contents(self, sc: Any, partitions: Sequence[int]) -> list[Content]:
+        """Return what the rows of some partitions are; executors make those that `tasks` yields.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        partitions : sequence of int
+            At least one.
+        """
+        if self.rows(partitions[0]) is not None:
+            return [content_of(self.rows(partition) or ()) for partition in partitions]
+        found: list[Content] = sc.runJob(self.tasks(sc), _content, partitions)
+        return found
+
     def number(self, partition: int, row: int) -> int | None:
         """Return which row of the user's arrays a partition's row is.
 
@@ -134,3 +150,7 @@ class DataSource(Protocol):
     def close(self) -> None:
         """Release what this layout persisted; harmless when repeated."""
         return
+
+
+def _content(blocks: Iterable[Columns]) -> Iterator[Content]:
+    yield content_of(concatenate(list(blocks)))

@@ -58,6 +58,16 @@ def test_the_users_layout_is_kept(source: RddSource, spark_context: Any) -> None
     assert [len(part) for part in layout] == [833, 833, 834]
 
 
+def test_executors_say_of_rows_what_the_driver_says_of_arrays(
+    source: RddSource, spark_context: Any
+) -> None:
+    features = np.repeat((np.arange(2500) % 256).astype(np.uint8), 3).reshape(-1, 3)
+    arrays = ArraySource((features, np.arange(2500)), 3)
+    found = source.contents(spark_context, [2, 0])
+    assert found == arrays.contents(spark_context, [2, 0])
+    assert [content.rows for content in found] == [834, 833]
+
+
 def test_rows_out_of_a_shuffle_come_in_one_order_however_spark_gives_them(
     spark_context: Any,
 ) -> None:

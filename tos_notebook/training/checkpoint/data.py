@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...blocks.block import Columns, concatenate
 from ...blocks.source import DataSource
 from ...cluster.jobs import job_error
 from ...common.arrays import Array
@@ -148,7 +147,11 @@ def check_earlier(sc: Any, first: DataSource, saved: Checkpoint) -> None:
 
 
 def _check_rows(sc: Any, source: DataSource, held: Mapping[int, Content], origin: Origin) -> None:
-    found = _contents_of(sc, source, sorted(held)) if held else {}
+    if not held:
+        return
+    partitions = sorted(held)
+    with _compared():
+        found = dict(zip(partitions, source.contents(sc, partitions), strict=True))
     others = [p for p, content in found.items() if content != held[p]]
     if others:
         first = others[0]
@@ -177,15 +180,6 @@ def _check_streams(
             )
 
 
-def _contents_of(sc: Any, source: DataSource, partitions: list[int]) -> Mapping[int, Content]:
-    rows = source.rows(partitions[0])
-    if rows is not None:
-        return {p: content_of(source.rows(p) or ()) for p in partitions}
-    with _compared():
-        found = sc.runJob(source.tasks(sc), _content, partitions)
-    return dict(zip(partitions, found, strict=True))
-
-
 @contextmanager
 def _compared() -> Iterator[None]:
     """Raise whatever a job raises inside as one of our errors: Spark may have gone, too."""
@@ -193,10 +187,6 @@ def _compared() -> Iterator[None]:
         yield
     except Exception as error:
         raise error if isinstance(error, TosError) else job_error(error) from error
-
-
-def _content(blocks: Iterable[Columns]) -> Iterator[Content]:
-    yield content_of(concatenate(list(blocks)))
 
 
 def _other(origin: Origin, difference: str, remedy: str = "") -> DataError:

@@ -98,15 +98,15 @@ def test_nothing_is_saved_before_every_stream_has_shown_that_it_is_the_same() ->
 
 
 class Rows:
-    """Stands for rows that the driver has, in two partitions."""
+    """Stands for rows in partitions."""
 
     remedy = "Cache."
 
     def __init__(self, *partitions: Any) -> None:
         self._partitions = partitions
 
-    def rows(self, partition: int) -> tuple[Any]:
-        return (self._partitions[partition],)
+    def contents(self, sc: Any, partitions: Any) -> list[Any]:
+        return [content_of((self._partitions[partition],)) for partition in partitions]
 
 
 def test_the_first_partition_that_differs_is_named() -> None:
