@@ -1,7 +1,7 @@
 """The package's structure, from its sources: one order of packages, cycles, heavy packages.
 
 ``python -m tools.structure`` prints the packages in their order, what each imports, and what is
-against the order.
+against the order. A star marks what runs on executors, a plus that of which a part does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tos_notebook.cluster.shipping import SHIPPED
 
 ROOT = "tos_notebook"
 
@@ -226,6 +228,35 @@ def packages(known: Modules) -> Graph:
     return graph
 
 
+def loads(known: Modules) -> Graph:
+    """Return what each module loads, at once or in functions, with the packages around it."""
+    graph = {}
+    for name, module in known.items():
+        targets = [found.target for found in imports(module, known) if not found.typing]
+        around = [name.rsplit(".", level)[0] for level in range(1, name.count(".") + 1)]
+        graph[name] = {target for target in (*targets, *around) if target in known}
+    return graph
+
+
+def closure(graph: Graph, names: Iterable[str]) -> set[str]:
+    """Return these names, and all that can be reached from them."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += graph[name]
+    return found
+
+
+def on_executors(package: str) -> str:
+    """Return ``all`` or ``part`` of a package that runs on executors, or nothing."""
+    if package in SHIPPED:
+        return "all"
+    return "part" if any(within(name, package) for name in SHIPPED) else ""
+
+
 def cycle(graph: Graph) -> list[str]:
     """Return the names along one cycle, or nothing."""
     done: set[str] = set()
@@ -260,8 +291,10 @@ def main() -> int:
     """Print the structure; return 1 if something is against it."""
     known = package_modules()
     graph = packages(known)
+    marks = {"all": "*", "part": "+", "": " "}
     for name in ORDER:
-        print(f"{name:<16} {', '.join(sorted(graph[name], key=ORDER.index))}")
+        targets = sorted(graph[name], key=ORDER.index)
+        print(f"{name:<18} {marks[on_executors(name)]} {', '.join(targets)}")
     problems = [problem for module in known.values() for problem in against_order(module, known)]
     circles = [" -> ".join(around) for around in (cycle(graph), cycle(files(known))) if around]
     print(

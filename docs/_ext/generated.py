@@ -15,6 +15,7 @@ from textwrap import dedent
 
 from docs._ext.layers import LAYER_NAMES, Part, parts
 from docs._ext.messages import Message, messages
+from tools.structure import on_executors
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,18 +143,20 @@ def commands() -> str:
 
 
 def code_map() -> str:
-    """Tabulate the parts of the package by layers, with what they import."""
+    """Tabulate the parts of the package by layers: what they import, and which executors have."""
     pieces = []
     for layer, own in groupby(parts(), key=lambda part: part.layer):
         rows = [_part_row(part) for part in own]
         pieces += [f"### {layer} · {LAYER_NAMES[layer]}"]
-        pieces += [table(("Part", "What it is", "Imports", "From outside"), rows)]
+        heads = ("Part", "What it is", "Imports", "From outside", "On executors")
+        pieces += [table(heads, rows)]
     return "\n\n".join(pieces)
 
 
 def _part_row(part: Part) -> tuple[str, ...]:
     uses = ", ".join(map(code, part.uses))
-    return code(part.name), prose(part.summary), uses, ", ".join(part.heavy)
+    outside, runs = ", ".join(part.heavy), on_executors(part.name)
+    return code(part.name), prose(part.summary), uses, outside, runs
 
 
 def course() -> str:

@@ -34,12 +34,12 @@ def loaded_after(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import tos_notebook, tos_notebook.worker.loop",
+        "import tos_notebook.worker.task, tos_notebook.strategies.ps.exchange",
         "import tos_notebook.transport.dial, tos_notebook.transport.listener",
         "import tos_notebook.telemetry.history, tos_notebook.telemetry.progress",
         "import tos_notebook.telemetry.report, tos_notebook.telemetry.bus",
     ],
-    ids=["worker loop", "sockets", "history", "report"],
+    ids=["worker", "sockets", "history", "report"],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str) -> None:
     assert loaded_after(statement) & HEAVY == set()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.checks import positive
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
-from . import environment, jvm
+from . import environment, jvm, shipping
 from .calls import announced, java_errors, reason, within
 from .executors import active_context, in_clear
 
@@ -104,10 +104,11 @@ def connect(
         Spark settings. They cannot change those of a Spark that runs.
     warm_up : bool
         Import TensorFlow on the workers now, and check their packages, and that they reach this
-        process. Workers that lack this package are sent it.
+        process. Workers that lack this package are sent what they need of it.
     ship : bool
-        Send this package to all workers, so that they run the driver's code whatever they have
-        installed. Of a Spark that runs, Python workers that have imported theirs continue with it.
+        Send all workers what they need of this package, so that they run the driver's code
+        whatever they have installed. Of a Spark that runs, Python workers that have imported
+        theirs continue with it.
     timeout : float
         Seconds to wait for executors to have free cores and to warm up. Every 15 s a line on
         standard error says what is waited for.
@@ -136,7 +137,7 @@ def connect(
     _warn_in_clear(sc)
     jvm.reap(sc)
     if ship:
-        environment.ship_package(sc)
+        shipping.ship_package(sc)
     if warm_up:
         try:
             environment.warm_up(sc, positive("timeout", timeout))

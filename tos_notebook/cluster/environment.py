@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -16,13 +14,12 @@ from .calls import java_errors, java_text, reason
 from .executors import contact_host, contact_port, is_local, setting, slots, task_cores
 from .patience import check_cores, patiently
 from .reach import ReachabilityProbe, make_probe
+from .shipping import ship_package
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 PACKAGE = "tos_notebook"
-
-_ARCHIVE = f"{PACKAGE}.zip"
 
 REQUIRED = ("numpy", "tensorflow")
 """What a worker must be able to import, in the driver's versions."""
@@ -62,7 +59,7 @@ def warm_up(
 ) -> list[dict[str, Any]]:
     """Import TensorFlow on every slot, and check what the workers have, and whom they reach.
 
-    Workers that lack this package are sent it.
+    Workers that lack this package are sent what they need of it.
 
     Parameters
     ----------
@@ -113,19 +110,6 @@ def _reachability(
         with suppress(OSError, OverflowError):
             return ReachabilityProbe(*address)
     return nullcontext()
-
-
-def ship_package(sc: SparkContext) -> None:
-    """Send this package's source to the executors, once for each context."""
-    if any(Path(path).name == _ARCHIVE for path in sc._python_includes):
-        return
-    root = Path(__file__).resolve().parents[1]
-    # Executors fetch it whenever they start: it has to last as long as the context.
-    archive = Path(sc._temp_dir, _ARCHIVE)
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for source in sorted(root.rglob("*.py")):
-            zipped.write(source, source.relative_to(root.parent))
-    sc.addPyFile(str(archive))
 
 
 def driver_packages() -> dict[str, str]:

@@ -57,6 +57,7 @@ _MISSING = re.compile(
     r"Input path does not exist: .*|File does not exist: .*|File \S+ does not exist.*"
 )
 _OUT_OF_ARROW = ("Failure allocating buffer", "memory.OutOfMemoryException")
+_NOT_THERE = re.compile(r"No module named '(tos_notebook(?:\.[\w.]+)?)'")
 _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
 
 
@@ -177,11 +178,9 @@ def job_error(error: BaseException) -> TosError:
             "with SparkContext.cancelAllJobs. Neither the data nor the cluster is at fault: call "
             f"it again. Spark says: {said}."
         )
-    if "No module named 'tos_notebook" in text:
-        return WorkerEnvironment(
-            "An executor cannot import this package. Install it there, or connect with "
-            "tos_notebook.connect, which sends it."
-        )
+    absent = _NOT_THERE.search(text)
+    if absent is not None:
+        return _absent(absent[1])
     own = list(_OWN_ERROR.finditer(text))
     raised = list(_TRACEBACK.finditer(text))
     # PySpark's own exceptions have it in Java's stack only.
@@ -244,6 +243,20 @@ def _spark_error(text: str) -> TosError | None:
     if missing is not None:
         return DataError(f"Spark could not read the data: {missing[0].strip()}")
     return None
+
+
+def _absent(module: str) -> WorkerEnvironment:
+    """Return what to do about this package, or a module of it, that an executor does not find."""
+    if "." not in module:
+        return WorkerEnvironment(
+            "An executor cannot import this package. Install it there, or connect with "
+            "tos_notebook.connect, which sends it."
+        )
+    return WorkerEnvironment(
+        f"An executor cannot import {module}. It has another release of this package, or was sent "
+        "only what data, training and predictions need there. Use this module in the notebook "
+        "only, or install this release on the executors."
+    )
 
 
 def _said(raised: re.Match[str], text: str) -> str:

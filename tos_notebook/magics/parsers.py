@@ -162,8 +162,8 @@ def _connect() -> Parser:
     text = "settings of a Spark that is started; put the master before them"
     parser.add("--conf", nargs="+", action="extend", default=[], **PAIR, help=text)
     text = (
-        "send this package to all executors; without it, it is sent where it is missing, and "
-        "another version there is an error"
+        "send all executors what they need of this package; without it, it is sent where it is "
+        "missing, and another version there is an error"
     )
     parser.add("--ship", action="store_true", help=text)
     text = "seconds to wait for executors to have free cores and to import TensorFlow"

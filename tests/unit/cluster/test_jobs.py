@@ -72,6 +72,12 @@ def test_a_missing_package_is_named_with_what_to_do() -> None:
         raise job_error(RuntimeError(LOST + text))
 
 
+def test_a_module_of_this_package_that_was_not_sent_is_named() -> None:
+    text = "ModuleNotFoundError: No module named 'tos_notebook.theory'"
+    with pytest.raises(WorkerEnvironment, match=r"tos_notebook\.theory\. .*install this release"):
+        raise job_error(RuntimeError(LOST + text))
+
+
 DIVIDED = (
     "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return "
     "NULL instead. SQLSTATE: 22012\n== SQL (line 1, position 1) ==\n100 div (id-60)\n^^^^^^"

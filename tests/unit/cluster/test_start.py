@@ -21,9 +21,9 @@ CLUSTER = """
 import json, os, sys
 sys.path.insert(0, os.environ["DRIVER_ONLY"])
 from tos_notebook.cluster.connect import connect
-from tos_notebook.cluster.environment import ship_package
 from dataclasses import asdict
 from tos_notebook.cluster.executors import contact_host, executor_of, slots
+from tos_notebook.cluster.shipping import ship_package
 from tos_notebook.cluster.summary import summary
 
 spark = connect("local-cluster[2,1,1024]", config={"spark.ui.enabled": "false"})

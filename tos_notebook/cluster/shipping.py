@@ -1,0 +1,50 @@
+"""What runs on executors, and how it comes to those on which this package is not installed."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+SHIPPED = (
+    *("_version", "readable", "errors", "common", "layout"),
+    *("wire", "chaos", "codecs", "archive", "blocks"),
+    *("transport", "runtime", "cluster", "data", "inference", "worker"),
+    # The worker's side of each strategy.
+    *("strategies.ps.exchange", "strategies.ps.residual"),
+    # What programs written for TensorOnSpark hand to Spark.
+    *("tensorspark.mnist", "tensorspark.partitioner"),
+)
+"""Packages and modules that executors load, in their order. They import each other only.
+
+A function or class that is handed to Spark belongs to one of them: Spark's pickle names its module.
+"""
+
+_ROOT = Path(__file__).parents[1]
+
+_ARCHIVE = f"{_ROOT.name}.zip"
+
+
+def sources() -> list[Path]:
+    """Return the files of what is shipped, with the ``__init__`` of each package around it."""
+    found: set[Path] = set()
+    for name in SHIPPED:
+        path = _ROOT.joinpath(*name.split("."))
+        found.update(path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")])
+        found.update(folder / "__init__.py" for folder in path.parents[: name.count(".") + 1])
+    return sorted(found)
+
+
+def ship_package(sc: SparkContext) -> None:
+    """Send executors what they need of this package, once for each context."""
+    if any(Path(path).name == _ARCHIVE for path in sc._python_includes):
+        return
+    # Executors fetch it whenever they start: it has to last as long as the context.
+    archive = Path(sc._temp_dir, _ARCHIVE)
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for source in sources():
+            zipped.write(source, source.relative_to(_ROOT.parent))
+    sc.addPyFile(str(archive))
