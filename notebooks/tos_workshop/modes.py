@@ -104,7 +104,7 @@ def stalest(theirs: Callable[[int, int], Any], run: Run) -> str:
 
 
 def _measured(theirs: Callable[[int, int], Any], run: Run) -> str:
-    history, slack = run.history, as_sync(run.settings["sync"]).slack
+    history, slack = run.history, as_sync(run.settings.sync).slack
     expect(
         slack is not None and len(history),
         "The formula is right. The run is none of a bounded mode with milestones: give it ssp.",

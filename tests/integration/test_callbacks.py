@@ -55,7 +55,7 @@ def test_keras_callbacks_see_each_epoch_its_validation_and_its_weights(
     )
     assert len(batches) == len(run.history)
     assert run.validation["loss"].tolist() == [logs["val_loss"] for _, logs in epochs]
-    assert run.settings["learning_rate"] == pytest.approx(0.1)
+    assert run.settings.learning_rate == pytest.approx(0.1)
     rows = list(csv.DictReader((tmp_path / "log.csv").open()))
     assert [float(row["val_loss"]) for row in rows] == pytest.approx(run.validation["loss"])
     saved = keras.models.load_model(tmp_path / "best-3.keras")
@@ -96,7 +96,7 @@ def test_a_learning_rate_that_a_callback_sets_reaches_the_workers(
     run = session.start((x, y), epochs=10_000, callbacks=[reduce], sinks=[watch])
     watch.until(CommandApplied, where=lambda event: "learning_rate=0.2" in event.detail)
     run.stop()
-    assert run.settings["learning_rate"] <= 0.2
+    assert run.settings.learning_rate <= 0.2
 
 
 def test_a_callback_that_raises_does_what_was_chosen(

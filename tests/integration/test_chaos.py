@@ -40,7 +40,7 @@ def test_a_killed_worker_is_replaced_and_no_batch_is_lost_or_applied_twice(
     assert watch.of(CommandApplied)[-1].detail == "off: it has run its course"
     # The next run of the session knows nothing of it.
     after = session.run((ROWS,), sinks=[watch])
-    assert (after.settings["chaos"], after.chaos_log) == ((), ())
+    assert (after.settings.chaos, after.chaos_log) == ((), ())
     assert len(watch.of(WorkerLost)) == 1
 
 
@@ -53,7 +53,7 @@ def test_a_slowed_worker_takes_longer_until_the_block_ends(train: Train, watch: 
         before = len(watch.of(MilestoneCommitted))
         watch.wait_for(MilestoneCommitted, before + 100)
         during = watch.of(MilestoneCommitted)[before:]
-    assert run.settings["chaos"] == ()
+    assert run.settings.chaos == ()
     assert sum(e.partition == 1 for e in during) < 0.3 * len(during)
     run.stop()
 
@@ -78,7 +78,7 @@ def test_a_kill_is_refused_where_spark_would_not_try_the_task_again(
         run.chaos(tos.chaos.Kill(worker=1))
     with pytest.raises(tos.errors.ConfigError, match="partition from 0 to 1, got 2"):
         run.chaos(tos.chaos.Slow(2, worker=2))
-    assert (run.settings["chaos"], run.chaos_log) == ((), ())
+    assert (run.settings.chaos, run.chaos_log) == ((), ())
     run.stop()
     with pytest.raises(tos.errors.InvalidTransition):
         run.chaos(tos.chaos.Slow(2))

@@ -97,8 +97,8 @@ def test_sync_mode_and_codec_change_while_it_trains(train: Train, digits: Digits
     ):
         run.set(**change)  # type: ignore[arg-type]
         watch.wait_for(CommandApplied, number)
-    assert run.settings["sync"] == "ssp:1"
-    assert run.settings["codec"] == "int8"
+    assert run.settings.sync == "ssp:1"
+    assert run.settings.codec == "int8"
     run.wait(120)
     assert run.history["samples"].sum() == 20 * len(x)
     assert run.evaluate(x_test, y_test)["accuracy"] > 0.9

@@ -101,8 +101,8 @@ def test_codec_sync_mode_and_layout_come_back_and_no_batch_counts_twice(
     resumed = tos.resume(uri, spark=spark_context, sinks=[later])
     resumed.chaos(tos.chaos.Pause(0.01, worker=1))
     resumed.wait(LIMIT)
-    settings = {name: str(resumed.settings[name]) for name in ("codec", "sync", "sync_interval")}
-    assert settings == {"codec": "topk:0.05+ef/fp32", "sync": "ssp:3", "sync_interval": "2"}
+    kept = resumed.settings
+    assert (kept.codec, kept.sync, kept.sync_interval) == ("topk:0.05+ef/fp32", "ssp:3", 2)
     history = resumed.history
     assert history["version"].tolist() == list(range(1, len(history) + 1))
     sizes = history.groupby(["epoch", "partition"])["samples"].sum()
@@ -160,7 +160,7 @@ def test_callbacks_validation_and_mlflow_continue_where_the_run_was(
             sinks=[later],
         ).wait(LIMIT)
     assert resumed.status.notes == ()
-    assert resumed.settings["learning_rate"] == 0.25
+    assert resumed.settings.learning_rate == 0.25
     assert resumed.history.groupby("epoch")["samples"].sum().tolist() == [len(x)] * EPOCHS
     assert begun == [True]
     assert [epoch for epoch, _ in epochs] == list(range(epochs[0][0], EPOCHS))

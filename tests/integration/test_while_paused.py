@@ -41,7 +41,7 @@ def test_a_paused_run_takes_another_combiner_and_layout_and_counts_every_row_onc
     run.swap_combiner(twice)
     run.repartition(3)
     assert run.state == "paused"
-    assert run.settings["combiner"].name == "twice"
+    assert run.settings.combiner.name == "twice"
     assert len(run.history) == len(before)
     assert not watch.of(Repartitioned)
     assert run.parameters()["total"][1] == before["samples"].sum()

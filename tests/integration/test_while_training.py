@@ -126,10 +126,10 @@ def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Di
     before = session.program.read().copy()
     run = session.run((x, y), learning_rate=lambda step: 0.0)
     assert np.array_equal(before, session.program.read())
-    assert run.settings["learning_rate"] == SMALLEST
+    assert run.settings.learning_rate == SMALLEST
     run = session.run((x, y), learning_rate=0.25)
     assert not np.array_equal(before, session.program.read())
-    assert run.settings["learning_rate"] == 0.25
+    assert run.settings.learning_rate == 0.25
     assert run.status.notes == ()
 
 
@@ -155,14 +155,14 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     run.stop()
     run.wait(120)
     assert run.status.steps == run.history["steps"].sum() > 50
-    assert run.settings["learning_rate"] == 0.2
+    assert run.settings.learning_rate == 0.2
     changes = [e.changes for e in watch.of(CommandAccepted) if e.changes]
     assert changes == [{"learning_rate": "0.2"}]
     again = tos.resume(
         run.uri, spark=spark_context, program=classifier(), epochs=run.status.epoch + 1,
         learning_rate=lambda step: 0.5 if step >= run.status.steps else 1.0,
     ).wait(120)  # fmt: skip
-    assert again.settings["learning_rate"] == 0.5
+    assert again.settings.learning_rate == 0.5
 
 
 def test_a_condition_ends_the_run_and_says_why(train: Train, digits: Digits, watch: Watch) -> None:

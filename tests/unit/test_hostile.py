@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 from tests.support.hostile import LONG, TEXTS
+from tests.support.settings import SETTINGS
 from tests.unit.telemetry.samples import milestone, started
 from tests.unit.widgets.support import FakeRun, mimebundle
 from tos_notebook.errors import (
@@ -165,8 +167,8 @@ class CardRun(FakeRun):
         self.history = pd.DataFrame({"epoch": [1], "loss": [0.5], "samples": [10]})
         row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
         self.validation = pd.DataFrame([row])
-        self.settings = {"combiner": text, "learning_rate": None, "sync": "asp"}
-        self.settings |= {"strategy": "ps", "sync_interval": 1, "codec": "none", "batch_size": 1}
+        combiner: Any = text
+        self.settings = replace(SETTINGS, combiner=combiner)
 
 
 @hostile

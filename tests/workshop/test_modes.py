@@ -14,7 +14,7 @@ from tests.workshop.looks import hinted, praised
 def run(staleness: list[int], sync: str = "ssp:3") -> Any:
     """Return what looks like a run of two workers."""
     history = pd.DataFrame({"staleness": staleness, "workers": [2] * len(staleness)})
-    return SimpleNamespace(history=history, settings={"sync": sync})
+    return SimpleNamespace(history=history, settings=SimpleNamespace(sync=sync))
 
 
 def right_waits(clocks: list[int], slack: int | None) -> list[int]:

@@ -102,7 +102,7 @@ def _setting(action: Action, name: str, text: str) -> Any:
 def status(run: Any) -> None:
     """Say where the run stands."""
     now, settings = run.status, run.settings
-    rate = settings["learning_rate"]
+    rate = settings.learning_rate
     loss = f", loss {now.loss:.3g}, staleness {now.staleness:.1f}" if now.milestones else ""
     validated = ", ".join(f"{name} {value:.3g}" for name, value in now.validation.items())
     say(
@@ -111,14 +111,14 @@ def status(run: Any) -> None:
         *([f"  validation {validated}"] if validated else []),
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
         f"{now.samples_per_second:,.0f} samples/s{loss}",
-        f"  batch size {settings['batch_size']}, sync interval {settings['sync_interval']}, "
-        f"sync {settings['sync']}, codec {settings['codec']}, combiner {settings['combiner']!r}"
+        f"  batch size {settings.batch_size}, sync interval {settings.sync_interval}, "
+        f"sync {settings.sync}, codec {settings.codec}, combiner {settings.combiner!r}"
         + ("" if rate is None else f", learning rate {rate}"),
     )
     if now.reason is not None:
         say(f"  {now.state}: {now.reason}")
-    if settings["chaos"]:
-        say(f"  CHAOS is on: {describe(settings['chaos'])}. %tos_chaos off ends it.")
+    if settings.chaos:
+        say(f"  CHAOS is on: {describe(settings.chaos)}. %tos_chaos off ends it.")
     if now.rows_skipped:
         say(f"  {counted(now.rows_skipped, 'row')} of the data left out; run.skipped has which")
     for line in (*now.waits_for, *now.notes):

@@ -17,6 +17,7 @@ from IPython.display import display
 from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
 from ..training.options import RunOptions, SessionOptions, subset
+from ..training.results.settings import RunSettings
 from . import arguments, find
 from .cell import refuse_empty, run_cell
 from .find import Names
@@ -230,13 +231,13 @@ def _fed(data: Any, feeds: Any) -> list[str]:
     return [f"  {'columns':<11}{pairs}"]
 
 
-def _plan(options: Namespace, settings: Mapping[str, Any]) -> str:
+def _plan(options: Namespace, settings: RunSettings) -> str:
     # The user's own words, and what the session has chosen where there are none.
-    combiner = options.combiner or getattr(settings["combiner"], "name", None)
+    combiner = options.combiner or getattr(settings.combiner, "name", None)
     return (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
-        f"strategy {settings['strategy']}, batch size {options.batch_size}, "
-        f"sync interval {options.sync_interval}, sync {options.sync}, codec {options.codec}"
+        f"strategy {settings.strategy}, batch size {options.batch_size}, "
+        f"sync interval {settings.sync_interval}, sync {settings.sync}, codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
         + (f", validation on {options.validation}" if options.validation else "")
     )

@@ -81,7 +81,7 @@ class MLflowLog:
         run = mlflow.start_run(experiment_id=experiment_id, run_name=run_name)
         self.run_id = str(run.info.run_id)
 
-    def params(self, values: Mapping[str, Any]) -> None:
+    def params(self, values: Mapping[str, object]) -> None:
         """Write what does not change."""
         from mlflow.entities import Param
 

@@ -23,6 +23,7 @@ from . import commands, status, waiting
 from .lifecycle import Lifecycle
 from .parts import RunParts
 from .results import card, evaluate, figures, parameters, report, save
+from .results.settings import RunSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,9 +51,8 @@ class Run:
     def __init__(self, parts: RunParts) -> None:
         self.parts = parts
         self.lifecycle = Lifecycle(parts)
-        self.number, self.run_id = parts.number, parts.run_id
-        self.slots, self.master = parts.plan.slots, parts.master
-        self.commands = parts.strategy.commands
+        self.number, self.run_id, self.master = parts.number, parts.run_id, parts.master
+        self.slots, self.commands = parts.plan.slots, parts.strategy.commands
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
         self.chaos_log: tuple[Rule, ...] = ()
@@ -120,8 +120,8 @@ class Run:
         return self.parts.history.validation()
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What is in force; a learning rate of None is that of the captured program."""
+    def settings(self) -> RunSettings:
+        """What is in force."""
         return status.settings_now(self.parts)
 
     @property
@@ -135,7 +135,7 @@ class Run:
 
         For the stable curvature, set the learning rate while training: the program's is not known.
         """
-        return self.parts.history.theory(self.settings["learning_rate"])
+        return self.parts.history.theory(self.settings.learning_rate)
 
     @property
     def tensorboard(self) -> str | None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.connect import connect
 from ..cluster.storage import Storage
+from ..codecs.pair import PLAIN
 from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import Folder
 from .checkpoint.reading import last, past
 from .results import figures
+from .results.settings import SavedSettings
 from .resume import resume
 from .run import Run
 from .summaries import RunSummary, summaries
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
 """Of a list of runs."""
+
+IN_FORCE = ("sync", "sync_interval", "learning_rate")
+"""What a checkpoint has of its settings under the same names."""
 
 KEPT = ("epochs", "batch_size", "shuffle", "seed", "repartition_every", "optimizer_state", "keep")
 """What a run was asked to do, of a checkpoint's `Origin`."""
@@ -54,15 +59,19 @@ class SavedRun(RunSummary):
     __slots__ = ()
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> SavedSettings:
         """What was in force, and what the run was asked to do."""
         _, saved = last(self._folder)
-        origin = saved.origin
-        return {
-            **saved.shown,
+        origin, settings, own = saved.origin, saved.settings, dict(saved.settings["shown"])
+        return SavedSettings(
+            strategy=saved.strategy.name,
+            combiner=own.pop("combiner", None),
+            codec=own.pop("codec", str(PLAIN)),
+            own=own,
+            **{name: settings[name] for name in IN_FORCE},
             **{name: getattr(origin, name) for name in KEPT},
-            "checkpoint_every": origin.every,
-        }
+            checkpoint_every=origin.every,
+        )
 
     @property
     def history(self) -> pd.DataFrame:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from ..codecs.pair import PLAIN
 from ..steering.status import RunStatus
 from .lifecycle import Lifecycle
 from .parts import RunParts
+from .results.settings import RunSettings
 
 
 def run_status(run: Lifecycle) -> RunStatus:
@@ -42,18 +42,19 @@ def run_status(run: Lifecycle) -> RunStatus:
     )
 
 
-def settings_now(parts: RunParts) -> dict[str, Any]:
+def settings_now(parts: RunParts) -> RunSettings:
     """Return what is in force; see `Run.settings`."""
     settings = parts.training.settings
-    return {
-        "strategy": parts.strategy.name,
-        "sync": str(settings.sync),
-        "sync_interval": settings.sync_interval,
-        "learning_rate": settings.learning_rate,
+    own = dict(settings.strategy.shown())
+    return RunSettings(
+        strategy=parts.strategy.name,
         # A strategy may have neither.
-        "codec": str(PLAIN),
-        "combiner": None,
-        **settings.strategy.shown(),
-        "batch_size": parts.task.plan.batch_size,
-        "chaos": parts.training.chaos,
-    }
+        combiner=own.pop("combiner", None),
+        codec=own.pop("codec", str(PLAIN)),
+        sync=str(settings.sync),
+        sync_interval=settings.sync_interval,
+        learning_rate=settings.learning_rate,
+        batch_size=parts.task.plan.batch_size,
+        chaos=parts.training.chaos,
+        own=own,
+    )

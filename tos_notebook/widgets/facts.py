@@ -75,13 +75,13 @@ class RunFacts:
         if run is None:
             return self._fixed | self._settings | {"chaos": []}
         settings = run.settings
-        rate = settings["learning_rate"]
-        self._settings = {name: settings[name] for name in SETTINGS} | {
-            "combiner": str(getattr(settings["combiner"], "name", "none")),
+        rate = settings.learning_rate
+        self._settings = {name: getattr(settings, name) for name in SETTINGS} | {
+            "combiner": str(getattr(settings.combiner, "name", "none")),
             "learning_rate": None if rate is None else short(float(rate), 6),
             "chaos_log": [str(rule) for rule in run.chaos_log],
         }
-        return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings["chaos"]]}
+        return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings.chaos]}
 
 
 def _described(action: Action) -> Facts:

@@ -7,6 +7,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import tos_notebook
+from tests.support.settings import SETTINGS
 from tests.support.threads import wait_for_end
 from tos_notebook import magics
 from tos_notebook.archive.spec import FeedSpec
@@ -23,6 +25,7 @@ from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
 from tos_notebook.training.options import SessionOptions, subset
+from tos_notebook.training.results.settings import RunSettings
 from tos_notebook.training.run import Run
 from tos_notebook.widgets import RunModel
 
@@ -123,17 +126,18 @@ class FakeRun:
         )  # fmt: skip
 
     @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "strategy": self._options.strategy.name,
-            "codec": str(self._options.codec),
-            "sync": str(self._options.sync),
-            "sync_interval": self._options.sync_interval,
-            "learning_rate": 0.1,
-            "combiner": self._options.combiner,
-            "batch_size": self._options.batch_size,
-            "chaos": self.rules,
-        }
+    def settings(self) -> RunSettings:
+        return replace(
+            SETTINGS,
+            strategy=self._options.strategy.name,
+            codec=str(self._options.codec),
+            sync=str(self._options.sync),
+            sync_interval=self._options.sync_interval,
+            learning_rate=0.1,
+            combiner=self._options.combiner,
+            batch_size=self._options.batch_size,
+            chaos=self.rules,
+        )
 
     def end(self, state: str = "finished", error: TosError | None = None) -> None:
         self.state, self.error = state, error

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.settings import SETTINGS
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.steering.machine import Command
@@ -51,16 +52,7 @@ class FakeRun:
         )
         self.active = True
         self.state = "running"
-        self.settings = {
-            "strategy": "ps",
-            "sync_interval": 10,
-            "learning_rate": None,
-            "combiner": get("dynsgd"),
-            "sync": "asp",
-            "codec": "fp32",
-            "batch_size": 100,
-            "chaos": (),
-        }
+        self.settings = SETTINGS
         self.told: list[tuple[Any, ...]] = []
         self.stopping: Callable[[], object] = lambda: None
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,7 +148,8 @@ def test_a_stop_is_answered_before_it_is_done(desk: Desk) -> None:
 def test_chaos_is_a_fact_while_it_is_on_and_in_no_run_that_is_over(desk: Desk) -> None:
     facts = RunFacts(desk.run)  # type: ignore[arg-type]
     assert (facts()["chaos"], facts()["chaos_log"]) == ([], [])
-    desk.run.settings["chaos"] = desk.run.chaos_log = (Slow(5, worker=1),)
+    desk.run.chaos_log = (Slow(5, worker=1),)
+    desk.run.settings = replace(desk.run.settings, chaos=desk.run.chaos_log)
     assert facts()["chaos"] == facts()["chaos_log"] == ["partition 1: 5 times slower"]
     del desk.run
     assert (facts()["chaos"], facts()["chaos_log"]) == ([], ["partition 1: 5 times slower"])

@@ -161,12 +161,6 @@ class Checkpoint:
         """The name of the user's own combiner, which a checkpoint cannot name; None if none is."""
         return self.strategy.own_combiner(self.settings["strategy"])
 
-    @property
-    def shown(self) -> dict[str, Any]:
-        """What a user reads of its settings, by name."""
-        common = {n: v for n, v in self.settings.items() if n not in ("strategy", "shown")}
-        return {"strategy": self.strategy.name, **self.settings["shown"], **common}
-
 
 def settings_to_json(strategy: Strategy, settings: Settings) -> dict[str, Any]:
     """Return settings as plain values; chaos is not for a run that continues."""

@@ -241,7 +241,7 @@ class Callbacks(Observer):
 
     def _take_rate(self) -> None:
         """Show callbacks a learning rate that they have not set."""
-        given = self._context.run.settings["learning_rate"]
+        given = self._context.run.settings.learning_rate
         if self._rate is not None and given is not None and given != self._rate:
             self._hooks.learning_rate = given
             self._rate = self._hooks.learning_rate

@@ -20,6 +20,7 @@ from ...telemetry.window import Window
 from ..results.card import versions
 from ..results.report import OWN_RATE
 from ..results.save import ENDINGS
+from ..results.view import RunView
 from .base import Maker, RunContext
 from .best_effort import BestEffort
 
@@ -106,7 +107,7 @@ class MLflowLogger(BestEffort):
         if not values:
             return
         values["epoch"] = float(self._epochs_done)
-        rate = self._context.run.settings["learning_rate"]
+        rate = self._context.run.settings.learning_rate
         if rate is not None:
             values["learning_rate"] = rate
         self._offer(partial(self._log.metrics, now, self._samples, values))
@@ -162,8 +163,9 @@ def _means(event: MilestoneCommitted) -> dict[str, float]:
     return {"loss": event.loss, **metrics, "staleness": float(event.staleness)}
 
 
-def _params(run: Any, event: RunStarted | RunResumed) -> Mapping[str, Any]:
-    settings = {name: value for name, value in run.settings.items() if name != "chaos"}
+def _params(run: RunView, event: RunStarted | RunResumed) -> Mapping[str, object]:
+    settings = run.settings.by_name
+    del settings["chaos"]
     if settings["learning_rate"] is None:
         settings["learning_rate"] = OWN_RATE
     data = {"epochs": event.epochs, "partitions": event.partitions, "rows": event.samples}

@@ -83,7 +83,7 @@ class Scheduler(Observer):
         if self._ended:
             return
         run = self._context.run
-        given = run.settings["learning_rate"]
+        given = run.settings.learning_rate
         if self._set is not None and given != self._set:
             self._end(f"you set it to {given}, which counts from then on.")
             return

@@ -147,7 +147,7 @@ class TensorBoardWriter(BestEffort):
         window, self._window = self._window, None
         found = {} if window is None else window.values(now)
         values = {tag: value for tag, value in found.items() if math.isfinite(value)}
-        rate = self._context.run.settings["learning_rate"]
+        rate = self._context.run.settings.learning_rate
         if rate is not None:
             values["training/learning_rate"] = rate
         self._scalars(now, self._samples, values | dict(more))
@@ -174,7 +174,7 @@ class TensorBoardWriter(BestEffort):
         stream = self._open()
         self._pace = ROLLING if stream.rolls else self._period
         self._writer = writer = EventWriter(stream)
-        writer.settings(when, {name: _plain(value) for name, value in run.settings.items()})
+        writer.settings(when, {name: _plain(value) for name, value in run.settings.by_name.items()})
         if run.program.drawing is not None:
             writer.graph(when, *run.program.drawing)
         self._flush(writer)

@@ -37,15 +37,15 @@ def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
 def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     """Return the settings of a run, by name for people; parameters as of `run_facts`."""
     settings = run.settings
-    rate = settings["learning_rate"]
+    rate = settings.learning_rate
     return {
-        "Strategy": settings["strategy"],
-        "Combiner": str(settings["combiner"] or "none"),
-        "Exchange every": f"{settings['sync_interval']} batches",
-        "Sync mode": settings["sync"],
-        "Codec": settings["codec"],
+        "Strategy": settings.strategy,
+        "Combiner": str(settings.combiner or "none"),
+        "Exchange every": f"{settings.sync_interval} batches",
+        "Sync mode": settings.sync,
+        "Codec": settings.codec,
         "Learning rate": OWN_RATE if rate is None else str(rate),
-        "Batch size": str(settings["batch_size"]),
+        "Batch size": str(settings.batch_size),
         "Optimizer state": optimizer_state,
         "Chaos": describe(run.chaos_log) if run.chaos_log else "none",
     }

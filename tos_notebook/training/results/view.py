@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...chaos.rules import Rule
 from ...steering.status import RunStatus
+from .settings import RunSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ class RunView(Protocol):
         """See `Run.status`."""
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> RunSettings:
         """See `Run.settings`."""
 
     @property

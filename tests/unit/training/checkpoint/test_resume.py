@@ -84,7 +84,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert found.milestones == len(found.history) >= 30
     assert found.size > 0
     assert found.run in repr(listed)
-    assert found.settings["combiner"] == "downpour"
+    assert found.settings.combiner == "downpour"
     assert len(found.figure().data) > 0
     events: list[Event] = []
     model = counter()

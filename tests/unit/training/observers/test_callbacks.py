@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.settings import SETTINGS
 from tests.support.threads import wait_for_end
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import CallbackError, ConfigError, InvalidTransition, TosError, WaitTimeout
@@ -78,7 +80,7 @@ class FakeModel:
 
 class FakeRun:
     def __init__(self) -> None:
-        self.settings: dict[str, Any] = {"learning_rate": None}
+        self.settings = SETTINGS
         self.stops = 0
         self.over = False
 
@@ -87,7 +89,7 @@ class FakeRun:
             raise InvalidTransition("finished", "set", "it has ended.")
         if learning_rate <= 0:
             raise ConfigError(f"learning_rate: expected a number above 0, got {learning_rate}.")
-        self.settings["learning_rate"] = learning_rate
+        self.settings = replace(SETTINGS, learning_rate=learning_rate)
 
     def stop(self, reason: str) -> None:
         self.stops += 1
@@ -261,15 +263,15 @@ def test_a_learning_rate_goes_to_the_run_and_comes_from_it(follow: Follow) -> No
 
     followed = follow(Recorder(on_epoch_end=halve))
     followed.callbacks.begin()
-    assert followed.run.settings["learning_rate"] is None
+    assert followed.run.settings.learning_rate is None
     followed.train(0)
     followed.settle()
-    assert followed.run.settings["learning_rate"] == 0.25
+    assert followed.run.settings.learning_rate == 0.25
     followed.run.set(learning_rate=2.0)
     followed.train(1)
     followed.settle()
     assert seen == [0.5, 2.0]
-    assert followed.run.settings["learning_rate"] == 1.0
+    assert followed.run.settings.learning_rate == 1.0
 
 
 def test_a_schedule_by_milestones_reaches_the_run_until_it_has_ended(follow: Follow) -> None:
@@ -282,7 +284,7 @@ def test_a_schedule_by_milestones_reaches_the_run_until_it_has_ended(follow: Fol
     followed.milestone(0)
     followed.milestone(0)
     followed.settle()
-    assert followed.run.settings["learning_rate"] == pytest.approx(1 / 3)
+    assert followed.run.settings.learning_rate == pytest.approx(1 / 3)
     followed.run.over = True
     followed.milestone(0)
     followed.settle()

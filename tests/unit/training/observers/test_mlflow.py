@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.hostile import TEXTS
+from tests.support.settings import SETTINGS
 from tests.support.threads import wait_for_end
 from tests.support.tracked import curve, only_run, store
 from tests.unit.steering.test_conditions import status
@@ -31,7 +33,7 @@ class FakeRun:
     def __init__(self) -> None:
         self.run_id, self.master, self.program = "run-1", "local[2]", PROGRAM
         self.state, self.status = "running", status()
-        self.settings = {"sync": "asp", "learning_rate": None, "chaos": ()}
+        self.settings = SETTINGS
 
     def model_card(self, path: Path) -> None:
         path.write_text("# Card")
@@ -109,7 +111,7 @@ def test_the_notebooks_own_run_is_used_and_left_open(client: Any) -> None:
     with mlflow.start_run(run_name="mine") as mine:
         for _ in range(2):
             tracked = Tracked(True)
-            tracked.run.settings["learning_rate"] = None if _ else 0.1
+            tracked.run.settings = replace(SETTINGS, learning_rate=None if _ else 0.1)
             tracked.train()
             tracked.tracker.finish(last=True)
         assert only_run(client).info.status == "RUNNING"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.settings import SETTINGS
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError, InvalidTransition
 from tos_notebook.events import CallbackFailed, Event
@@ -23,14 +25,14 @@ class FakeRun:
     """Keeps the rates that were set."""
 
     def __init__(self, rate: float | None) -> None:
-        self.settings = {"learning_rate": rate}
+        self.settings = replace(SETTINGS, learning_rate=rate)
         self.rates: list[float] = []
         self.over = False
 
     def set(self, learning_rate: float) -> None:
         if self.over:
             raise InvalidTransition("finished", "set", "it has ended.")
-        self.settings["learning_rate"] = learning_rate
+        self.settings = replace(SETTINGS, learning_rate=learning_rate)
         self.rates.append(learning_rate)
 
 
@@ -99,7 +101,7 @@ def test_a_schedule_of_keras_may_end_at_nothing(scheduled: Make) -> None:
     one.train(50)
     one.train(50)
     assert one.run.rates == [0.05, module.SMALLEST]
-    assert one.run.settings["learning_rate"] > 0
+    assert one.run.settings.learning_rate > 0
 
 
 def test_whoever_sets_the_rate_takes_over(scheduled: Make) -> None:

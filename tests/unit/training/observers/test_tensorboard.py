@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.settings import SETTINGS
 from tests.unit.telemetry.samples import milestone, started
 from tos_notebook.events import EpochFinished, Validated
 from tos_notebook.telemetry.tensorboard import read_scalars
@@ -48,12 +50,9 @@ class Boarded:
         **options: Any,
     ) -> None:
         self.file = Memory()
-        settings = {"learning_rate": None, "batch_size": 32, "combiner": object()}
-        program = SimpleNamespace(drawing=drawing)
-        run = SimpleNamespace(settings=settings, program=program)
+        self.run = SimpleNamespace(settings=SETTINGS, program=SimpleNamespace(drawing=drawing))
         unused: Any = None
-        context: Any = RunContext(run, unused, unused, unused, unused, range(2), samples)  # type: ignore[arg-type]
-        self.settings = settings
+        context: Any = RunContext(self.run, unused, unused, unused, unused, range(2), samples)  # type: ignore[arg-type]
         stream: Any = open_stream or (lambda: self.file)
         self.board = TensorBoardWriter(context, "/logs", stream, **options)
 
@@ -89,7 +88,7 @@ def test_points_are_means_and_rates_since_the_one_before(
     board(milestone(10.0, loss=1.0, samples=300, metrics={"accuracy": 0.5}))
     board(milestone(10.5, loss=2.0, samples=100, partition=1, executor="2", staleness=5))
     board(milestone(12.0, loss=3.0, samples=400))
-    found.settings["learning_rate"] = 0.25
+    found.run.settings = replace(SETTINGS, learning_rate=0.25)
     board(milestone(12.5, loss=7.0, samples=10))
     board(EpochFinished(13.0, 0, 810))
     board(Validated(13.5, 0, 1810, {"accuracy": 0.75}))
@@ -112,7 +111,7 @@ def test_metrics_named_as_other_curves_take_no_curve_s_place(
     names = ["staleness", "samples_per_second", "epoch", "learning_rate", "staleness_metric"]
     found = boarded()
     found.board(started(0.0))
-    found.settings["learning_rate"] = 0.25
+    found.run.settings = replace(SETTINGS, learning_rate=0.25)
     metrics = {name: 10.0 + number for number, name in enumerate(names)}
     found.board(milestone(10.0, samples=100, staleness=3, metrics=metrics))
     found.board.finish(last=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.settings import SETTINGS
 from tos_notebook.errors import ConfigError
 from tos_notebook.program.export.base import SAVED
 from tos_notebook.training.results.card import BARS, sparkline
@@ -81,11 +83,9 @@ def test_a_sparkline_spans_its_values() -> None:
 
 
 def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
-    settings = {"combiner": "DynSGD()", "sync": "asp", "sync_interval": 5, "codec": "int8"}
-    settings |= {"strategy": "ps"}
     run: Any = SimpleNamespace(
         status=SimpleNamespace(state="finished", epoch=2, epochs=3),
-        settings=settings | {"learning_rate": None, "batch_size": 8},
+        settings=replace(SETTINGS, sync_interval=5),
         chaos_log=(),
         program=SimpleNamespace(summary="a model"),
         master="local[2]",

@@ -1,0 +1,18 @@
+"""The settings of what stands for a run in tests; `replace` makes others of them."""
+
+from __future__ import annotations
+
+from tos_notebook.combiners.registry import get
+from tos_notebook.training.results.settings import RunSettings
+
+SETTINGS = RunSettings(
+    strategy="ps",
+    combiner=get("dynsgd"),
+    codec="fp32",
+    sync="asp",
+    sync_interval=10,
+    learning_rate=None,
+    batch_size=100,
+    chaos=(),
+    own={},
+)
