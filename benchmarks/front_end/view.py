@@ -24,6 +24,7 @@ from tos_notebook.events import Event, MilestoneCommitted, RunStarted, StateChan
 from tos_notebook.telemetry.bus import EventBus
 from tos_notebook.widgets.feed import Feed
 from tos_notebook.widgets.model import RunModel
+from tos_notebook.widgets.news import Facts
 from tos_notebook.widgets.pump import Pump
 
 from ..lib.harness import Row, program
@@ -33,16 +34,22 @@ HOUR = EXECUTORS * RATE * 3600
 HEADER = 500
 """Bytes of a message besides its content: header, parent's header, signature."""
 
-FACTS = {
+FACTS: Facts = {
+    "id": "run-1",
     "number": 1,
     "has_learning_rate": True,
     "master": "spark://master:7077",
     "program": "<KerasProgram of 6 parameters, 199,210 values>",
-    "combiners": ["downpour", "dynsgd", "adag", "easgd", "fedasync"],
+    "model_bytes": 796_840,
+    "actions": [],
     "combiner": "dynsgd",
+    "sync": "asp",
+    "codec": "fp32",
     "sync_interval": 10,
     "batch_size": 100,
     "learning_rate": 0.1,
+    "chaos": [],
+    "chaos_log": [],
 }
 
 

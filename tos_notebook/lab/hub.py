@@ -6,15 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.summary import ClusterSummary
 from ..readable import all_readable
 from ..training.run import Run
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
-from ..widgets.feed import Feed
+from ..widgets.feed import Feed, Send
 from ..widgets.model import RunModel, watch
+from ..widgets.news import Facts, Plain
 from ..widgets.picture import bundle
 from ..widgets.pump import PUMP, Pump
 
@@ -60,9 +62,9 @@ class Watched:
         """Whether nothing more will happen to it."""
         return self.model.ended or not self.facts.active
 
-    def row(self, now: float) -> dict[str, Any]:
+    def row(self, now: float) -> Plain:
         """Return it in short."""
-        return self.model.row(now, self.facts()) | {"cell": self.cell}
+        return {**self.model.row(now, self.facts()), "cell": self.cell}
 
 
 class RunHub:
@@ -73,7 +75,7 @@ class RunHub:
     cell : callable
         Returns the id of the cell that is being executed, or None.
     cluster : callable
-        Returns what the panel says of Spark as plain values, or None.
+        Returns what the panel says of Spark, or None.
     pump : Pump, optional
         Feeds the pages; the process's own by default.
     """
@@ -81,7 +83,7 @@ class RunHub:
     def __init__(
         self,
         cell: Callable[[], str | None],
-        cluster: Callable[[], dict[str, Any] | None],
+        cluster: Callable[[], ClusterSummary | None],
         pump: Pump = PUMP,
     ) -> None:
         self.cluster = cluster
@@ -276,19 +278,19 @@ class PageSession:
     def _answer(self, content: Mapping[str, Any], **answer: Any) -> None:
         self._control.send(all_readable({"type": "answer", "id": content.get("id")} | answer))
 
-    def _sender(self, view: str) -> Callable[[dict[str, Any], list[bytes]], None]:
-        return lambda content, buffers: self._tell(content | {"view": view}, buffers)
+    def _sender(self, view: str) -> Send:
+        return lambda content, buffers: self._tell({**content, "view": view}, buffers)
 
-    def _tell(self, content: dict[str, Any], buffers: list[bytes]) -> None:
+    def _tell(self, content: Plain, buffers: list[bytes]) -> None:
         if self._stream is None or self._closed:
             return
         if self._unanswered is None:
             self._unanswered = time.time()
-        self._stream.send(content, buffers=buffers)
+        self._stream.send(dict(content), buffers=buffers)
 
 
 class _View:
-    def __init__(self, watched: Watched, send: Callable[[dict[str, Any], list[bytes]], None]):
+    def __init__(self, watched: Watched, send: Send):
         self.pace = 0.0
         self._watched = watched
         self._feed = Feed(watched.model, watched.facts, send)
@@ -308,16 +310,16 @@ class _View:
 
 
 class _Overview:
-    def __init__(self, hub: RunHub, tell: Callable[[dict[str, Any], list[bytes]], None]) -> None:
+    def __init__(self, hub: RunHub, tell: Send) -> None:
         self.pace = PACE
         self._hub = hub
         self._tell = tell
         self._whole = False
         self._seq = 0
         self._told = self._looked = 0.0
-        self._cluster: dict[str, Any] | None = None
+        self._cluster: ClusterSummary | None = None
         # What a run's row was made from.
-        self._known: dict[str, tuple[int, bool, dict[str, Any]]] = {}
+        self._known: dict[str, tuple[int, bool, Facts]] = {}
 
     def hello(self) -> None:
         self._whole = True
@@ -338,11 +340,11 @@ class _Overview:
             self._seq += 1
             self._told, self._known, self._cluster = now, stands, cluster
             rows = [runs[name].row(now) for name in changed]
-            message = {"type": "overview", "seq": self._seq, "whole": whole}
-            self._tell(message | all_readable({"cluster": cluster, "runs": rows}), [])
+            found = all_readable({"cluster": cluster and asdict(cluster), "runs": rows})
+            self._tell({"type": "overview", "seq": self._seq, "whole": whole, **found}, [])
         return active
 
-    def _look(self, now: float, again: bool) -> dict[str, Any] | None:
+    def _look(self, now: float, again: bool) -> ClusterSummary | None:
         if not again and now - self._looked < CLUSTER:
             return self._cluster
         self._looked = now

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from typing import Any
 
 from comm import create_comm, get_comm_manager
 
 from .._version import __version__
 from ..cluster.executors import active_context, is_running
-from ..cluster.summary import summary
+from ..cluster.summary import ClusterSummary, summary
 from ..training import factory
 from .hub import PageSession, RunHub
 
@@ -99,13 +98,13 @@ def cell_id(shell: Any) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def cluster() -> dict[str, Any] | None:
-    """Return what the panel says of Spark, as plain values; None if none runs."""
+def cluster() -> ClusterSummary | None:
+    """Return what the panel says of Spark; None if none runs."""
     sc = active_context()
     if sc is None or not is_running(sc):
         return None
     try:
-        return asdict(summary(sc))
+        return summary(sc)
     except Exception:
         # Its JVM may be going down just now.
         logger.debug("Spark did not say what it is.", exc_info=True)

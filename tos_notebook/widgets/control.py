@@ -15,6 +15,7 @@ from ..steering.actions import Action, When
 from ..steering.machine import Command
 from .facts import RunFacts
 from .model import RunModel
+from .news import Plain
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Steering:
         self._model = model
         self._patience = patience
 
-    def __call__(self, content: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, content: Mapping[str, Any]) -> Plain:
         """Do what a command asks, without waiting for its effect; return the answer."""
         answer = {"type": "answer", "id": content.get("id")}
         try:

@@ -12,11 +12,8 @@ from ..steering.actions import ACTIONS, Action
 from ..steering.sync import EXAMPLES
 from ..strategies.registry import STRATEGIES
 from ..training.run import Run
-from .news import Facts
+from .news import Facts, InForce, Plain
 from .numbers import short
-
-SETTINGS = ("sync", "codec", "sync_interval", "batch_size")
-"""Shown as they are."""
 
 OFFERS: Mapping[str, Iterable[str]] = {
     "combiner": COMBINERS,
@@ -46,7 +43,7 @@ class RunFacts:
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
         self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
-        self._fixed: Facts = {
+        self._known: Facts = {
             "id": run.run_id,
             "number": run.number,
             "has_learning_rate": run.has_learning_rate,
@@ -54,9 +51,8 @@ class RunFacts:
             "program": run.program.summary,
             "model_bytes": run.program.layout.nbytes,
             "actions": [_described(action) for action in self.actions.values()],
+            **_in_force(run),
         }
-        self._settings: Facts = {}
-        self()
 
     @property
     def run(self) -> Run | None:
@@ -73,18 +69,27 @@ class RunFacts:
         """Return what is in force now."""
         run = self.run
         if run is None:
-            return self._fixed | self._settings | {"chaos": []}
-        settings = run.settings
-        rate = settings.learning_rate
-        self._settings = {name: getattr(settings, name) for name in SETTINGS} | {
-            "combiner": str(getattr(settings.combiner, "name", "none")),
-            "learning_rate": None if rate is None else short(float(rate), 6),
-            "chaos_log": [str(rule) for rule in run.chaos_log],
-        }
-        return self._fixed | self._settings | {"chaos": [str(rule) for rule in settings.chaos]}
+            return self._known | {"chaos": []}
+        self._known = {**self._known, **_in_force(run)}
+        return self._known
 
 
-def _described(action: Action) -> Facts:
+def _in_force(run: Run) -> InForce:
+    settings = run.settings
+    rate = settings.learning_rate
+    return {
+        "combiner": "none" if settings.combiner is None else settings.combiner.name,
+        "sync": settings.sync,
+        "codec": settings.codec,
+        "sync_interval": settings.sync_interval,
+        "batch_size": settings.batch_size,
+        "learning_rate": None if rate is None else short(float(rate), 6),
+        "chaos": [str(rule) for rule in settings.chaos],
+        "chaos_log": [str(rule) for rule in run.chaos_log],
+    }
+
+
+def _described(action: Action) -> Plain:
     fields = [
         {
             "name": argument.name,

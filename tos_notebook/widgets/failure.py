@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
-from typing import Any
 
 from ..errors import place
 from ..events import WorkerFailed
+from .news import Failure
 
 REST = 16_000
 """Characters of the rest that are kept."""
@@ -18,7 +18,7 @@ _OTHERS = re.compile(
 """Frames that are not the user's, as an executor may see them: its paths are not ours."""
 
 
-def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
+def failure(event: WorkerFailed | None, text: str | None) -> Failure:
     """Return an error as the view and the picture show it.
 
     Parameters
@@ -27,12 +27,6 @@ def failure(event: WorkerFailed | None, text: str | None) -> dict[str, Any]:
         What a worker raised last.
     text : str or None
         What the run says at its end; it may be something else than `event`.
-
-    Returns
-    -------
-    dict
-        With keys message, where (None if no worker is to blame), frames (the user's own), rest
-        (text, may be empty).
     """
     if event is None or (text is not None and not _tells(text, event.message)):
         first, _, rest = (text or "").partition("\n")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from ..readable import all_readable
 from .model import RunModel
-from .news import Cursor, Facts, News
+from .news import Cursor, Facts, News, Plain
 
 HEARTBEAT = 1.5
 """Seconds without news after which an active run is heard of all the same."""
@@ -23,7 +22,7 @@ TABLE_INTERVAL = 0.5
 """Seconds between two tables at least."""
 
 
-Send = Callable[[dict[str, Any], list[bytes]], object]
+Send = Callable[[Plain, list[bytes]], object]
 """Sends one message, content and buffers, to a front end."""
 
 
@@ -47,7 +46,7 @@ class Feed:
         self._send = send
         self._asked = threading.Event()
         self._cursor: Cursor | None = None
-        self._known: Facts = {}
+        self._known: Facts | None = None
         self._seq = 0
         self._sent = self._tabled = 0.0
 

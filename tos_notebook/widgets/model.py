@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import events
 from ..errors import ConfigError
 from ..telemetry.tally import Tally
 from .curves import NEWS, Curves, Lanes
 from .failure import failure
-from .news import Cursor, Facts, News, State
+from .news import Cursor, Facts, Failure, News, Plain, RunInfo, SeriesHead, State, Totals
 from .numbers import seconds, short
 from .rate import Rate
 from .timeline import Timeline
@@ -51,7 +51,7 @@ class RunModel:
         self._partitions = 0
         self._bytes = 0
         self._failure: events.WorkerFailed | None = None
-        self._error: dict[str, Any] | None = None
+        self._error: Failure | None = None
         self._reason: str | None = None
         self._stalls: dict[str, str] = {}
         self._shown: tuple[tuple[int, str], float | None] = (0, ""), None
@@ -103,12 +103,8 @@ class RunModel:
             cursor = self._cursor()
             state, buffers = self._news(None, now)
             count, lanes = self._lanes.packed()
-            state |= {
-                "run": self._run(now, facts),
-                "totals": self._totals(now),
-                "workers": self._table(now),
-                "lanes": {"length": count},
-            }
+            state["run"], state["totals"] = self._run(now, facts), self._totals(now)
+            state["workers"], state["lanes"] = self._table(now), {"length": count}
             return News(state, [*buffers, lanes], cursor)
 
     def delta(self, known: Cursor, now: float, facts: Facts, table: bool = True) -> News | None:
@@ -129,10 +125,10 @@ class RunModel:
                 return None
             state, buffers = self._news(known, now)
             count, lanes = self._lanes.packed(known.lanes, NEWS)
-            state = {name: part for name, part in state.items() if part}
+            state = cast(State, {name: part for name, part in state.items() if part})
+            state["run"], state["totals"] = self._run(now, facts), self._totals(now)
             # The commands of a run stay as they are.
-            changing = {name: fact for name, fact in facts.items() if name != "actions"}
-            state |= {"run": self._run(now, changing), "totals": self._totals(now)}
+            state["run"].pop("actions", None)
             if table:
                 state["workers"] = self._table(now)
             if count:
@@ -140,7 +136,7 @@ class RunModel:
                 buffers.append(lanes)
             return News(state, buffers, cursor)
 
-    def row(self, now: float, facts: Facts) -> State:
+    def row(self, now: float, facts: Facts) -> Plain:
         """Return the run in short: a line of a list, with few points of its loss.
 
         Parameters
@@ -149,8 +145,9 @@ class RunModel:
             As for `snapshot`.
         """
         with self._lock:
-            row = self._run(now, facts) | self._totals(now)
-            return row | {
+            return {
+                **self._run(now, facts),
+                **self._totals(now),
                 "error": self._error["message"] if self._error else None,
                 "executors": self._workers.executors(self._state, now),
                 "spark": self._curves.spark(),
@@ -267,7 +264,8 @@ class RunModel:
     def _news(self, known: Cursor | None, now: float) -> tuple[State, list[bytes]]:
         """Return series, marks, commands and log, or what is new of them."""
         had = known.series if known else ()
-        heads, buffers = [], []
+        heads: list[SeriesHead] = []
+        buffers = []
         for i, ((name, split), series) in enumerate(self._curves.series.items()):
             start = had[i] if i < len(had) else 0
             heads.append({"name": name, "split": split, "length": len(series) - start})
@@ -275,18 +273,19 @@ class RunModel:
         if known is not None and not any(head["length"] for head in heads):
             heads, buffers = [], []
         marks = self._timeline.marks.since(known.marks if known else 0)
-        state = {
+        state: State = {
             "series": heads,
-            "marks": [mark | {"worker": row.index} for row, mark in marks if row.index >= 0],
+            "marks": [{**mark, "worker": row.index} for row, mark in marks if row.index >= 0],
             "commands": self._timeline.commands.since(known.commands if known else 0),
             "log": self._timeline.log.since(known.log if known else 0),
         }
         return state, buffers
 
-    def _run(self, now: float, facts: Facts) -> State:
+    def _run(self, now: float, facts: Facts) -> RunInfo:
         until = now if self._ended is None else self._ended
-        return facts | {
-            "id": self._id or facts.get("id", ""),
+        return {
+            **facts,
+            "id": self._id or facts["id"],
             "state": self._state,
             "epoch": min(self._tally.totals().epoch + 1, self._epochs),
             "epochs": self._epochs,
@@ -297,7 +296,7 @@ class RunModel:
             "waits": list(self._stalls.values()),
         }
 
-    def _totals(self, now: float) -> State:
+    def _totals(self, now: float) -> Totals:
         totals = self._tally.totals()
         goal = self._curves.size * self._epochs if self._curves.size else None
         at = self._tally.clock.at(now)
@@ -325,7 +324,7 @@ class RunModel:
             self._shown = moment, short(loss, 3)
         return self._shown[1]
 
-    def _table(self, now: float) -> list[State]:
+    def _table(self, now: float) -> list[Plain]:
         # After the end no worker's age grows.
         return self._workers.table(self._ended or now, self._state)
 

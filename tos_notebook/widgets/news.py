@@ -1,15 +1,115 @@
-"""What a reader of a model is given, and what it gives back to be told more."""
+"""What a reader of a model is given, and what it gives back to be told more.
+
+The front end's types of the same things are in ``labextension/src/view/model.ts``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypedDict
 
-Facts = dict[str, Any]
-"""What a model does not know of its run: see `facts.RunFacts`."""
+Plain = Mapping[str, object]
+"""JSON of which only a front end knows the names."""
 
-State = dict[str, Any]
-"""Plain JSON values."""
+
+class InForce(TypedDict):
+    """A run's settings, as words and numbers."""
+
+    combiner: str
+    sync: str
+    codec: str
+    sync_interval: int
+    batch_size: int
+    learning_rate: float | None
+    chaos: list[str]
+    chaos_log: list[str]
+
+
+class Facts(InForce):
+    """What a model does not know of its run: see `facts.RunFacts`."""
+
+    id: str
+    number: int
+    has_learning_rate: bool
+    master: str
+    program: str
+    model_bytes: int
+    actions: NotRequired[list[Plain]]
+    """Not in a delta: the commands of a run stay as they are."""
+
+
+class Failure(TypedDict):
+    """A run's error in parts."""
+
+    message: str
+    where: str | None
+    """None if no worker is to blame."""
+    frames: list[str]
+    """The user's own."""
+    rest: str
+    """What else is known; may be empty."""
+
+
+class RunInfo(Facts):
+    """How far a run is."""
+
+    state: str
+    epoch: int
+    epochs: int
+    elapsed: float
+    partitions: int
+    error: Failure | None
+    reason: str | None
+    waits: list[str]
+
+
+class Totals(TypedDict):
+    """What a run has trained so far."""
+
+    milestones: int
+    samples: int
+    samples_total: int | None
+    samples_per_second: float | None
+    validation: dict[str, float | None]
+    loss: float | None
+    staleness_mean: float | None
+    recent_staleness: float | None
+    recent_workers: float | None
+    bytes: int
+    eta: float | None
+
+
+class SeriesHead(TypedDict):
+    """One curve's points in a buffer."""
+
+    name: str
+    split: str
+    length: int
+
+
+class CommandEntry(TypedDict):
+    """What became of a command."""
+
+    time: float
+    command: str
+    changes: dict[str, str]
+    detail: str
+    stage: str
+    when: str
+
+
+class State(TypedDict, total=False):
+    """A run in JSON; a delta lacks what has not changed."""
+
+    run: RunInfo
+    totals: Totals
+    series: list[SeriesHead]
+    workers: Sequence[Plain]
+    lanes: Plain
+    marks: Sequence[Plain]
+    commands: list[CommandEntry]
+    log: list[Plain]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -16,7 +16,7 @@ from ..readable import all_readable, shortened
 from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
-from .news import News
+from .news import Failure, News, Plain, RunInfo, State
 from .numbers import amount, short, span, words
 from .series import ROWS
 from .svg import Curve, chart, image
@@ -146,7 +146,7 @@ def _folded(title: str, parts: list[str], folded: bool = True) -> list[str]:
     return [f"<details><summary>{title}</summary>", *parts, "</details>"]
 
 
-def _moment(run: dict[str, Any]) -> str:
+def _moment(run: RunInfo) -> str:
     """Return as of when a run that trains is shown: a notebook may be saved then."""
     if run["state"] in OVER:
         return ""
@@ -154,7 +154,7 @@ def _moment(run: dict[str, Any]) -> str:
     return f"The run as it was at {when}, while it was still active."
 
 
-def _title(state: dict[str, Any]) -> str:
+def _title(state: State) -> str:
     run = state["run"]
     return (
         f"Run {run['number']}: {run['state']}, epoch {run['epoch']} of {run['epochs']}, "
@@ -268,7 +268,7 @@ def _alt(name: str, curves: list[Curve], loss: float | None, over: str = "sample
     return f"{'; '.join(lines)}; over {until:,} {over}.".capitalize()
 
 
-def _workers(rows: list[dict[str, Any]]) -> str:
+def _workers(rows: Sequence[Plain]) -> str:
     if not rows:
         return ""
     heads = "".join(f'<th scope="col"{_align(key)}>{name}</th>' for name, key in COLUMNS)
@@ -300,11 +300,11 @@ def _cell(key: str, value: Any) -> str:
     return f"<td{_align(key)}{title}>{text}</td>"
 
 
-def _where(error: dict[str, Any]) -> str:
+def _where(error: Failure) -> str:
     return f" ({shortened(error['where'], MOST_TEXT)})" if error["where"] else ""
 
 
-def _error(error: dict[str, Any] | None) -> str:
+def _error(error: Failure | None) -> str:
     """Return the message and the user's own frames, and the rest folded away."""
     if error is None:
         return ""

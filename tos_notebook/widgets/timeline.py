@@ -9,10 +9,9 @@ from typing import Any
 from .. import events
 from ..steering.actions import ACTIONS, When
 from .journal import Journal
+from .news import CommandEntry, Plain
 from .numbers import seconds
 from .workers import Row
-
-Entry = dict[str, Any]
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -29,17 +28,17 @@ class Timeline:
     Attributes
     ----------
     commands, log : Journal
-        Of plain dicts.
+        As a front end gets them.
     marks : Journal
-        Of (row, dict).
+        Of a row and what happened there.
     handlers : dict
         What takes an event that is for the timeline alone, and its time.
     """
 
     def __init__(self) -> None:
-        self.commands: Journal[Entry] = Journal(50)
-        self.marks: Journal[tuple[Row, Entry]] = Journal(200)
-        self.log: Journal[Entry] = Journal(200)
+        self.commands: Journal[CommandEntry] = Journal(50)
+        self.marks: Journal[tuple[Row, Plain]] = Journal(200)
+        self.log: Journal[Plain] = Journal(200)
         self._skipped = 0
         self._told = -QUIET
         self._not_finite = False
@@ -100,7 +99,7 @@ class Timeline:
         known = self.commands.since()
         # Time and command name an entry.
         time = max(seconds(time), seconds(known[-1]["time"] + 0.001) if known else 0.0)
-        entry = {
+        entry: CommandEntry = {
             "time": time,
             "command": str(command),
             "changes": {name: value[:TEXT] for name, value in changes.items()},

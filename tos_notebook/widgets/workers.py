@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from ..events import MilestoneCommitted, WorkerFailed, WorkerJoined, WorkerLost
 from ..telemetry.tally import WorkerKey, WorkerTally
+from .news import Plain
 from .numbers import short
 
 MAX_ROWS = 256
@@ -185,7 +185,7 @@ class Workers:
             row.index = index
         self.generation += 1
 
-    def table(self, now: float, run: str) -> list[dict[str, Any]]:
+    def table(self, now: float, run: str) -> list[Plain]:
         """Return the rows as plain values; `run` is the run's state."""
         states = [row.state(run, now) for row in self]
         paces = [
@@ -197,7 +197,7 @@ class Workers:
         return [_plain(row, state, now, usual) for row, state in zip(self, states, strict=True)]
 
 
-def _plain(row: Row, state: str, now: float, usual: float) -> dict[str, Any]:
+def _plain(row: Row, state: str, now: float, usual: float) -> Plain:
     (executor, host, partition), tally = row.key, row.tally
     return {
         "key": f"{executor}/{partition}",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FakeRun, Front
+from tos_notebook.cluster.summary import ClusterSummary
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.lab.hub import CLUSTER, KEPT, PACE, SILENCE, PageSession, RunHub
 from tos_notebook.steering.actions import ACTIONS
 from tos_notebook.widgets.model import RunModel
 
-CLUSTER_FACTS = {"master": "local[2]", "executors": 1}
+SPARK = ClusterSummary("local[2]", "notebook", True, 1, 2, 2, None, {})
 
 
 class Comm:
@@ -42,14 +44,14 @@ class Office:
         self.now = 1000.0
         monkeypatch.setattr("tos_notebook.lab.hub.time.time", lambda: self.now)
         self.cell: str | None = "cell-1"
-        self.cluster: dict[str, Any] | None = CLUSTER_FACTS
+        self.cluster: ClusterSummary | None = SPARK
         self.looks = 0
         self.fed: list[Any] = []
         # Its thread holds a run that trains.
         self.runs: list[FakeRun] = []
         self.hub = RunHub(lambda: self.cell, self._look, self)  # type: ignore[arg-type]
 
-    def _look(self) -> dict[str, Any] | None:
+    def _look(self) -> ClusterSummary | None:
         self.looks += 1
         return self.cluster
 
@@ -97,7 +99,7 @@ def test_a_page_is_told_all_runs_and_then_what_changes(office: Office) -> None:
     _, _, stream = office.page()
     office.tick()
     first = stream.sent[-1]
-    assert (first["type"], first["whole"], first["cluster"]) == ("overview", True, CLUSTER_FACTS)
+    assert (first["type"], first["whole"], first["cluster"]) == ("overview", True, asdict(SPARK))
     assert [row["number"] for row in first["runs"]] == [1, 2]
     two(milestone(office.now))
     office.tick()

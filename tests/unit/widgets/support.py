@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +16,9 @@ from tos_notebook.errors import InvalidTransition
 from tos_notebook.steering.machine import Command
 from tos_notebook.training.run import Run
 from tos_notebook.widgets.model import RunModel
+from tos_notebook.widgets.news import Facts
 
-FACTS = {
+FACTS: Facts = {
     "id": "run-1",
     "number": 1,
     "has_learning_rate": True,
@@ -102,14 +103,14 @@ class Front:
     """A front end: applies what it is sent as the protocol says."""
 
     def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[Mapping[str, Any]] = []
         self.sizes: list[int] = []
         self.state: dict[str, Any] = {}
         self.series: dict[tuple[str, str], npt.NDArray[np.float32]] = {}
         self.lanes = np.empty((6, 0), "<f4")
         self.gap = False
 
-    def __call__(self, content: dict[str, Any], buffers: list[bytes]) -> None:
+    def __call__(self, content: Mapping[str, Any], buffers: list[bytes]) -> None:
         previous = self.messages[-1]["seq"] if self.messages else None
         self.messages.append(content)
         self.gap = content["type"] == "delta" and content["seq"] != (previous or 0) + 1

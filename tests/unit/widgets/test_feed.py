@@ -32,9 +32,9 @@ class Setting:
 
     def __init__(self, fronts: int = 1) -> None:
         self.model = RunModel()
-        self.facts: dict[str, Any] = dict(FACTS)
+        self.facts = FACTS.copy()
         self.fronts = [Front() for _ in range(fronts)]
-        self.feeds = [Feed(self.model, lambda: dict(self.facts), front) for front in self.fronts]
+        self.feeds = [Feed(self.model, self.facts.copy, front) for front in self.fronts]
         self.now = 0.0
         self.model(started(0.0))
         self.model(StateChanged(0.0, "running"))

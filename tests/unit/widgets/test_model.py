@@ -17,7 +17,7 @@ FRAMES = (
 )
 
 
-def state(model: RunModel, now: float = 10.0) -> dict[str, Any]:
+def state(model: RunModel, now: float = 10.0) -> Any:
     return model.snapshot(now, FACTS).state
 
 
@@ -65,7 +65,7 @@ def test_the_latest_evaluation_is_told_the_loss_last() -> None:
     assert state(model)["totals"]["validation"] == {}
     model(events.Validated(1.0, 0, 500, {"loss": 0.6, "accuracy": 0.8}))
     model(events.Validated(2.0, 1, 1000, {"loss": 0.5, "accuracy": 0.87654}))
-    found = model.row(3.0, FACTS)["validation"]
+    found: Any = model.row(3.0, FACTS)["validation"]
     assert list(found.items()) == [("accuracy", 0.877), ("loss", 0.5)]
 
 
