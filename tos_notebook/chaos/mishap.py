@@ -37,7 +37,7 @@ class Mishap:
     def __or__(self, other: Mishap) -> Mishap:
         return Mishap(self.slow * other.slow, self.pause + other.pause, self.kill or other.kill)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, float | bool]:
         """Return plain JSON values, for `as_mishap`."""
         return asdict(self)
 

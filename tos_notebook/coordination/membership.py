@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 from ..events import MilestoneCommitted
 from ..wire.messages import Push, Suspect
@@ -23,6 +23,15 @@ class Doing(StrEnum):
     TRAIN = "training"
     MERGE = "whose push is being merged"
     WAIT = "waiting"
+
+
+class Who(TypedDict):
+    """The fields of an event that name a worker."""
+
+    partition: int
+    attempt: int
+    executor: str
+    host: str
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +79,7 @@ class Member:
             self.doing = doing
             self.pushed = self.pushed or doing is Doing.MERGE
 
-    def who(self) -> dict[str, Any]:
+    def who(self) -> Who:
         """Return what events say of it."""
         return {
             "partition": self.partition,

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..cluster.executors import where_to_look
 from ..cluster.jobs import cancellation, job_error, kill_task
@@ -149,22 +149,12 @@ class Lifecycle:
         return Subject(
             training.snapshot,
             lambda: self.epochs.asked,
-            self._totals,
+            self.parts.history.totals,
             bus.publish,
             bus.flush,
             lambda: training.proven,
             lambda: training.spoiled,
         )
-
-    def _totals(self) -> dict[str, Any]:
-        totals, epochs = self.parts.history.totals(), self.parts.plan.options.epochs
-        return {
-            "epoch": min(totals.epoch + 1, epochs),
-            "epochs": epochs,
-            "samples": totals.samples,
-            "loss": totals.loss,
-            "elapsed": totals.elapsed,
-        }
 
     # -- looking ----------------------------------------------------------------------
 

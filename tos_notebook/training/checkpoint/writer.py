@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...coordination.snapshots import Asked, Snapshot
 from ...errors import CheckpointError, SessionClosed, WaitTimeout
 from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
 from ...steering.status import CheckpointStatus
 from ...steering.trigger import Trigger
+from ...telemetry.tally import Totals
 from . import folder as names
 from .contents import Origin, to_parts
 from .event_log import Record, columns
@@ -40,8 +40,7 @@ class Subject:
     """Takes `asked`, and whether this is the last one. Returns what is done, if anything is."""
     asked: Callable[[], Asked | None]
     """Returns a repartition that is still to be done, at the moment of the snapshot."""
-    totals: Callable[[], dict[str, Any]]
-    """Returns what a list of runs shows: plain JSON by name."""
+    totals: Callable[[], Totals]
     publish: Callable[[Event], None]
     flush: Callable[[float], None]
     """Waits so many seconds until all events so far have arrived."""
@@ -233,10 +232,16 @@ class CheckpointWriter:
         self._number = number = self._number + 1
         nbytes = self._write_history(number, version)
         value, arrays = to_parts(self._origin, snapshot, asked, self._history)
-        summary = subject.totals() | {
+        totals, epochs = subject.totals(), self._origin.epochs
+        summary = {
             "run": self._origin.run_id,
             "state": snapshot.state,
+            "epoch": min(totals.epoch + 1, epochs),
+            "epochs": epochs,
             "milestones": version,
+            "samples": totals.samples,
+            "loss": totals.loss,
+            "elapsed": totals.elapsed,
             "when": time.time(),
             "created": self._origin.created,
         }

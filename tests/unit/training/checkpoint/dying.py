@@ -22,6 +22,7 @@ from tos_notebook.combiners import Combiner, Downpour, SlowMo
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.steering.trigger import as_trigger
+from tos_notebook.telemetry.tally import Tally
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 
@@ -81,7 +82,13 @@ def run(folder: Path, sync: str, left: int) -> None:
         PARTITIONS, ENDLESS, rule(left), 2, ROWS, sync=as_sync(sync), publish=checkpointer
     )
     checkpointer.begin(
-        Subject(training.snapshot, lambda: None, dict, lambda event: None, lambda timeout: None)
+        Subject(
+            training.snapshot,
+            lambda: None,
+            Tally().totals,
+            lambda event: None,
+            lambda timeout: None,
+        )
     )
     train(training)
 

@@ -47,6 +47,7 @@ from tos_notebook.strategies import STRATEGIES, ParameterServer
 from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.telemetry.bus import EventBus
+from tos_notebook.telemetry.tally import Tally
 from tos_notebook.training.checkpoint.contents import (
     Origin,
     from_sealed,
@@ -60,7 +61,6 @@ from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.resume import _origin, _restorable
-from tos_notebook.training.saved import COLUMNS
 from tos_notebook.training.summaries import summaries
 
 
@@ -159,7 +159,7 @@ class Scene:
             self.training.restore(progress)
         self.member, _ = self.training.join(join(), False)
         self.subject = Subject(
-            self.training.snapshot, lambda: None, lambda: {"loss": 0.5}, self.events.append,
+            self.training.snapshot, lambda: None, Tally().totals, self.events.append,
             lambda timeout: None, lambda: self.training.proven, lambda: self.training.spoiled,
         )  # fmt: skip
 
@@ -648,7 +648,6 @@ def test_saved_runs_are_in_the_order_in_which_they_began(tmp_path: Path) -> None
         folder = tmp_path / run_id
         folder.mkdir()
         scene = Scene(folder, created=created, run_id=run_id)
-        scene.subject = replace(scene.subject, totals=lambda: {**dict.fromkeys(COLUMNS, 1)})
         scene.push(0)
         assert scene.checkpointer.write(scene.subject) is not None
         disks.append(scene.disk)
@@ -850,7 +849,7 @@ def test_data_are_compared_with_what_the_run_has_begun_with(tmp_path: Path) -> N
 def test_the_end_waits_for_a_checkpoint_under_way_only_so_long(scene: Scene) -> None:
     free = threading.Event()
     subject = Subject(
-        scene.training.snapshot, lambda: None, dict, scene.events.append,
+        scene.training.snapshot, lambda: None, Tally().totals, scene.events.append,
         lambda timeout: free.wait(LIMIT),
     )  # fmt: skip
     scene.push(0)
