@@ -318,7 +318,7 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     if combiner.name != saved.own_combiner:
         raise ConfigError(
             f"combiner: the run continues with the one that it has, "
-            f"{saved.settings['shown'].get('combiner')}; got "
+            f"{saved.settings.shown.get('combiner')}; got "
             f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
         )
     return combiner

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
 """Of a list of runs."""
 
-IN_FORCE = ("sync", "sync_interval", "learning_rate")
-"""What a checkpoint has of its settings under the same names."""
-
 KEPT = ("epochs", "batch_size", "shuffle", "seed", "repartition_every", "optimizer_state", "keep")
 """What a run was asked to do, of a checkpoint's `Origin`."""
 
@@ -62,13 +59,15 @@ class SavedRun(RunSummary):
     def settings(self) -> SavedSettings:
         """What was in force, and what the run was asked to do."""
         _, saved = last(self._folder)
-        origin, settings, own = saved.origin, saved.settings, dict(saved.settings["shown"])
+        origin, settings, own = saved.origin, saved.settings, dict(saved.settings.shown)
         return SavedSettings(
             strategy=saved.strategy.name,
             combiner=own.pop("combiner", None),
             codec=own.pop("codec", str(PLAIN)),
             own=own,
-            **{name: settings[name] for name in IN_FORCE},
+            sync=settings.sync,
+            sync_interval=settings.sync_interval,
+            learning_rate=settings.learning_rate,
             **{name: getattr(origin, name) for name in KEPT},
             checkpoint_every=origin.every,
         )

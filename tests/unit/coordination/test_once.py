@@ -538,7 +538,7 @@ class Cluster(RuleBasedStateMachine):
         self.left_out = saved.left_out.copy()
         self.asked = checkpoint.asked and checkpoint.asked[0]
         assert self.asked == saved.asked
-        found = checkpoint.settings_with(RULES[checkpoint.settings["shown"]["combiner"]]())
+        found = checkpoint.settings_with(RULES[checkpoint.settings.shown["combiner"]]())
         assert found.learning_rate in saved.rates
         self.make(found.strategy.combiner, found.learning_rate)
         self.training.restore(checkpoint.progress)

@@ -105,6 +105,28 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptSettings:
+    """The settings in force, as plain values; chaos is not for a run that continues.
+
+    Parameters
+    ----------
+    strategy : mapping of str
+        The strategy's own, by which it makes them again.
+    shown : mapping of str to str
+        The same, as a user reads them.
+    sync_interval : int
+    sync : str
+    learning_rate : float or None
+    """
+
+    strategy: Mapping[str, Any]
+    shown: Mapping[str, str]
+    sync_interval: int
+    sync: str
+    learning_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A run as of one center version.
 
@@ -112,8 +134,7 @@ class Checkpoint:
     ----------
     origin : Origin
     progress : Progress
-    settings : mapping of str
-        Those in force, as plain values.
+    settings : KeptSettings
     asked : tuple of int and Partitioner, or None
         A repartition that is still to be done.
     history : tuple of str
@@ -122,7 +143,7 @@ class Checkpoint:
 
     origin: Origin
     progress: Progress
-    settings: Mapping[str, Any]
+    settings: KeptSettings
     asked: Asked | None = None
     history: tuple[str, ...] = field(default=())
 
@@ -142,10 +163,10 @@ class Checkpoint:
         saved = self.settings
         try:
             return Settings(
-                self.strategy.settings_from_json(saved["strategy"], combiner),
-                at_least_one("sync_interval", saved["sync_interval"]),
-                as_sync(saved["sync"]),
-                saved["learning_rate"],
+                self.strategy.settings_from_json(saved.strategy, combiner),
+                at_least_one("sync_interval", saved.sync_interval),
+                as_sync(saved.sync),
+                saved.learning_rate,
             )
         except (KeyError, ConfigError) as error:
             raise CheckpointError(f"The saved settings do not go together: {error}") from None
@@ -159,18 +180,17 @@ class Checkpoint:
     @property
     def own_combiner(self) -> str | None:
         """The name of the user's own combiner, which a checkpoint cannot name; None if none is."""
-        return self.strategy.own_combiner(self.settings["strategy"])
+        return self.strategy.own_combiner(self.settings.strategy)
 
 
-def settings_to_json(strategy: Strategy, settings: Settings) -> dict[str, Any]:
-    """Return settings as plain values; chaos is not for a run that continues."""
-    return {
-        "strategy": strategy.settings_to_json(settings.strategy),
-        "shown": {n: getattr(v, "name", str(v)) for n, v in settings.strategy.shown().items()},
-        "sync_interval": settings.sync_interval,
-        "sync": str(settings.sync),
-        "learning_rate": settings.learning_rate,
-    }
+def _kept(strategy: Strategy, settings: Settings) -> KeptSettings:
+    return KeptSettings(
+        strategy.settings_to_json(settings.strategy),
+        {n: getattr(v, "name", str(v)) for n, v in settings.strategy.shown().items()},
+        settings.sync_interval,
+        str(settings.sync),
+        settings.learning_rate,
+    )
 
 
 def require_known(partitioner: AnyPartitioner) -> None:
@@ -209,7 +229,7 @@ def to_parts(
             _layout(reached.layout),
             _layout(reached.earlier),
         ],
-        "settings": settings_to_json(strategy, snapshot.settings),
+        "settings": asdict(_kept(strategy, snapshot.settings)),
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
     }
@@ -248,10 +268,11 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
     strategy: Strategy = rebuild(told["strategy"], STRATEGIES)
     copied = strategy.from_parts(value["trained"], arrays)
-    settings = value["settings"]
-    if not all(isinstance(part, dict) for part in (settings, settings["shown"])):
-        raise TypeError(f"expected settings by name, got {settings!r}")
-    strategy.own_combiner(settings["strategy"])
+    settings = KeptSettings(**value["settings"])
+    require_plain(KeptSettings, value["settings"])
+    if not isinstance(settings.shown, dict):
+        raise TypeError(f"expected settings by name, got {settings.shown!r}")
+    strategy.own_combiner(settings.strategy)
     # Looked at here, where a wrong one is told as what it is.
     Ledger.from_json(value["ledger"])
     epoch, between, *layouts = value["reached"]

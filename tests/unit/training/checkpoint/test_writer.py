@@ -600,7 +600,7 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
     of_another_rule(folder, 3)
     number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
     assert (number, saved.progress.copied.version) == (2, 2)
-    assert settings.strategy.combiner.name == saved.settings["shown"]["combiner"]
+    assert settings.strategy.combiner.name == saved.settings.shown["combiner"]
     assert (
         "checkpoint-00000003.tos cannot be restored, so checkpoint-00000002.tos is: " in caplog.text
     )
