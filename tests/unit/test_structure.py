@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 import pytest
 
 from tools.structure import (
@@ -11,6 +15,8 @@ from tools.structure import (
     against_order,
     cycle,
     files,
+    inner,
+    lies_in,
     misplaced,
     package_modules,
     package_of,
@@ -49,6 +55,63 @@ def test_the_root_stays_small_and_each_folder_says_what_it_is_for() -> None:
     assert len(root) + 1 <= 14
     folders = [module for module in PACKAGE.values() if module.is_package]
     assert [module.name for module in folders if not module.source.startswith('"""')] == []
+
+
+NAMED_VALUES = {
+    "of a file, in JSON": (
+        *("coordination.contents.Contents.to_json", "coordination.ledger.Ledger.to_json"),
+        *("training.checkpoint.contents.to_parts", "training.checkpoint.event_log.columns"),
+        "training.checkpoint.folder.Folder.write",
+    ),
+    "a notebook's variables": (
+        *("magics.connect.Connection.connect", "magics.connect.Connection.ensure"),
+        *("magics.find.Names.bound", "magics.find.Names.found"),
+    ),
+    "arguments that a function is then called with": (
+        *("magics.beside.given", "magics.beside.watching", "training.options.subset"),
+    ),
+    "what IPython completes": ("magics.completion.Matcher",),
+    "what a strategy shows of its own": ("coordination.settings.StrategySettings.shown",),
+}
+"""Where names are known when the program runs, and not before; by what they are."""
+
+
+def untyped(node: ast.Module | ast.ClassDef, owner: str) -> Iterator[str]:
+    """Yield the public functions, fields and names for types that hand on a ``dict[str, Any]``."""
+    for part in node.body:
+        name, handed = getattr(part, "name", ""), ""
+        if isinstance(part, ast.FunctionDef):
+            handed = f"{ast.unparse(part.args)} {part.returns and ast.unparse(part.returns)}"
+        elif isinstance(part, ast.AnnAssign) and isinstance(node, ast.ClassDef):
+            name, handed = ast.unparse(part.target), ast.unparse(part.annotation)
+        elif isinstance(part, ast.Assign):
+            name, handed = ast.unparse(part.targets[0]), ast.unparse(part.value)
+        if re.match(r"_(?!_)", name):
+            continue
+        if "dict[str, Any]" in handed:
+            yield f"{owner}.{name}"
+        if isinstance(part, ast.ClassDef):
+            yield from untyped(part, f"{owner}.{name}")
+
+
+def test_modules_hand_each_other_types_and_not_dicts_of_anything() -> None:
+    watched = ("coordination", "training", "widgets", "lab", "magics")
+    found = [
+        name
+        for module in PACKAGE.values()
+        if lies_in(module.name, watched)
+        for name in untyped(ast.parse(module.source), inner(module.name))
+    ]
+    listed = {name for names in NAMED_VALUES.values() for name in names}
+    assert [name for name in found if name not in listed] == []
+
+
+def test_a_dict_of_anything_is_found() -> None:
+    source = (
+        "Facts = dict[str, Any]\nclass A:\n x: dict[str, Any]\n def f(self) -> dict[str, Any]: ..."
+    )
+    assert list(untyped(ast.parse(source), "a")) == ["a.Facts", "a.A.x", "a.A.f"]
+    assert list(untyped(ast.parse("def _f(x: dict[str, Any]): ..."), "a")) == []
 
 
 def example(name: str, source: str = "") -> Module:

@@ -106,21 +106,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings:
-    """The settings in force, as plain values; chaos is not for a run that continues.
-
-    Parameters
-    ----------
-    strategy : mapping of str
-        The strategy's own, by which it makes them again.
-    shown : mapping of str to str
-        The same, as a user reads them.
-    sync_interval : int
-    sync : str
-    learning_rate : float or None
-    """
+    """The settings in force, as plain values; chaos is not for a run that continues."""
 
     strategy: Mapping[str, Any]
+    """The strategy's own, by which it makes them again."""
     shown: Mapping[str, str]
+    """The same, as a user reads them."""
     sync_interval: int
     sync: str
     learning_rate: float | None

@@ -21,10 +21,13 @@ class RunSettings:
     """What is in force in a run at one moment."""
 
     strategy: str
+    """How workers exchange what they learn."""
     combiner: Combiner | None
-    """None for a strategy that has none."""
+    """By which the server merges; None for a strategy that has none."""
     codec: str
+    """How updates and replies travel."""
     sync: str
+    """How far a worker may be ahead of others."""
     sync_interval: int
     """Batches between two exchanges."""
     learning_rate: float | None
@@ -47,7 +50,11 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSettings:
-    """What was in force when a checkpoint was written, and what the run was asked to do."""
+    """What was in force when a checkpoint was written, and what the run was asked to do.
+
+    The names are those of `RunSettings`, of `TrainingSession` and of its `start`. The combiner's
+    name stands for it.
+    """
 
     strategy: str
     combiner: str | None
@@ -57,7 +64,6 @@ class SavedSettings:
     learning_rate: float | None
     batch_size: int
     own: Mapping[str, object]
-    """These as in `RunSettings`, but the combiner's name stands for it."""
     epochs: int
     shuffle: bool
     seed: int
@@ -65,6 +71,5 @@ class SavedSettings:
     optimizer_state: str
     checkpoint_every: str
     keep: int
-    """These as `TrainingSession` and its `start` have them."""
 
     _repr_pretty_ = _by_line
