@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
