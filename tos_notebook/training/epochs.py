@@ -19,11 +19,13 @@ from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import at_least_one
 from ..coordination.coordinator import Coordinator, Gain
 from ..coordination.job_span import DataLayout, JobSpan
+from ..coordination.settings import Settings
 from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.watchdog import JOB, Phase
 from ..data.dealing import keep, release
 from ..errors import (
     ClusterUnreachable,
+    ConfigError,
     InvalidTransition,
     LocalProtocolError,
     SessionClosed,
@@ -77,6 +79,22 @@ class RunPlan:
     pool: str | None = None
     asked: Asked | None = None
     limits: Limits = field(default_factory=Limits)
+
+
+def require_slots(settings: Settings, partitions: int, slots: int) -> None:
+    """Refuse partitions that must wait for others, where all make each step together.
+
+    Raises
+    ------
+    ConfigError
+        Spark does not run a task for each of them at once.
+    """
+    if settings.strategy.lockstep and partitions > slots:
+        raise ConfigError(
+            f"partitions: all workers make each step together, so that Spark must run a task for "
+            f"each of the {partitions} partitions at once. It runs {slots}. Give "
+            f"partitions={slots}, or train with strategy='ps'."
+        )
 
 
 class Epochs:
@@ -155,6 +173,7 @@ class Epochs:
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
         """Lay the data out again when the present epoch is done; see `Run.repartition`."""
         at_least_one("partitions", partitions)
+        require_slots(self._training.settings, partitions, self._plan.slots)
         chosen = partitioner or RandomPartitioner(partitions, self._options.seed)
         check_partitioner(chosen, partitions, self.source.columns)
         before = self._asked

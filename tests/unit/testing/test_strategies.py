@@ -11,6 +11,7 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.combiners import Downpour
 from tos_notebook.errors import ConfigError, StrategyCheckFailed, WaitTimeout
+from tos_notebook.strategies.allreduce.strategy import AllReduce
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.push import Copied
@@ -18,8 +19,11 @@ from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 
 
-def test_the_parameter_server_keeps_every_law() -> None:
-    report = tos.testing.check_strategy(ParameterServer())
+@pytest.mark.parametrize(
+    "strategy", [ParameterServer(), AllReduce(), AllReduce(of="parameters")], ids=repr
+)
+def test_every_strategy_keeps_every_law(strategy: Any) -> None:
+    report = tos.testing.check_strategy(strategy)
     assert {finding.outcome for finding in report.findings} == {"ok"}
     assert "all checks hold" in repr(report)
 
@@ -39,12 +43,16 @@ class Forgets(ServerTrainer):
 
 
 class Merges(ParameterServer):
-    def trainer(self, layout: Any, initial: Any, settings: Any) -> ServerTrainer:
+    def trainer(
+        self, layout: Any, initial: Any, settings: Any, *others: Any, **named: Any
+    ) -> ServerTrainer:
         return ServerTrainer(Center(layout, initial, Half()))
 
 
 class Begins(ParameterServer):
-    def trainer(self, layout: Any, initial: Any, settings: Any) -> ServerTrainer:
+    def trainer(
+        self, layout: Any, initial: Any, settings: Any, *others: Any, **named: Any
+    ) -> ServerTrainer:
         return Forgets(Center(layout, initial, settings.strategy.combiner))
 
 
@@ -85,8 +93,8 @@ class Raises(ParameterServer):
     def exchange(self) -> Any:
         return lambda *given: self._changed("worker", exchange(*given))
 
-    def trainer(self, *given: Any) -> Any:
-        trainer = super().trainer(*given)
+    def trainer(self, *given: Any, **named: Any) -> Any:
+        trainer = super().trainer(*given, **named)
         serve = trainer.exchange
         trainer.exchange = lambda segment: self._changed("server", serve(segment))  # type: ignore[method-assign]
         return self._changed("driver", trainer)
