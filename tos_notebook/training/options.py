@@ -78,14 +78,23 @@ class SessionOptions:
         strategy = as_strategy(self.strategy)
         sync = strategy.sync if self.sync is None else as_sync(self.sync)
         interval = strategy.sync_interval if self.sync_interval is None else self.sync_interval
+        interval = at_least_one("sync_interval", interval)
         given = None if self.combiner is None else as_combiner(self.combiner)
+        combiner = strategy.default_combiner(sync) if given is None else given
+        codec = as_codecs(self.codec)
+        strategy.settings(combiner, codec).check(sync, interval)
+        if "gradients" in strategy.needs and self.optimizer_state == "reset":
+            raise ConfigError(
+                "optimizer_state: expected 'keep', since one optimizer makes the steps of all "
+                "workers; got 'reset'. Leave it out."
+            )
         return replace(
             self,
             strategy=strategy,
             sync=sync,
-            combiner=strategy.default_combiner(sync) if given is None else given,
-            sync_interval=at_least_one("sync_interval", interval),
-            codec=as_codecs(self.codec),
+            combiner=combiner,
+            sync_interval=interval,
+            codec=codec,
             batch_size=at_least_one("batch_size", self.batch_size),
             non_finite=one_of("non_finite", self.non_finite, NON_FINITE),
             optimizer_state=one_of("optimizer_state", self.optimizer_state, POLICIES),

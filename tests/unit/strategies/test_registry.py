@@ -44,6 +44,7 @@ def test_a_strategy_checks_its_parameters_where_they_are_given(value: Any) -> No
 
 def test_names_are_completed_before_they_are_used() -> None:
     assert set(dir(tos.strategies)) == {
+        "AllReduce",
         "ParameterServer",
         "STRATEGIES",
         "as_strategy",

@@ -73,7 +73,7 @@ def test_names_are_unique_and_help_is_plain() -> None:
 def test_defaults_are_in_range() -> None:
     checked = {k: v for kind in KINDS for k, v in vars(kind().checked()).items()}
     changed = {name for name in DEFAULTS if checked[name] != DEFAULTS[name]}
-    assert changed == {"strategy", "combiner", "sync", "codec"}
+    assert changed == {"strategy", "combiner", "sync", "sync_interval", "codec"}
 
 
 def test_options_are_picked_by_name() -> None:

@@ -215,7 +215,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
         unused,
         "",
         unused,
-        SessionOptions(),
+        SessionOptions().checked(),
         unused,
     )
     settings = counting_training()[0].settings
