@@ -23,7 +23,7 @@ GROUPS = {
         "combiners",
     ),
     "What touches the world": (
-        *("transport", "runtime", "telemetry", "cluster", "data", "inference"),
+        *("transport", "reduction", "runtime", "telemetry", "cluster", "data", "inference"),
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
     ),
     "Who trains what, and how it is combined": (
