@@ -25,6 +25,7 @@
     ├── TransportError
     │   ├── ConnectTimeout       the peer did not answer in time
     │   ├── ConnectionClosed     the peer went away
+    │   ├── PeerLost             a worker that others reduce with went away
     │   └── AuthenticationError  the peer does not hold the session's secret
     ├── WorkerError              the user's code failed on an executor
     ├── InvalidTransition        a command that the run's state does not allow
@@ -145,6 +146,26 @@ class ConnectTimeout(TransportError):
 
 class ConnectionClosed(TransportError):
     """The peer closed the connection."""
+
+
+class PeerLost(TransportError):
+    """A worker that this one adds up with went away, or was silent for too long.
+
+    Parameters
+    ----------
+    rank : int
+        Its rank.
+    reason : str
+        What has happened, as a sentence without its subject.
+    """
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(rank, reason)
+        self.rank = rank
+        self.reason = reason
+
+    def _said(self) -> str:
+        return f"Expected the worker of rank {self.rank} to take part, but it {self.reason}"
 
 
 class AuthenticationError(TransportError):

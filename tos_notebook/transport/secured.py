@@ -77,10 +77,13 @@ class SecuredSocket:
         """Send all of it; the timeout is for each piece of some hundred kB."""
         view = memoryview(data)
         for start in range(0, view.nbytes, _WRITTEN):
-            with self._state:
-                self._tls.write(view[start : start + _WRITTEN])
-                encrypted = self._outgoing.read()
-            self.raw.sendall(encrypted)
+            self.raw.sendall(self.encrypt(view[start : start + _WRITTEN]))
+
+    def encrypt(self, data: bytes | memoryview) -> bytes:
+        """Return what to send in place of some bytes; nothing else may be sent before it."""
+        with self._state:
+            self._tls.write(data)
+            return self._outgoing.read()
 
     def recv_into(self, target: memoryview) -> int:
         """Receive what has come, at least one byte; return how many, 0 at the end of the stream.

@@ -181,6 +181,10 @@ class SocketChannel(ABC, Generic[Wire]):
         while left > 0 and monotonic() < deadline:
             left -= self._receive(self._chunk[: min(left, len(self._chunk))])
 
+    def detach(self) -> Wire:
+        """Return the socket, which is the caller's from now on; nothing was received before."""
+        return self._sock
+
     def shutdown(self) -> None:
         """End the stream and wake whoever waits on it."""
         try:

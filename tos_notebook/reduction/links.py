@@ -1,0 +1,250 @@
+"""One connection to a peer, without frames, that never keeps a sender from receiving."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from time import perf_counter
+from typing import Any, Protocol
+
+from ..errors import PeerLost
+from ..transport.secured import SecuredSocket
+from ..transport.sockets import SocketChannel
+
+PIECE = 1 << 18
+"""Bytes. What is added while the next ones come; it stays in a processor's own cache."""
+
+_AT_ONCE = 1 << 20
+"""Bytes that a call gives to the kernel at most: enough for a peer to be busy with meanwhile."""
+
+_LEFT = "has closed its connection."
+
+
+class Link(Protocol):
+    """A connection to a peer that takes and brings what it can without waiting.
+
+    All of its calls raise PeerLost once the peer is gone, or silent for longer than its patience.
+    """
+
+    rank: int
+    """The peer's."""
+    sent: int
+    """Bytes, without those that TLS adds."""
+    received: int
+    """Likewise."""
+    waited: float
+    """Seconds that it has waited for the peer."""
+    owes: bool
+    """Whether something was taken that the kernel has not."""
+
+    def fileno(self) -> int:
+        """Return the descriptor of its socket."""
+
+    def send_some(self, head: bytes, data: memoryview) -> int:
+        """Send what fits now of some bytes and then others; return how many were taken."""
+
+    def receive_some(self, target: memoryview) -> int:
+        """Receive what is there; return how many bytes."""
+
+    def receive(self, target: memoryview) -> None:
+        """Wait until all of a buffer has come; nothing may be owed."""
+
+    def shutdown(self) -> None:
+        """End the connection, from any thread."""
+
+    def close(self) -> None:
+        """Close the socket, once no thread uses it."""
+
+
+class _SocketLink:
+    def __init__(self, sock: Any, rank: int, patience: float) -> None:
+        self.rank = rank
+        self.sent = self.received = 0
+        self.waited = 0.0
+        self.owes = False
+        self.fileno = sock.fileno
+        self.close = sock.close
+        self._sock = sock
+        self._patience = patience
+
+    def shutdown(self) -> None:
+        # The peer may have ended it before.
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def _lost(self, error: OSError | None = None) -> PeerLost:
+        return PeerLost(self.rank, f"has left: {error}." if error else _LEFT)
+
+
+class TcpLink(_SocketLink):
+    """A link over plain TCP.
+
+    Parameters
+    ----------
+    sock : socket
+        Blocks, but for no longer than `patience`: the kernel's own limit.
+    rank : int
+        The peer's.
+    patience : float
+        Seconds.
+    """
+
+    def send_some(self, head: bytes, data: memoryview) -> int:
+        """Send what fits now; see `Link`."""
+        try:
+            if head:
+                sent: int = self._sock.sendmsg((head, data[:_AT_ONCE]), (), socket.MSG_DONTWAIT)
+            else:
+                sent = self._sock.send(data[:_AT_ONCE], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        self.sent += sent
+        return sent
+
+    def receive_some(self, target: memoryview) -> int:
+        """Receive what is there; see `Link`."""
+        try:
+            got: int = self._sock.recv_into(target, 0, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if not got:
+            raise self._lost()
+        self.received += got
+        return got
+
+    def receive(self, target: memoryview) -> None:
+        """Wait until all has come; see `Link`."""
+        began = perf_counter()
+        while target:
+            try:
+                got = self._sock.recv_into(target, 0, socket.MSG_WAITALL)
+            except BlockingIOError:
+                raise silent(self.rank, self._patience) from None
+            except OSError as error:
+                raise self._lost(error) from error
+            if not got:
+                raise self._lost()
+            self.received += got
+            target = target[got:]
+        self.waited += perf_counter() - began
+
+
+class TlsLink(_SocketLink):
+    """A link over TLS.
+
+    Parameters
+    ----------
+    sock : SecuredSocket
+        Does not block.
+    rank : int
+        The peer's.
+    patience : float
+        Seconds.
+    """
+
+    def __init__(self, sock: SecuredSocket, rank: int, patience: float) -> None:
+        super().__init__(sock, rank, patience)
+        self._encrypted = memoryview(b"")
+
+    def send_some(self, head: bytes, data: memoryview) -> int:
+        """Send what fits now; see `Link`. What is taken is encrypted, and owed until it is sent."""
+        if not self._flush():
+            return 0
+        taken = data[: PIECE - len(head)]
+        together = b"".join((head, taken)) if head else taken
+        self._encrypted = memoryview(self._sock.encrypt(together))
+        self._flush()
+        sent = len(head) + len(taken)
+        self.sent += sent
+        return sent
+
+    def _flush(self) -> bool:
+        """Send what is owed, as far as it fits; return whether all of it was sent."""
+        try:
+            while self._encrypted:
+                self._encrypted = self._encrypted[self._sock.raw.send(self._encrypted) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise self._lost(error) from error
+        self.owes = bool(self._encrypted)
+        return not self.owes
+
+    def receive_some(self, target: memoryview) -> int:
+        """Receive what is there; see `Link`."""
+        try:
+            got: int = self._sock.recv_into(target)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if not got:
+            raise self._lost()
+        self.received += got
+        return got
+
+    def receive(self, target: memoryview) -> None:
+        """Wait until all has come; see `Link`."""
+        while target:
+            got = self.receive_some(target)
+            target = target[got:]
+            if not got:
+                wait((self,), (), self._patience)
+
+
+def link_over(channel: SocketChannel[Any], rank: int, patience: float) -> Link:
+    """Return the link over a channel to a peer that was let in, whose socket it owns from now on.
+
+    Parameters
+    ----------
+    channel : SocketChannel
+        With a limit of `patience` to its waits.
+    rank : int
+        The peer's.
+    patience : float
+        Seconds that the peer may be silent when something is expected of it.
+    """
+    sock = channel.detach()
+    if not isinstance(sock, SecuredSocket):
+        return TcpLink(sock, rank, patience)
+    sock.settimeout(0.0)
+    return TlsLink(sock, rank, patience)
+
+
+def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) -> None:
+    """Wait until something comes, or fits.
+
+    Parameters
+    ----------
+    receiving, sending : iterable of Link
+        Of which something is expected, and which have something to send.
+    patience : float
+        Seconds.
+
+    Raises
+    ------
+    PeerLost
+        Nothing has moved; it names the first of them.
+    """
+    links = [*receiving, *sending]
+    poll, began = select.poll(), perf_counter()
+    for link in receiving:
+        poll.register(link, select.POLLIN)
+    for link in sending:
+        both = link in receiving
+        poll.register(link, select.POLLOUT | (select.POLLIN if both else 0))
+    moved = poll.poll(patience * 1e3)
+    links[0].waited += perf_counter() - began
+    if not moved:
+        raise silent(links[0].rank, patience)
+
+
+def silent(rank: int, patience: float) -> PeerLost:
+    """Return the error for a peer of which something was expected for so many seconds."""
+    return PeerLost(rank, f"was silent for {patience:g} s. Look at its log for what it waits for.")

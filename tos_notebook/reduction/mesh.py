@@ -1,0 +1,291 @@
+"""Links between all workers of a generation: who listens, who connects, and who comes too late."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import monotonic
+from typing import Any, NamedTuple
+
+from ..errors import ConnectionClosed, LocalProtocolError, PeerLost, TransportError
+from ..transport.acceptor import LOOPBACK, Acceptor, Endpoint
+from ..transport.base import Address
+from ..transport.dial import open_channel
+from ..transport.sockets import SocketChannel, Timeouts
+from .links import Link, link_over, wait
+
+_HELLO = struct.Struct(">QI")
+"""The generation, and the rank of who connects."""
+
+_READY = b"\x01"
+"""What the one that was connected to says, once it takes the link into its mesh."""
+
+Key = tuple[int, int]
+"""A generation and a rank."""
+
+
+class Peer(NamedTuple):
+    """Where a worker's listener is.
+
+    Attributes
+    ----------
+    address : Address
+        By which others reach it.
+    fingerprint : bytes or None
+        Of its certificate; None where it does not speak TLS.
+    """
+
+    address: Address
+    fingerprint: bytes | None = None
+
+
+class PeerListener:
+    """Where a worker's peers connect, one generation after the other. It listens at once.
+
+    Parameters
+    ----------
+    secret : bytes
+        The session's secret, which all workers hold.
+    endpoint : Endpoint
+        Where to listen.
+    patience : float
+        Seconds that a peer may be silent when something is expected of it.
+
+    Attributes
+    ----------
+    here : Peer
+        What others have to know. Its host is the endpoint's, which may be all interfaces.
+
+    Raises
+    ------
+    TransportError
+        It cannot listen at the endpoint, or each port of the range is taken.
+    AuthenticationError
+        The secret is too short.
+    """
+
+    def __init__(
+        self, secret: bytes, endpoint: Endpoint = LOOPBACK, patience: float = 60.0
+    ) -> None:
+        self.secret = secret
+        self.patience = patience
+        self.timeouts = Timeouts(patience, patience)
+        self._generation = 0
+        self._arrived: dict[Key, SocketChannel[Any]] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._acceptor = Acceptor(
+            secret, self._admit, endpoint, self.timeouts, hello_size=_HELLO.size
+        )
+        self.here = Peer(self._acceptor.address, self._acceptor.fingerprint)
+        self._acceptor.start()
+
+    def begin(self, generation: int) -> None:
+        """Refuse peers of generations before this one, and close what is left of them.
+
+        Parameters
+        ----------
+        generation : int
+            At least that of the last call.
+        """
+        with self._changed:
+            self._generation = generation
+            for key in [key for key in self._arrived if key[0] < generation]:
+                self._arrived.pop(key).close()
+
+    def take(self, generation: int, rank: int, deadline: float) -> SocketChannel[Any]:
+        """Return the channel to a peer of a generation, once it has connected.
+
+        Parameters
+        ----------
+        generation, rank : int
+            The peer's.
+        deadline : float
+            Of `time.monotonic`.
+
+        Raises
+        ------
+        PeerLost
+            It has not connected by then.
+        ConnectionClosed
+            This listener was closed.
+        """
+        key = generation, rank
+        with self._changed:
+            while key not in self._arrived:
+                left = deadline - monotonic()
+                if self._closed:
+                    raise ConnectionClosed("The listener for peers was closed on this side.")
+                if left <= 0:
+                    raise PeerLost(rank, "has not connected in time.")
+                self._changed.wait(left)
+            return self._arrived.pop(key)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Listen no more, and close what no mesh has taken; may be repeated.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for its thread.
+
+        Raises
+        ------
+        WaitTimeout
+            The thread did not end in time.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._acceptor.close(timeout)
+        with self._changed:
+            while self._arrived:
+                self._arrived.popitem()[1].close()
+
+    def _admit(self, channel: SocketChannel[Any], hello: bytes) -> None:
+        generation, rank = _HELLO.unpack(hello)
+        with self._changed:
+            if self._closed or generation < self._generation:
+                raise ConnectionClosed(
+                    f"Expected a peer of generation {self._generation} or later, but "
+                    f"{channel.peer} is of generation {generation}."
+                )
+            before = self._arrived.pop((generation, rank), None)
+            self._arrived[generation, rank] = channel
+            self._changed.notify_all()
+        if before is not None:
+            before.close()
+
+
+class Mesh:
+    """A link to each other worker of one generation.
+
+    Parameters
+    ----------
+    listener : PeerListener
+        This worker's; stays its owner's.
+    rank : int
+        This worker's.
+    peers : sequence of Peer
+        All workers by their ranks, this one included.
+    generation : int
+        Higher than that of each mesh which the listener has served before.
+
+    Attributes
+    ----------
+    links : mapping of int
+        To each other rank, once it is formed.
+    """
+
+    def __init__(
+        self, listener: PeerListener, rank: int, peers: Sequence[Peer], generation: int = 0
+    ) -> None:
+        self.rank = rank
+        self.n = len(peers)
+        self.generation = generation
+        self.patience = listener.patience
+        self.links: Mapping[int, Link] = {}
+        self._listener = listener
+        self._peers = tuple(peers)
+        self._busy = threading.Lock()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether its links are ended, or about to be."""
+        return self._closed
+
+    def form(self, timeout: float) -> None:
+        """Connect to the ranks below, and wait for those above and for all to say so.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for all of it.
+
+        Raises
+        ------
+        PeerLost
+            A peer cannot be reached, is not the one, or has not done the same in time. The mesh
+            is closed.
+        ConnectionClosed
+            This side closed the mesh or the listener.
+        """
+        deadline = monotonic() + timeout
+        self._listener.begin(self.generation)
+        with self.used():
+            links = self.links = dict[int, Link]()
+            for rank in range(self.rank):
+                links[rank] = self._over(self._dial(rank, deadline), rank)
+            for rank in range(self.rank + 1, self.n):
+                taken = self._listener.take(self.generation, rank, deadline)
+                links[rank] = self._over(taken, rank)
+            # Only now, as whoever hears it may begin to send.
+            for rank in range(self.rank + 1, self.n):
+                links[rank].send_some(_READY, memoryview(b""))
+            for rank in range(self.rank):
+                while not links[rank].receive_some(memoryview(bytearray(_READY))):
+                    wait((links[rank],), (), max(0.0, deadline - monotonic()))
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use the links in this context, in one thread at a time.
+
+        The links end with any error, as what is left in them would be taken for something else.
+
+        Raises
+        ------
+        LocalProtocolError
+            Another thread uses them.
+        ConnectionClosed
+            This side closed the mesh, before or meanwhile.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise LocalProtocolError("Expected one thread to use the links to peers at a time.")
+        try:
+            if self._closed:
+                raise self._ended()
+            yield
+            if self._closed:
+                raise self._ended()
+        except BaseException as error:
+            ended_here, self._closed = self._closed, True
+            if ended_here and isinstance(error, PeerLost):
+                raise self._ended() from error
+            raise
+        finally:
+            self._busy.release()
+            if self._closed:
+                self.close()
+
+    def close(self) -> None:
+        """End all links, from any thread; peers that wait on them lose this one. Repeatable."""
+        self._closed = True
+        links = list(self.links.values())
+        for link in links:
+            link.shutdown()
+        # A thread that uses the links closes them itself, when it leaves `used`.
+        if self._busy.acquire(blocking=False):
+            for link in links:
+                link.close()
+            self._busy.release()
+
+    def _over(self, channel: SocketChannel[Any], rank: int) -> Link:
+        return link_over(channel, rank, self.patience)
+
+    def _dial(self, rank: int, deadline: float) -> SocketChannel[Any]:
+        (host, port), fingerprint = self._peers[rank]
+        left = max(0.0, deadline - monotonic())
+        usual = self._listener.timeouts
+        timeouts = replace(usual, handshake=min(usual.handshake, left))
+        hello = _HELLO.pack(self.generation, self.rank)
+        try:
+            return open_channel(host, port, self._listener.secret, fingerprint, timeouts, hello)
+        except TransportError as error:
+            raise PeerLost(rank, f"cannot be reached at {host}:{port}: {error}") from error
+
+    def _ended(self) -> ConnectionClosed:
+        return ConnectionClosed("The links to peers were closed on this side. Form a new mesh.")
