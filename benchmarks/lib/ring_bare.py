@@ -65,21 +65,23 @@ class BareRing:
         return True
 
     def _fill(self, target: memoryview) -> None:
-        while self._out:
+        while self._out and target:
             moved = self._send()
             try:
-                target = target[self._sock.recv_into(target, 0, socket.MSG_DONTWAIT) :]
-                moved = True
+                target = self._receive(target, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                pass
-            if not target:
-                return
-            if not moved:
-                poll = select.poll()
-                poll.register(self._sock, select.POLLIN | select.POLLOUT)
-                poll.poll()
+                if not moved:
+                    poll = select.poll()
+                    poll.register(self._sock, select.POLLIN | select.POLLOUT)
+                    poll.poll()
         while target:
-            target = target[self._sock.recv_into(target, 0, socket.MSG_WAITALL) :]
+            target = self._receive(target, socket.MSG_WAITALL)
+
+    def _receive(self, target: memoryview, how: int) -> memoryview:
+        got = self._sock.recv_into(target, 0, how)
+        if not got:
+            raise EOFError("The other process has left.")
+        return target[got:]
 
     def _flush(self) -> None:
         while self._out:

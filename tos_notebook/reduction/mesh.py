@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
@@ -214,27 +213,33 @@ class Mesh:
         ConnectionClosed
             This side closed the mesh or the listener.
         """
-        deadline = monotonic() + timeout
         self._listener.begin(self.generation)
-        with self.used():
-            links = self.links = dict[int, Link]()
-            for rank in range(self.rank):
-                links[rank] = self._over(self._dial(rank, deadline), rank)
-            for rank in range(self.rank + 1, self.n):
-                taken = self._listener.take(self.generation, rank, deadline)
-                links[rank] = self._over(taken, rank)
-            # Only now, as whoever hears it may begin to send.
-            for rank in range(self.rank + 1, self.n):
-                links[rank].send_some(_READY, memoryview(b""))
-            for rank in range(self.rank):
-                while not links[rank].receive_some(memoryview(bytearray(_READY))):
-                    wait((links[rank],), (), max(0.0, deadline - monotonic()))
+        self.run(self._form, monotonic() + timeout)
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Use the links in this context, in one thread at a time.
+    def _form(self, deadline: float) -> None:
+        links = self.links = dict[int, Link]()
+        for rank in range(self.rank):
+            links[rank] = self._over(self._dial(rank, deadline), rank)
+        for rank in range(self.rank + 1, self.n):
+            taken = self._listener.take(self.generation, rank, deadline)
+            links[rank] = self._over(taken, rank)
+        # Only now, as whoever hears it may begin to send.
+        for rank in range(self.rank + 1, self.n):
+            links[rank].send_some(_READY, memoryview(b""))
+        for rank in range(self.rank):
+            while not links[rank].receive_some(memoryview(bytearray(_READY))):
+                wait((links[rank],), (), max(0.0, deadline - monotonic()))
 
-        The links end with any error, as what is left in them would be taken for something else.
+    def run(self, call: Callable[..., None], *arguments: object) -> None:
+        """Make a call that uses the links, one at a time; any error there ends them.
+
+        What is left in them would be taken for something else.
+
+        Parameters
+        ----------
+        call : callable
+        *arguments : object
+            Its arguments.
 
         Raises
         ------
@@ -246,9 +251,8 @@ class Mesh:
         if not self._busy.acquire(blocking=False):
             raise LocalProtocolError("Expected one thread to use the links to peers at a time.")
         try:
-            if self._closed:
-                raise self._ended()
-            yield
+            if not self._closed:
+                call(*arguments)
             if self._closed:
                 raise self._ended()
         except BaseException as error:
@@ -267,7 +271,7 @@ class Mesh:
         links = list(self.links.values())
         for link in links:
             link.shutdown()
-        # A thread that uses the links closes them itself, when it leaves `used`.
+        # A thread that uses the links closes them itself, when it has done with them.
         if self._busy.acquire(blocking=False):
             for link in links:
                 link.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ _SMALL = 1 << 16
 _NOTHING = Held(1.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(NamedTuple):
     """What one reduction took.
 
     Attributes
@@ -133,22 +131,25 @@ class Reducer:
         """
         own = float(at_least_zero("weight", weight))
         data = _bytes_of(vector)
-        plan = self._plans.get(vector.size) or self._plan(vector.size)
         links = self._mesh.links.values()
-        before = [(link.sent, link.received, link.waited) for link in links]
+        for link in links:
+            link.sent = link.received = 0
+            link.waited = 0.0
         self._reducing = 0.0
-        with self._mesh.used():
-            self._number += 1
-            self._held = [Held(own, own)] * self.schedule.parts
-            for step in plan:
-                self._run(step, vector, data)
-        after = list(zip(links, before, strict=True))
+        self._mesh.run(self._reduce, vector, data, Held(own, own))
         return Traffic(
-            {link.rank: link.sent - sent for link, (sent, _, _) in after},
-            {link.rank: link.received - received for link, (_, received, _) in after},
-            sum(link.waited - waited for link, (_, _, waited) in after),
+            {link.rank: link.sent for link in links},
+            {link.rank: link.received for link in links},
+            sum([link.waited for link in links]),
             self._reducing,
         )
+
+    def _reduce(self, vector: Array, data: memoryview, own: Held) -> None:
+        plan = self._plans.get(vector.size) or self._plan(vector.size)
+        self._number += 1
+        self._held = [own] * self.schedule.parts
+        for step in plan:
+            self._run(step, vector, data)
 
     def _plan(self, size: int) -> list[_Step]:
         bounds = self.schedule.bounds(size)

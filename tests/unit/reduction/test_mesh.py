@@ -1,0 +1,168 @@
+"""Who may join a mesh, who comes too late, and that nothing of it is left open."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.threads import LIMIT, Aside
+from tests.unit.reduction.conftest import SECRET, listeners, meshes, together
+from tests.unit.transport.peers import read_all
+from tos_notebook.errors import AuthenticationError, ConnectionClosed, LocalProtocolError, PeerLost
+from tos_notebook.reduction.mesh import Mesh, Peer, PeerListener
+from tos_notebook.reduction.reducer import Reducer
+from tos_notebook.reduction.schedules import ring
+from tos_notebook.transport.acceptor import Endpoint
+from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.base import Address
+
+
+def open_sockets() -> set[str]:
+    """Return the sockets that this process holds."""
+    held = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            held.add(str(descriptor.readlink()))
+        except FileNotFoundError:
+            continue
+    return {name for name in held if name.startswith("socket:")}
+
+
+def formed(generation: int, listening: list[PeerListener]) -> list[Mesh]:
+    peers = [listener.here for listener in listening]
+    made = [Mesh(each, rank, peers, generation) for rank, each in enumerate(listening)]
+    calls = [lambda mesh=mesh: mesh.form(LIMIT) for mesh in made]  # type: ignore[misc]
+    assert together(calls) == [None] * len(made)
+    return made
+
+
+def works(mesh: list[Mesh]) -> None:
+    vectors = [np.full(10, float(rank)) for rank in range(len(mesh))]
+    calls = [
+        lambda one=one, vector=vector: Reducer(one, ring(len(mesh))).reduce(vector, 1.0)  # type: ignore[misc]
+        for one, vector in zip(mesh, vectors, strict=True)
+    ]
+    together(calls)
+    mean = sum(range(len(mesh))) / len(mesh)
+    assert [vector.tolist() for vector in vectors] == [[mean] * 10] * len(mesh)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_each_rank_has_a_link_to_each_other_one_and_all_are_closed(tls: bool) -> None:
+    before = open_sockets()
+    with meshes(4, tls) as made:
+        for rank, mesh in enumerate(made):
+            assert {*mesh.links} == {0, 1, 2, 3} - {rank}
+            assert all(link.rank == peer for peer, link in mesh.links.items())
+        works(made)
+    assert open_sockets() == before
+
+
+def test_a_mesh_of_one_needs_no_peer() -> None:
+    with meshes(1) as (mesh,):
+        assert mesh.links == {}
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_a_peer_without_the_secret_costs_one_closed_connection(tls: bool) -> None:
+    with listeners(2, tls) as listening, closing(PeerListener(new_secret())) as strange:
+        peers = [listening[0].here, strange.here]
+        stranger = Mesh(strange, 1, peers)
+        with pytest.raises(PeerLost, match=r"rank 0 .* cannot be reached") as caught:
+            stranger.form(LIMIT)
+        assert isinstance(caught.value.__cause__, AuthenticationError)
+        with closing(socket.create_connection(listening[0].here.address, LIMIT)) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 9)
+            read_all(sock)
+        made = formed(0, listening)
+        works(made)
+        for mesh in made:
+            mesh.close()
+
+
+def test_a_peer_of_an_older_generation_is_refused() -> None:
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        made = formed(7, listening)
+        with closing(PeerListener(SECRET)) as listener:
+            with pytest.raises(PeerLost, match="rank 0") as caught:
+                Mesh(listener, 1, peers, 6).form(LIMIT)
+            assert caught.value.rank == 0
+        works(made)
+        for mesh in made:
+            mesh.close()
+
+
+def test_a_peer_that_knows_a_later_generation_waits_for_the_others() -> None:
+    """The driver tells one worker after the other."""
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        before = formed(0, listening)
+        early = Mesh(listening[1], 1, peers, 1)
+        forming = Aside(lambda: early.form(LIMIT))
+        before[0].close()
+        behind = Mesh(listening[0], 0, peers, 1)
+        behind.form(LIMIT)
+        forming.result()
+        works([behind, early])
+        for mesh in (*before, behind, early):
+            mesh.close()
+
+
+def test_what_an_older_generation_has_left_is_closed() -> None:
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        early = Aside(lambda: Mesh(listening[1], 1, peers, 1).form(LIMIT))
+        # Rank 0 never forms the first generation, and its peer's connection does not stay.
+        listening[0].begin(2)
+        with pytest.raises(PeerLost):
+            early.result()
+
+
+def test_a_peer_that_does_not_connect_is_named() -> None:
+    with listeners(3) as listening:
+        peers = [listener.here for listener in listening]
+        there = [Mesh(listening[rank], rank, peers) for rank in (0, 1)]
+        ended = together([lambda mesh=mesh: mesh.form(0.2) for mesh in there])  # type: ignore[misc]
+        assert [type(error) for error in ended] == [PeerLost, PeerLost]
+        assert ended[0].rank == 2
+        assert "rank 2 to take part, but it has not connected in time" in str(ended[0])
+        assert all(mesh.closed for mesh in there)
+
+
+def test_a_peer_that_does_not_listen_is_named() -> None:
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        listening[0].close()
+        with pytest.raises(PeerLost, match=r"rank 0 .* cannot be reached") as caught:
+            Mesh(listening[1], 1, peers).form(LIMIT)
+        assert caught.value.rank == 0
+
+
+def test_a_peer_with_another_certificate_is_refused() -> None:
+    with listeners(2, tls=True) as listening:
+        (address, _), second = (listener.here for listener in listening)
+        with pytest.raises(PeerLost, match="certificate"):
+            Mesh(listening[1], 1, [Peer(address, bytes(32)), second]).form(LIMIT)
+
+
+def test_a_listener_that_is_closed_wakes_who_waits_for_its_peers() -> None:
+    listener = PeerListener(SECRET, Endpoint())
+    nowhere = Peer(Address("127.0.0.1", 1))
+    forming = Aside(lambda: Mesh(listener, 0, [listener.here, nowhere]).form(LIMIT))
+    listener.close()
+    with pytest.raises(ConnectionClosed, match="on this side"):
+        forming.result()
+
+
+def test_one_thread_at_a_time_uses_the_links() -> None:
+    with meshes(2) as made:
+        with pytest.raises(LocalProtocolError, match="one thread"):
+            made[0].run(lambda: made[0].run(print))
+        assert made[0].closed
+        with pytest.raises(ConnectionClosed, match="on this side"):
+            made[0].run(print)
