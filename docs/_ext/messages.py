@@ -19,7 +19,10 @@ USAGE = "UsageError"
 
 GAP = "⟨…⟩"
 
-SEVERAL = {"InvalidTransition": "Cannot {1} while the run is {0}: {2}"}
+SEVERAL = {
+    "InvalidTransition": "Cannot {1} while the run is {0}: {2}",
+    "PeerLost": "Expected the worker of rank {0} to take part, but it {1}",
+}
 """How an error with several parameters puts them into words."""
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module

@@ -19,8 +19,6 @@ PIECE = 1 << 18
 _AT_ONCE = 1 << 20
 """Bytes that a call gives to the kernel at most: enough for a peer to be busy with meanwhile."""
 
-_LEFT = "has closed its connection."
-
 
 class Link(Protocol):
     """A connection to a peer that takes and brings what it can without waiting.
@@ -75,7 +73,8 @@ class _SocketLink:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def _lost(self, error: OSError | None = None) -> PeerLost:
-        return PeerLost(self.rank, f"has left: {error}." if error else _LEFT)
+        reason = f": {error}" if error else ""
+        return PeerLost(self.rank, f"has left{reason}.")
 
 
 class TcpLink(_SocketLink):

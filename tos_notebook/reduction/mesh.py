@@ -177,6 +177,8 @@ class Mesh:
     ----------
     links : mapping of int
         To each other rank, once it is formed.
+    reductions : int
+        How many were begun on it.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class Mesh:
         self.generation = generation
         self.patience = listener.patience
         self.links: Mapping[int, Link] = {}
+        self.reductions = 0
         self._listener = listener
         self._peers = tuple(peers)
         self._busy = threading.Lock()

@@ -89,7 +89,6 @@ class Reducer:
             )
         self.schedule = schedule
         self._mesh = mesh
-        self._number = 0
         self._plans: dict[int, list[_Step]] = {}
         self._flow = Flow(mesh.patience)
         # What comes begins where its numbers are aligned behind its head.
@@ -146,7 +145,7 @@ class Reducer:
 
     def _reduce(self, vector: Array, data: memoryview, own: Held) -> None:
         plan = self._plans.get(vector.size) or self._plan(vector.size)
-        self._number += 1
+        self._mesh.reductions += 1
         self._held = [own] * self.schedule.parts
         for step in plan:
             self._run(step, vector, data)
@@ -170,7 +169,9 @@ class Reducer:
     def _run(self, step: _Step, vector: Array, data: memoryview) -> None:
         itemsize = vector.itemsize
         for link, parts, start, stop in step.sends:
-            head = _HEAD.pack(self._number, (stop - start) * itemsize, *self._held[parts.start])
+            head = _HEAD.pack(
+                self._mesh.reductions, (stop - start) * itemsize, *self._held[parts.start]
+            )
             self._flow.send(link, head, data[start * itemsize : stop * itemsize])
         if step.round.adds and step.receives:
             self._add(step, vector)
@@ -223,11 +224,12 @@ class Reducer:
         """Receive the head of a message, and its first bytes into the piece."""
         self._flow.fill(link, self._inbox[: _HEAD.size + there])
         number, length, unit, weight = _HEAD.unpack_from(self._inbox)
-        if number != self._number or length != nbytes:
+        expected = self._mesh.reductions
+        if number != expected or length != nbytes:
             raise RemoteProtocolError(
-                f"Expected rank {link.rank} to send {nbytes} bytes of reduction {self._number}, "
-                f"but it sends {length} of reduction {number}. All ranks reduce vectors of the "
-                "same size in the same order."
+                f"Expected rank {link.rank} to send {nbytes} bytes of reduction {expected}, but "
+                f"it sends {length} of reduction {number}. All ranks reduce vectors of the same "
+                "size in the same order."
             )
         return Held(unit, weight)
 
