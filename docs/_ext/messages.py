@@ -200,7 +200,7 @@ def _assigned(scope: Scope) -> dict[str, list[tuple[int, ast.expr]]]:
 
 def _said(kind: str, call: ast.Call, place: Place) -> str:
     texts = [_text(argument, place) for argument in call.args]
-    if kind in SEVERAL and len(texts) == 3:
+    if kind in SEVERAL and len(texts) > 1:
         return SEVERAL[kind].format(*texts)
     return " ".join(texts[0].split()) if texts else GAP
 
