@@ -250,6 +250,49 @@ class Trained:
     values: Mapping[str, float]
 
 
+class Updater(Protocol):
+    """The optimizer of a program that was exported for gradients. One thread calls it at a time."""
+
+    def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
+        """Return the parameters after one step of the optimizer.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            The parameters before. Only read; the caller's again once the call returns.
+        means : sequence of ndarray
+            Likewise: the means, weighted by rows, of what `Runner.train` returned on all workers.
+
+        Returns
+        -------
+        sequence of ndarray
+            In the layout's order. Valid until the next call.
+        """
+        ...
+
+    def set_learning_rate(self, value: float) -> None:
+        """See `Runner.set_learning_rate`."""
+        ...
+
+    def state(self) -> list[Array]:
+        """Return copies of what the optimizer keeps, for `restore`."""
+        ...
+
+    def restore(self, state: Sequence[Array]) -> None:
+        """Continue from what `state` returned.
+
+        Parameters
+        ----------
+        state : sequence of ndarray
+
+        Raises
+        ------
+        ValueError
+            It is another program's; nothing was changed.
+        """
+        ...
+
+
 class Runner(Protocol):
     """Trains a program on a worker. `NumpyProgram` of the tests is one without TensorFlow."""
 
@@ -301,6 +344,10 @@ class Runner(Protocol):
         """
         ...
 
+    def updater(self) -> Updater:
+        """Return the program's optimizer, of a program that was exported for gradients."""
+        ...
+
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """Say what failed in `train`, and where the user's code made it.
 
@@ -316,48 +363,5 @@ class Runner(Protocol):
             `traceback.format_list` writes them, innermost last and without the last line break; the
             layer's name where no code of the user's made the operation. None if the program's own
             operations did not raise it.
-        """
-        ...
-
-
-class Updater(Protocol):
-    """The optimizer of a program that was exported for gradients. One thread calls it at a time."""
-
-    def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
-        """Return the parameters after one step of the optimizer.
-
-        Parameters
-        ----------
-        vectors : sequence of ndarray, one per segment, shape (segment.size,)
-            The parameters before. Only read; the caller's again once the call returns.
-        means : sequence of ndarray
-            Likewise: the means, weighted by rows, of what `Runner.train` returned on all workers.
-
-        Returns
-        -------
-        sequence of ndarray
-            In the layout's order. Valid until the next call.
-        """
-        ...
-
-    def set_learning_rate(self, value: float) -> None:
-        """See `Runner.set_learning_rate`."""
-        ...
-
-    def state(self) -> list[Array]:
-        """Return copies of what the optimizer keeps, for `restore`."""
-        ...
-
-    def restore(self, state: Sequence[Array]) -> None:
-        """Continue from what `state` returned.
-
-        Parameters
-        ----------
-        state : sequence of ndarray
-
-        Raises
-        ------
-        ValueError
-            It is another program's; nothing was changed.
         """
         ...

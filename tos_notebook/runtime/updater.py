@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..archive.spec import read_spec
+from ..archive.spec import ProgramSpec, read_spec
 from ..common.arrays import Array
 from ..errors import InvalidTransition
 from .import_guard import without_keras
@@ -24,20 +25,27 @@ class TensorFlowUpdater:
 
     Parameters
     ----------
-    archive : Path
+    spec : ProgramSpec
         Of a program that was exported for gradients.
+    module : object
+        Its SavedModel, loaded.
     """
 
-    def __init__(self, archive: Path) -> None:
-        self._spec = read_spec(archive)
-        with eagerly(), tf.device(CPU):
-            self._module = load_saved(archive)
+    def __init__(self, spec: ProgramSpec, module: Any) -> None:
+        self._spec = spec
+        self._module = module
         self._function = self._module.update.concrete_functions[0]
         self._captured = list(self._function.captured_inputs)
 
+    @classmethod
+    def load(cls, archive: Path) -> TensorFlowUpdater:
+        """Return the optimizer in a program's archive."""
+        with eagerly(), tf.device(CPU):
+            return cls(read_spec(archive), load_saved(archive))
+
     def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
         """See `Updater.update`."""
-        with eagerly(), tf.device(CPU):
+        with eagerly():
             found = self._function.inference_fn.call_flat(
                 *map(as_tensor, vectors), *map(as_tensor, means), *self._captured
             )

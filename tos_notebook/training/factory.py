@@ -329,4 +329,4 @@ class RunFactory:
     def _updater(self, source: DataSource) -> Updater:
         from ..runtime.updater import TensorFlowUpdater
 
-        return TensorFlowUpdater(self._archive(source))
+        return TensorFlowUpdater.load(self._archive(source))

@@ -56,7 +56,7 @@ class Cut:
     def __init__(self, program: Program) -> None:
         archive = program.export(COLUMNS, gradients=True)
         self.layout = program.layout
-        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater(archive)
+        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater.load(archive)
         self.buffer = program.read()
 
     def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:
