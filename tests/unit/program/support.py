@@ -13,6 +13,7 @@ from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.common.arrays import Array
 from tos_notebook.program.export.base import Program
 from tos_notebook.runtime.runner import TensorFlowRunner, configure_threads
+from tos_notebook.runtime.updater import TensorFlowUpdater
 
 configure_threads(1)
 
@@ -58,6 +59,42 @@ class Lone:
     def tensors(self) -> dict[str, Array]:
         """The present parameters, as copies."""
         return {k: v.copy() for k, v in self.program.layout.tensors(self.buffer).items()}
+
+
+class Trainers:
+    """Workers that compute gradients, and the optimizer that takes their mean, in this process.
+
+    Parameters
+    ----------
+    program : Program
+    columns : ndarray, one per feed, shape (rows, ...)
+    """
+
+    def __init__(self, program: Program, *columns: Array) -> None:
+        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns], gradients=True)
+        self.layout = program.layout
+        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater(archive)
+        self.buffer = program.read()
+
+    def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:
+        """Make one step with a batch of each worker."""
+        mean, rows = self.layout.allocate(), sum(len(part[0]) for part in parts)
+        vectors = self.layout.vectors(mean)
+        values: dict[str, float] = {}
+        for part in parts:
+            trained = self.runner.train(self.layout.vectors(self.buffer), part, len(part[0]))
+            own = self.layout.vectors(self.layout.pack(trained.parameters))
+            for total, vector in zip(vectors, own, strict=True):
+                total += vector * np.asarray(len(part[0]) / rows, vector.dtype)
+            values = dict(trained.values)
+        found = self.updater.update(self.layout.vectors(self.buffer), vectors)
+        self.layout.pack(found, self.buffer)
+        return values
+
+    @property
+    def tensors(self) -> dict[str, Array]:
+        """The present parameters, as copies."""
+        return {name: value.copy() for name, value in self.layout.tensors(self.buffer).items()}
 
 
 def batches(columns: Sequence[Array], size: int) -> list[list[Array]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.unit.program.support import batches
+from tests.unit.program.support import Trainers, batches
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import UnsupportedProgram
 from tos_notebook.program.capture import capture
 from tos_notebook.program.export.base import Program
 from tos_notebook.runtime.runner import TensorFlowRunner
-from tos_notebook.runtime.updater import TensorFlowUpdater
 
 COLUMNS = [("float32", (6,)), ("int64", ())]
 ROWS = 32
@@ -50,35 +49,6 @@ def model(optimizer: Any, **layer: Any) -> keras.Model:
     return made
 
 
-class Cut:
-    """Workers that compute gradients, and the optimizer that takes their mean, in this process."""
-
-    def __init__(self, program: Program) -> None:
-        archive = program.export(COLUMNS, gradients=True)
-        self.layout = program.layout
-        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater.load(archive)
-        self.buffer = program.read()
-
-    def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:
-        """Make one step with a batch of each worker."""
-        mean, rows = self.layout.allocate(), sum(len(part[0]) for part in parts)
-        vectors = self.layout.vectors(mean)
-        values: dict[str, float] = {}
-        for part in parts:
-            trained = self.runner.train(self.layout.vectors(self.buffer), part, len(part[0]))
-            own = self.layout.vectors(self.layout.pack(trained.parameters))
-            for total, vector in zip(vectors, own, strict=True):
-                total += vector * np.asarray(len(part[0]) / rows, vector.dtype)
-            values = dict(trained.values)
-        found = self.updater.update(self.layout.vectors(self.buffer), vectors)
-        self.layout.pack(found, self.buffer)
-        return values
-
-    @property
-    def tensors(self) -> dict[str, Array]:
-        return {name: value.copy() for name, value in self.layout.tensors(self.buffer).items()}
-
-
 def whole(program: Program, batch_size: int, calls: int) -> dict[str, Array]:
     """Return what one process trains, batch by batch."""
     runner, buffer = TensorFlowRunner(program.export(COLUMNS)), program.read()
@@ -92,7 +62,7 @@ def whole(program: Program, batch_size: int, calls: int) -> dict[str, Array]:
 def test_gradients_and_update_are_the_whole_step_to_the_bit(name: str) -> None:
     program = capture(model(OPTIMIZERS[name]()))
     expected = whole(program, 8, 3)
-    cut = Cut(program)
+    cut = Trainers(program, X, Y)
     for batch in batches((X, Y), 8) * 3:
         cut.step([batch])
     for parameter, value in cut.tensors.items():
@@ -107,7 +77,7 @@ def test_gradients_and_update_are_the_whole_step_to_the_bit(name: str) -> None:
 def test_workers_with_unequal_batches_train_as_one_process_does(name: str) -> None:
     program = capture(model(OPTIMIZERS[name]()))
     expected = whole(program, ROWS, 10)
-    cut = Cut(program)
+    cut = Trainers(program, X, Y)
     for _ in range(10):
         cut.step([(X[:5], Y[:5]), (X[5:25], Y[5:25]), (X[25:], Y[25:])])
     for parameter, value in cut.tensors.items():
@@ -116,7 +86,7 @@ def test_workers_with_unequal_batches_train_as_one_process_does(name: str) -> No
 
 def test_a_call_with_several_batches_adds_up_their_gradients() -> None:
     program = capture(model("sgd"))
-    at_once, in_parts = Cut(program), Cut(program)
+    at_once, in_parts = Trainers(program, X, Y), Trainers(program, X, Y)
     at_once.step([(X, Y)])
     trained = in_parts.runner.train(in_parts.layout.vectors(in_parts.buffer), (X, Y), 5)
     expected = at_once.runner.train(in_parts.layout.vectors(in_parts.buffer), (X, Y), ROWS)
@@ -135,7 +105,7 @@ def test_moving_statistics_are_averaged() -> None:
         ]
     )
     made.compile("sgd", "sparse_categorical_crossentropy")
-    cut = Cut(capture(made))
+    cut = Trainers(capture(made), X, Y)
     cut.step([(X[:8], Y[:8]), (X[8:], Y[8:])])
     moving = next(v for name, v in cut.tensors.items() if "moving_mean" in name)
     expected = 0.01 * X.mean(axis=0)
@@ -155,7 +125,7 @@ def test_a_module_is_cut() -> None:
 
     made = program()
     expected = whole(made, ROWS, 5)
-    cut = Cut(made)
+    cut = Trainers(made, X, Y)
     for _ in range(5):
         cut.step([(X[:10], Y[:10]), (X[10:], Y[10:])])
     for parameter, value in cut.tensors.items():
@@ -164,7 +134,7 @@ def test_a_module_is_cut() -> None:
 
 def test_the_optimizers_state_continues_where_it_was_copied() -> None:
     program = capture(model(keras.optimizers.Adam(0.01)))
-    first, second = Cut(program), Cut(program)
+    first, second = Trainers(program, X, Y), Trainers(program, X, Y)
     for _ in range(3):
         first.step([(X, Y)])
     second.updater.restore(first.updater.state())

@@ -15,7 +15,8 @@ PROGRAM = """
 import tensorflow.compat.v1 as tf
 {mode}
 import numpy as np
-from tests.unit.program.support import Lone, assert_same, batches
+from tests.unit.program.support import Lone, Trainers, assert_same, batches
+from tos_notebook.errors import UnsupportedProgram
 from tos_notebook.program.capture import capture
 
 def check(optimizer):
@@ -59,9 +60,55 @@ def check(optimizer):
     program.write(lone.buffer)
     assert (program.read() == lone.buffer).all()
 
-for optimizer in (tf.train.AdamOptimizer(0.05), tf.train.MomentumOptimizer(0.05, 0.9)):
+def check_cut(optimizer):
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.placeholder(tf.float32, [None, 2])
+    step = tf.train.get_or_create_global_step()
+    w = tf.get_variable("w", initializer=tf.ones([3, 2]))
+    moving = tf.get_variable("moving", initializer=tf.zeros([3]), trainable=False)
+    moved = tf.assign_sub(moving, 0.1 * (moving - tf.reduce_mean(x, 0)))
+    loss = tf.reduce_mean((tf.tanh(tf.matmul(x, w)) - y) ** 2)
+    with tf.control_dependencies([moved]):
+        train = optimizer.minimize(loss, global_step=step)
+    session = tf.Session()
+    session.run(tf.global_variables_initializer())
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(20, 3)).astype("f4"), rng.normal(size=(20, 2)).astype("f4")
+    settings = dict(feeds=[x, y], session=session, loss=loss)
+    program = capture(train, params=[w, moving], **settings)
+    whole, cut = Lone(program, *columns), Trainers(program, *columns)
+    for batch in batches(columns, 2):
+        assert whole.train(2, batch).values == cut.step([batch])
+        assert (whole.buffer == cut.buffer).all()
+        session.run(train, dict(zip([x, y], batch)))
+    assert_same(list(cut.tensors.values()), session.run([w, moving]), rtol=1e-4)
+
+    by_hand = tf.assign_sub(w, 0.1 * tf.gradients(loss, w)[0])
+    row = optimizer.minimize(tf.reduce_mean(tf.nn.embedding_lookup(w, [0]) - y))
+    maybe = tf.cond(loss > 0, lambda: optimizer.minimize(loss), tf.no_op)
+    for refused, cause in [(by_hand, "Assign"), (row, "sparse"), (maybe, "parameter|condition")]:
+        program = capture(refused, **settings)
+        try:
+            Trainers(program, *columns)
+        except UnsupportedProgram as error:
+            import re
+            assert re.search(cause, str(error)), error
+        else:
+            raise AssertionError(cause)
+
+optimizers = [
+    lambda: tf.train.GradientDescentOptimizer(0.05),
+    lambda: tf.train.AdamOptimizer(0.05),
+    lambda: tf.train.MomentumOptimizer(0.05, 0.9),
+    lambda: tf.train.RMSPropOptimizer(0.02, momentum=0.5),
+    lambda: tf.train.AdagradOptimizer(0.2),
+]
+for make in optimizers[1:3]:
     with tf.Graph().as_default():
-        check(optimizer)
+        check(make())
+for make in optimizers:
+    with tf.Graph().as_default():
+        check_cut(make())
 print("trained")
 """
 

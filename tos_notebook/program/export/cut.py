@@ -77,9 +77,23 @@ class Recorder:
     _graph: Any = None
     _before: int = 0
 
+    def recorded(self, apply: Callable[..., Any]) -> Callable[..., tuple[Any, list[tf.Tensor]]]:
+        """Return a step that also returns its gradients, and whose optimizers change nothing.
+
+        Parameters
+        ----------
+        apply : callable
+            The whole step.
+        """
+
+        def step(*batch: tf.Tensor) -> tuple[Any, list[tf.Tensor]]:
+            with self._recording():
+                return apply(*batch), self.gradients
+
+        return step
+
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record while this is open; the optimizers change nothing."""
+    def _recording(self) -> Iterator[None]:
         # TensorFlow traces again if the first time has made variables, such as a metric's.
         self._optimizer = None
         for optimizer in self.optimizers:

@@ -55,7 +55,6 @@ def export(
         update = update_function(step, step.cut, spec.layout)
         module.update = tf.function(update, autograph=False)
         functions.append(module.update.get_concrete_function(vectors, vectors))
-        module.updated = _updated(step, *functions)
     module.parameters = list(step.parameters)
     rate, state = step.optimizing.learning_rate, step.optimizing.state
     module.optimizer_state = list(state)
@@ -63,6 +62,8 @@ def export(
     graphs_used = [variable for function in functions for variable in function.graph.variables]
     others = {id(v): v for v in [*step.local, *graphs_used] if id(v) not in known}
     used = list(others.values())
+    if step.cut is not None:
+        module.updated = _updated([*state, *used], *functions)
     changed = [variable for function in functions for variable in assigned(function, used)]
     changing = set(map(id, [*step.local, rate, *changed]))
     module.local = [v for v in used if id(v) in changing]
@@ -74,23 +75,22 @@ def export(
     guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
 
 
-def _updated(step: Step, gradients: Any, update: Any) -> list[tf.Variable]:
-    """Return what an update keeps, beside the parameters.
+def _updated(variables: Sequence[tf.Variable], gradients: Any, update: Any) -> list[tf.Variable]:
+    """Return those variables, none of them a parameter, that an update changes.
 
     Raises
     ------
     UnsupportedProgram
         One part needs what the other changes, in another process.
     """
-    known = set(map(id, step.parameters))
     apart = [(gradients, update, "the optimizer"), (update, gradients, "the step")]
     for reads, writes, who in apart:
-        used = [v for v in reads.graph.variables if id(v) not in known]
-        found = assigned(writes, used)
+        captured = {id(outer) for outer, _ in reads.graph.captures}
+        found = assigned(writes, [v for v in variables if id(v.handle) in captured])
         if found:
             names = f"{found[0].name!r}{f' and {len(found) - 1} more' if found[1:] else ''}"
             raise cannot_be_cut(f"{names}, which {who} changes, is used in both of its parts")
-    return [v for v in assigned(update, update.graph.variables) if id(v) not in known]
+    return assigned(update, variables)
 
 
 def guarded_save(

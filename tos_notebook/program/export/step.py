@@ -11,7 +11,7 @@ import tensorflow as tf
 from ...archive.stack_frames import operations
 from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
-from .cut import Cut, Recorder
+from .cut import Cut
 
 BOUND_TO_THE_DRIVER = {
     "PyFunc": "a Python function",
@@ -26,6 +26,10 @@ BOUND_TO_THE_DRIVER = {
     "MutableDenseHashTable": "a lookup table",
 }
 """Operations that live in the driver's process, by the beginning of their type."""
+
+
+Outputs = dict[str, tf.Tensor]
+"""What a step reports of a batch, by name."""
 
 
 def _nothing() -> None:
@@ -77,7 +81,7 @@ class Traced:
     Parameters
     ----------
     function : ConcreteFunction
-        Returns the outputs by name, and the gradients that were recorded.
+        Returns the outputs by name, and the gradients of a step that is cut.
     outputs : mapping of str to tf.Tensor
         Its own.
     """
@@ -115,9 +119,8 @@ class Step:
 
 
 def trace(
-    apply: Callable[..., dict[str, tf.Tensor]],
+    apply: Callable[..., Outputs | tuple[Outputs, Sequence[tf.Tensor]]],
     columns: Sequence[tf.TensorSpec],
-    recorder: Recorder | None = None,
 ) -> Traced:
     """Trace what a step does with one batch.
 
@@ -125,11 +128,9 @@ def trace(
     ----------
     apply : callable
         Takes a batch, an argument for each feed, trains on it, and returns the outputs by
-        name: scalar tensors.
+        name: scalar tensors. That of a step which is cut also returns the gradients.
     columns : sequence of tf.TensorSpec
         dtype and shape, batch dimension included, of each feed's data.
-    recorder : Recorder, optional
-        Keeps the gradients, with which the optimizer then changes nothing.
 
     Raises
     ------
@@ -139,12 +140,10 @@ def trace(
         The step holds an operation that only the driver can run.
     """
 
-    def guarded(*batch: tf.Tensor) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
+    def guarded(*batch: tf.Tensor) -> tuple[Outputs, Sequence[tf.Tensor]]:
         try:
-            if recorder is None:
-                return apply(*batch), []
-            with recorder.recording():
-                return apply(*batch), recorder.gradients
+            found = apply(*batch)
+            return found if isinstance(found, tuple) else (found, [])
         except Exception:
             # What the driver alone can run has no gradient: say that, rather than what follows.
             refuse_driver_bound(operations(tf.compat.v1.get_default_graph()))

@@ -36,9 +36,9 @@ def state_of(
         Among which to look.
     """
     own = {v.op.name: v for v in parameters}
-    writers = [op for op in needed if _WRITE.fullmatch(op.type) and _variable(op, 0) in own]
+    writers = [op for op in needed if _WRITE.fullmatch(op.type) and variable_of(op, 0) in own]
     found = {
-        _variable(op, index)
+        variable_of(op, index)
         for op in writers
         if _APPLY.fullmatch(op.type)
         for index in range(1, len(op.inputs))
@@ -52,7 +52,7 @@ def powers_of(needed: Iterable[Any]) -> list[str]:
     return [op.name for op in needed if op.type in VARIABLES and _POWER.fullmatch(op.name)]
 
 
-def _variable(op: Any, index: int) -> str | None:
+def variable_of(op: Any, index: int) -> str | None:
     """Return the name of the variable that an operation takes itself, not its value."""
     tensor = op.inputs[index] if index < len(op.inputs) else None
     while tensor is not None and (tensor.dtype.name == "resource" or tensor.dtype._is_ref_dtype):
@@ -67,7 +67,7 @@ def _is_named(variable: Any, parameters: Iterable[Any], writers: Sequence[Any]) 
     for parameter in parameters:
         name = parameter.op.name
         if f"/{name}/" in f"/{variable.op.name}" and variable.shape == parameter.shape:
-            mine = [op for op in writers if _variable(op, 0) == name]
+            mine = [op for op in writers if variable_of(op, 0) == name]
             # A moving average of the parameter has such a name, too, but no update needs it.
-            return any(op.name == variable.op.name for op in ancestors(mine, control=False))
+            return any(op.name == variable.op.name for op in ancestors(mine, waits=lambda _: False))
     return False

@@ -17,13 +17,15 @@ from ...common.arrays import Array, Buffer
 from ...errors import CaptureError, UnsupportedProgram
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
+from ..export.cut import Cut
 from ..export.packing import export
 from ..export.saving import session_checkpoint
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
 from ..export.step import Optimizing, Step, layout_of, refuse_driver_bound, trace
 from .elements import Elements, feed_spec
+from .halves import halves_of
 from .optimizer_state import VARIABLES, powers_of, state_of
-from .rebuild import SCOPE, ancestors, as_function, cut_out
+from .rebuild import SCOPE, Part, ancestors, as_function
 
 v1 = tf.compat.v1
 
@@ -187,20 +189,31 @@ class GraphProgram(Program):
         _, *functions = graphs(self._graph)
         frames = collect([*own, *named_operations(functions)])
         with eagerly():
-            step = self._rebuild(values, specs)
+            step = self._rebuild(values, specs, gradients)
             export(step, self._spec(tuple(self._outputs), gradients), specs, frames, target)
 
-    def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
+    def _rebuild(
+        self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec], gradients: bool
+    ) -> Step:
         """Rebuild the step around eager variables of the given values."""
         variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
-        part = cut_out(self._graph, self._needed, variables)
-        runs = [op.name for op in self._train]
-        function = as_function(
-            part, self._feeds, self._constants, variables, self._outputs.values(), runs
-        )
+        rebuilt = partial(as_function, self._graph, fixed=self._constants, variables=variables)
+        outputs = list(self._outputs.values())
+        if gradients:
+            given = self._feeds, self._constants
+            halves = halves_of(self._needed, outputs, *given, self._params)
+            handed = list(halves.gradients.values())
+            function = rebuilt(halves.first, self._feeds, outputs=[*outputs, *handed])
+            update = rebuilt(halves.update, handed, outputs=())
+            cut = Cut([variables[name] for name in halves.gradients], lambda means: update(*means))
+        else:
+            whole, cut = Part(self._needed, [op.name for op in self._train]), None
+            function = rebuilt(whole, self._feeds, outputs=outputs)
 
-        def apply(*batch: tf.Tensor) -> dict[str, tf.Tensor]:
-            return dict(zip(self._outputs, function(*batch), strict=True))
+        def apply(*batch: tf.Tensor) -> tuple[dict[str, tf.Tensor], Sequence[tf.Tensor]]:
+            found = function(*batch)
+            count = len(outputs)
+            return dict(zip(self._outputs, found[:count], strict=True)), found[count:]
 
         def restart() -> None:
             for name in powers:
@@ -210,7 +223,7 @@ class GraphProgram(Program):
         params = [variables.pop(v.op.name) for v in self._params]
         rate = None if self._rate is None else variables[self._rate.op.name]
         optimizing = Optimizing(rate, [variables[v.op.name] for v in self._state], restart)
-        return Step(params, trace(apply, columns), optimizing, list(variables.values()))
+        return Step(params, trace(apply, columns), optimizing, list(variables.values()), cut=cut)
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Predictor.serve`."""
@@ -232,8 +245,9 @@ class GraphProgram(Program):
         refuse_driver_bound((op.type, op.name) for op in needed)
         values = self._values(needed)
         variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
-        part = cut_out(self._graph, needed, variables)
-        function = as_function(part, inputs, self._test_constants, variables, outputs.values())
+        function = as_function(
+            self._graph, Part(needed), inputs, self._test_constants, variables, outputs.values()
+        )
         return function, list(variables.values())
 
     def _values(self, needed: Iterable[Any]) -> dict[str, Array]:

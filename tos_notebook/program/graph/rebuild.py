@@ -7,6 +7,7 @@ is rewritten here, each use of a variable to a read or to the operation's resour
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -31,7 +32,26 @@ TWINS = {
 """Resource twins whose names are not just ``Resource`` and the operation's own."""
 
 
-def ancestors(fetches: Iterable[Any], given: Iterable[Any] = (), control: bool = True) -> list[Any]:
+@dataclass(frozen=True)
+class Part:
+    """Some operations of a graph, and which of them a call runs.
+
+    Parameters
+    ----------
+    needed : sequence of tf.Operation
+    runs : sequence of str, optional
+        Names, beside those that its outputs need.
+    """
+
+    needed: Sequence[Any]
+    runs: Sequence[str] = ()
+
+
+def ancestors(
+    fetches: Iterable[Any],
+    given: Iterable[Any] = (),
+    waits: Callable[[Any], bool] = lambda _: True,
+) -> list[Any]:
     """Return the operations that fetches need.
 
     Parameters
@@ -39,8 +59,8 @@ def ancestors(fetches: Iterable[Any], given: Iterable[Any] = (), control: bool =
     fetches : iterable of tf.Tensor or tf.Operation
     given : iterable of tf.Tensor
         What is fed, so that nothing is needed to compute it.
-    control : bool
-        Whether what only has to run before counts too.
+    waits : callable
+        Whether an operation counts that only has to run before; by default each does.
     """
     fed = {tensor.name for tensor in given}
     pending = [getattr(f, "op", f) for f in fetches]
@@ -50,11 +70,66 @@ def ancestors(fetches: Iterable[Any], given: Iterable[Any] = (), control: bool =
         if op.name not in seen:
             seen[op.name] = op
             pending.extend(t.op for t in op.inputs if t.name not in fed)
-            pending.extend(op.control_inputs if control else ())
+            pending.extend(filter(waits, op.control_inputs))
     return list(seen.values())
 
 
-def cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) -> Any:
+def as_function(
+    graph: tf.Graph,
+    part: Part,
+    feeds: Sequence[Any],
+    fixed: Mapping[Any, Array],
+    variables: Mapping[str, tf.Variable],
+    outputs: Iterable[Any],
+) -> Callable[..., Sequence[tf.Tensor]]:
+    """Make a function of a part of a graph.
+
+    Parameters
+    ----------
+    graph : tf.Graph
+    part : Part
+    feeds : sequence of tf.Tensor
+        The graph's tensors that the function's arguments stand for.
+    fixed : mapping of tf.Tensor to ndarray
+        The graph's tensors that are constants.
+    variables : mapping of str to tf.Variable
+        Eager ones, by the names of the operations they stand for.
+    outputs : iterable of tf.Tensor
+        The graph's tensors to return.
+
+    Returns
+    -------
+    callable
+        Takes a tensor for each feed; returns one for each output.
+    """
+    copied = _cut_out(graph, part.needed, variables)
+    inputs = (name for node in copied.node for name in node.input)
+    used = {i if ":" in i or i.startswith("^") else f"{i}:0" for i in inputs}
+    names = [tensor.name for tensor in outputs]
+    replaced = [*feeds, *fixed]
+    found: list[Any] = []
+
+    def rebuilt(*fed: tf.Tensor) -> None:
+        inside: Any = tf.compat.v1.get_default_graph()
+        given = dict(zip((t.name for t in replaced), fed, strict=True))
+        given = {name: tensor for name, tensor in given.items() if name in used}
+        for name, variable in variables.items():
+            if f"{name}:0" in used:
+                given[f"{name}:0"] = inside.capture(variable.handle)
+        found.extend(tf.import_graph_def(copied, given, [*names, *part.runs], name=SCOPE))
+
+    # Unlike tf.function it adds no order between operations: the graph has its own.
+    whole = tf.compat.v1.wrap_function(rebuilt, [tf.TensorSpec(t.shape, t.dtype) for t in replaced])
+    function = whole.prune(whole.graph.inputs[: len(replaced)], found)
+
+    def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
+        fed = [tf.cast(b, t.dtype) for b, t in zip(batch, feeds, strict=True)]
+        return function(*fed, *map(tf.constant, fixed.values()))[: len(names)]
+
+    return call
+
+
+def _cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) -> Any:
     """Return a part of a graph as a `GraphDef` that lacks its variables.
 
     Parameters
@@ -76,60 +151,6 @@ def cut_out(graph: tf.Graph, needed: Iterable[Any], variables: Iterable[str]) ->
         node.attr.pop("_class", None)
         node.input[:] = [i for i in node.input if not i.startswith("^") or i[1:] in kept]
     return tf.compat.v1.GraphDef(node=kept.values(), versions=whole.versions, library=whole.library)
-
-
-def as_function(
-    part: Any,
-    feeds: Sequence[Any],
-    fixed: Mapping[Any, Array],
-    variables: Mapping[str, tf.Variable],
-    outputs: Iterable[Any],
-    runs: Sequence[str] = (),
-) -> Callable[..., Sequence[tf.Tensor]]:
-    """Make a function of a part of a graph.
-
-    Parameters
-    ----------
-    part : GraphDef
-        What `cut_out` returned.
-    feeds : sequence of tf.Tensor
-        The graph's tensors that the function's arguments stand for.
-    fixed : mapping of tf.Tensor to ndarray
-        The graph's tensors that are constants.
-    variables : mapping of str to tf.Variable
-        Eager ones, by the names of the operations they stand for.
-    outputs : iterable of tf.Tensor
-        The graph's tensors to return.
-    runs : sequence of str, optional
-        Names of the operations to run.
-
-    Returns
-    -------
-    callable
-        Takes a tensor for each feed; returns one for each output.
-    """
-    inputs = (name for node in part.node for name in node.input)
-    used = {i if ":" in i or i.startswith("^") else f"{i}:0" for i in inputs}
-    names = [tensor.name for tensor in outputs]
-    replaced = [*feeds, *fixed]
-    found: list[Any] = []
-
-    def rebuilt(*fed: tf.Tensor) -> None:
-        inside: Any = tf.compat.v1.get_default_graph()
-        given = dict(zip((t.name for t in replaced), fed, strict=True))
-        given |= {f"{name}:0": inside.capture(v.handle) for name, v in variables.items()}
-        given = {name: tensor for name, tensor in given.items() if name in used}
-        found.extend(tf.import_graph_def(part, given, [*names, *runs], name=SCOPE))
-
-    # Unlike tf.function it adds no order between operations: the graph has its own.
-    whole = tf.compat.v1.wrap_function(rebuilt, [tf.TensorSpec(t.shape, t.dtype) for t in replaced])
-    function = whole.prune(whole.graph.inputs[: len(replaced)], found)
-
-    def call(*batch: tf.Tensor) -> Sequence[tf.Tensor]:
-        fed = [tf.cast(b, t.dtype) for b, t in zip(batch, feeds, strict=True)]
-        return function(*fed, *map(tf.constant, fixed.values()))[: len(names)]
-
-    return call
 
 
 class _Rewriter:

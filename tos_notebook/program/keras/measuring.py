@@ -117,5 +117,5 @@ def running_of(model: Any, graph: Any, outputs: Mapping[str, Any]) -> frozenset[
     return frozenset(
         name
         for name, value in outputs.items()
-        if not captured.isdisjoint(op.name for op in ancestors([value], control=False))
+        if not captured.isdisjoint(op.name for op in ancestors([value], waits=lambda _: False))
     )

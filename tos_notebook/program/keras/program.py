@@ -164,7 +164,7 @@ class KerasProgram(Program):
 
         recorder = Recorder(held_by(self._model)) if gradients else None
         with as_one_optimizer():
-            traced = trace(self._apply, specs, recorder)
+            traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
         if recorder is None:
             return traced, None
         exchanged = [w.value for w in self._exchanged]

@@ -152,7 +152,7 @@ class ModuleProgram(Program):
             counters = Counters([self._inner])
             recorder = Recorder([self._optimizer]) if gradients else None
             with counters.apart():
-                traced = trace(self._apply, specs, recorder)
+                traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
             cut = None
             if recorder is not None:
                 cut = recorder.cut(traced.function, self._values, counters.apart)
