@@ -70,6 +70,9 @@ class ProgramSpec:
         none.
     gradients : bool
         Whether a worker only computes gradients, and the optimizer makes its step elsewhere.
+    scales_loss : bool
+        Whether the optimizer scales the loss, and lowers the scale where gradients are not finite.
+        It makes no step by those: they are to reach it, and are no error.
     """
 
     kind: str
@@ -80,6 +83,7 @@ class ProgramSpec:
     optimizer_state: tuple[str, ...] = ()
     frozen: str = ""
     gradients: bool = False
+    scales_loss: bool = False
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
@@ -93,6 +97,7 @@ class ProgramSpec:
                 "optimizer_state": self.optimizer_state,
                 "frozen": self.frozen,
                 "gradients": self.gradients,
+                "scales_loss": self.scales_loss,
             }
         ).encode()
 
@@ -120,6 +125,7 @@ class ProgramSpec:
                 tuple(value["optimizer_state"]),
                 str(value.get("frozen", "")),
                 bool(value.get("gradients", False)),
+                bool(value.get("scales_loss", False)),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error

@@ -44,10 +44,12 @@ class SavedProgram(Program):
         self.kind, self.feeds = spec.kind, spec.feeds
         self.layout, self.optimizer_state = spec.layout, spec.optimizer_state
         self._learning_rate, self._frozen = spec.learning_rate, spec.frozen
+        self.gradients, self._scales_loss = spec.gradients, spec.scales_loss
+        model = model.for_gradients() if model is not None and spec.gradients else model
         self._model = model
         kept = Path(self._folder.name, "saved.zip")
         shutil.copyfile(archive, kept)
-        self._exported[tuple(columns), spec.gradients, self.frozen] = kept
+        self._exported[tuple(columns), self.frozen] = kept
         # Names may differ: Keras counts layers on for as long as the process lives.
         if model is not None and _shapes(model) != _shapes(self):
             raise ShapeMismatch(
@@ -61,7 +63,16 @@ class SavedProgram(Program):
                 "that they were made with, before you give it to resume."
             )
 
-    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
+    def for_gradients(self) -> Program:
+        """See `Program.for_gradients`: as it was saved."""
+        if not self.gradients:
+            raise UnsupportedProgram(
+                "The saved program trains its parameters on the workers, and cannot be cut into "
+                "gradients and update. Resume the run with the strategy it was saved with."
+            )
+        return self
+
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         ((expected, *_),) = self._exported
         raise ShapeMismatch(f"The saved program takes columns {expected}; got {columns}.")
 
@@ -74,6 +85,11 @@ class SavedProgram(Program):
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
         return self._learning_rate
+
+    @property
+    def scales_loss(self) -> bool:
+        """See `Program.scales_loss`."""
+        return self._scales_loss
 
     @property
     def model(self) -> Any:

@@ -71,7 +71,8 @@ class Trainers:
     """
 
     def __init__(self, program: Program, *columns: Array) -> None:
-        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns], gradients=True)
+        program = program.for_gradients()
+        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
         self.layout = program.layout
         self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater(archive)
         self.buffer = program.read()

@@ -11,11 +11,15 @@ import pytest
 import tensorflow as tf
 
 from tests.unit.program.support import Trainers, batches
+from tos_notebook.archive.spec import read_spec
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import UnsupportedProgram
+from tos_notebook.program.archived import SavedProgram
 from tos_notebook.program.capture import capture
 from tos_notebook.program.export.base import Program
 from tos_notebook.runtime.runner import TensorFlowRunner
+
+LossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 COLUMNS = [("float32", (6,)), ("int64", ())]
 ROWS = 32
@@ -132,6 +136,110 @@ def test_a_module_is_cut() -> None:
         np.testing.assert_allclose(value, expected[parameter], rtol=1e-4, atol=1e-6)
 
 
+def scaled(scale: float, **layer: Any) -> keras.Model:
+    return model(LossScaleOptimizer(keras.optimizers.Adam(0.01), scale, 3), **layer)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("float32", 2.0**15), ("mixed_float16", 2.0**10), ("mixed_float16", 2e6)]
+)
+def test_a_scaled_loss_trains_as_whole_to_the_bit(dtype: str, scale: float) -> None:
+    """The last one's gradients overflow at first: by those, the optimizer makes no step."""
+    program = capture(scaled(scale, dtype=dtype))
+    runner, buffer = TensorFlowRunner(program.export(COLUMNS)), program.read()
+    cut = Trainers(program, X, Y)
+    scales = [scale]
+    for batch in batches((X, Y), 8) * 3:
+        trained = runner.train(program.layout.vectors(buffer), batch, 8)
+        program.layout.pack(trained.parameters, buffer)
+        before = cut.tensors
+        assert cut.step([batch]) == trained.values
+        *_, (name, now) = cut.tensors.items()
+        assert name.endswith("dynamic_scale")
+        scales.append(float(now))
+        for parameter, value in program.layout.tensors(buffer).items():
+            np.testing.assert_array_equal(cut.tensors[parameter], value, parameter)
+            assert scales[-1] >= scales[-2] or np.array_equal(before[parameter], value)
+    assert (scales[1] == scale / 2) == (scale == 2e6)
+    assert max(scales[4:]) > min(scales)
+
+
+def test_gradients_of_one_worker_that_are_not_finite_lower_the_scale_of_all() -> None:
+    program = capture(scaled(2.0**15)).for_gradients()
+    cut = Trainers(program, X, Y)
+    before = cut.tensors
+    cut.step([(X[:8], Y[:8]), (X[8:] * np.float32(np.inf), Y[8:])])
+    *weights, (_, scale) = cut.tensors.items()
+    assert scale == 2.0**14
+    for name, value in weights:
+        np.testing.assert_array_equal(value, before[name])
+    program.write(cut.buffer)
+    assert program.model.optimizer.dynamic_scale.numpy() == 2.0**14
+
+
+def test_only_workers_that_compute_gradients_are_sent_the_scale() -> None:
+    made = scaled(2.0**15)
+    program = capture(made)
+    ordinary = program.layout
+    twin = program.for_gradients()
+    assert len(ordinary) == len(made.weights)
+    assert program.layout == ordinary == twin.layout.of_model
+    assert len(twin.layout) == len(ordinary) + 1
+    assert program.for_gradients() is twin is twin.for_gradients()
+    assert not read_spec(program.export(COLUMNS)).gradients
+    assert read_spec(twin.export(COLUMNS)).gradients
+
+
+def test_the_specification_tells_whether_the_loss_is_scaled() -> None:
+    for program, expected in [(capture(scaled(2.0**15)), True), (capture(model("sgd")), False)]:
+        made = program.for_gradients()
+        assert read_spec(made.export(COLUMNS)).scales_loss is made.scales_loss is expected
+
+
+def test_a_module_with_a_scaled_loss_is_cut() -> None:
+    weights = [tf.Variable(tf.ones([6, 3])), tf.Variable(tf.zeros([3]))]
+
+    def loss(x: Any, y: Any) -> Any:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(y, x @ weights[0] + weights[1])
+
+    feeds = [tf.TensorSpec([None, 6], tf.float32), tf.TensorSpec([None], tf.int64)]
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1), 2.0**15)
+    program = capture(weights, loss=loss, optimizer=optimizer, feeds=feeds)
+    expected = whole(program, 8, 2)
+    cut = Trainers(program, X, Y)
+    for batch in batches((X, Y), 8) * 2:
+        cut.step([batch])
+    assert program.for_gradients().scales_loss
+    for parameter, value in expected.items():
+        np.testing.assert_array_equal(cut.tensors[parameter], value)
+
+
+def test_a_saved_program_trains_as_it_was_saved() -> None:
+    program = capture(scaled(2.0**15))
+    saved = SavedProgram(program.for_gradients().export(COLUMNS), COLUMNS, program)
+    assert saved.for_gradients() is saved
+    assert saved.layout == program.for_gradients().layout
+    assert saved.scales_loss
+    saved.write(saved.read())
+    ordinary = SavedProgram(program.export(COLUMNS), COLUMNS, program)
+    assert ordinary.layout == program.layout
+    with pytest.raises(UnsupportedProgram, match="strategy it was saved with"):
+        ordinary.for_gradients()
+
+
+def test_the_learning_rate_of_the_update_can_be_set() -> None:
+    program = capture(model(keras.optimizers.SGD(0.1)))
+    cut, other = Trainers(program, X, Y), Trainers(program, X, Y)
+    before = cut.buffer.copy()
+    cut.updater.set_learning_rate(0.0)
+    cut.step([(X, Y)])
+    np.testing.assert_array_equal(cut.buffer, before)
+    cut.updater.set_learning_rate(0.1)
+    cut.step([(X, Y)])
+    other.step([(X, Y)])
+    np.testing.assert_array_equal(cut.buffer, other.buffer)
+
+
 def test_the_optimizers_state_continues_where_it_was_copied() -> None:
     program = capture(model(keras.optimizers.Adam(0.01)))
     first, second = Trainers(program, X, Y), Trainers(program, X, Y)
@@ -207,7 +315,7 @@ def test_a_step_without_a_place_to_cut_says_why_and_what_to_do(kind: Any, cause:
     program = capture(made)
     program.export(COLUMNS)
     with pytest.raises(UnsupportedProgram, match=cause) as raised:
-        program.export(COLUMNS, gradients=True)
+        program.for_gradients().export(COLUMNS)
     assert 'of="parameters"' in str(raised.value)
     # The model's own optimizer is as it was.
     program.export(COLUMNS)

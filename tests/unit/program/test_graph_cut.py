@@ -117,6 +117,21 @@ def test_constants_may_be_part_of_the_update() -> None:
     assert_trains_as_whole(model.capture(feed_dict={rate: 0.2}))
 
 
+def test_a_count_of_steps_may_be_part_of_gradients_and_metrics() -> None:
+    """Workers are sent it with the parameters; it is not shown as one of the model's."""
+    step = v1.train.get_or_create_global_step()
+    rate = v1.train.exponential_decay(0.1, step, 1, 0.5)
+    model = Linear(v1.train.GradientDescentOptimizer(rate), global_step=step)
+    program = model.capture(metrics={"rate": rate})
+    cut = Trainers(program, X, Y)
+    rates = [cut.step([batch])["rate"] for batch in batches((X, Y), 8)]
+    assert rates == pytest.approx([0.1, 0.05, 0.025])
+    assert cut.tensors["global_step"] == 3
+    assert cut.layout.of_model == program.layout
+    program.for_gradients().write(cut.buffer)
+    assert model.session.run(step) == 3
+
+
 def test_two_optimizers_may_each_update_their_own_parameters() -> None:
     model = Linear()
     other = v1.train.AdamOptimizer(0.1)
@@ -198,10 +213,10 @@ def conditional() -> Linear:
     return model
 
 
-def counted() -> Linear:
-    step = v1.train.get_or_create_global_step()
-    model = Linear(global_step=step)
-    model.loss = model.loss * tf.cast(step, tf.float32)
+def reads_slots() -> Linear:
+    optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
+    model = Linear(optimizer)
+    model.loss = model.loss + tf.norm(optimizer.get_slot(model.first, "momentum"))
     return model
 
 
@@ -230,7 +245,7 @@ def other_variables() -> Linear:
         (rate_of_a_batch, "is part of the update, and needs 'rates:0' of the batch"),
         (measured_after, "a metric or a gradient needs operation .*after an update"),
         (conditional, "If.* changes parameter 'first' by hand"),
-        (counted, "'global_step:0', which the optimizer changes, is used in both"),
+        (reads_slots, "'first/Momentum:0', which the optimizer changes, is used in both"),
         (shared_noise, r"RandomUniform\)"),
         (other_variables, "'second', which is not one of its parameters"),
     ],
@@ -244,5 +259,5 @@ def test_a_graph_without_a_place_to_cut_says_which_operation(
     columns = [(feed.dtype.name, tuple(feed.shape[1:])) for feed in feeds]
     program.export(columns)
     with pytest.raises(UnsupportedProgram, match=cause) as raised:
-        program.export(columns, gradients=True)
+        program.for_gradients().export(columns)
     assert 'of="parameters"' in str(raised.value)

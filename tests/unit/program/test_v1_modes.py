@@ -67,6 +67,10 @@ def check_cut(optimizer):
     w = tf.get_variable("w", initializer=tf.ones([3, 2]))
     moving = tf.get_variable("moving", initializer=tf.zeros([3]), trainable=False)
     moved = tf.assign_sub(moving, 0.1 * (moving - tf.reduce_mean(x, 0)))
+    bend = lambda i, value: (i + 1, tf.tanh(value))
+    _, looped = tf.while_loop(lambda i, _: i < 2, bend, (0, tf.matmul(x, w)))
+    looped = tf.reduce_mean((looped - y) ** 2)
+    train_looped = optimizer.minimize(looped)
     loss = tf.reduce_mean((tf.tanh(tf.matmul(x, w)) - y) ** 2)
     with tf.control_dependencies([moved]):
         train = optimizer.minimize(loss, global_step=step)
@@ -74,14 +78,15 @@ def check_cut(optimizer):
     session.run(tf.global_variables_initializer())
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(20, 3)).astype("f4"), rng.normal(size=(20, 2)).astype("f4")
-    settings = dict(feeds=[x, y], session=session, loss=loss)
-    program = capture(train, params=[w, moving], **settings)
-    whole, cut = Lone(program, *columns), Trainers(program, *columns)
-    for batch in batches(columns, 2):
-        assert whole.train(2, batch).values == cut.step([batch])
-        assert (whole.buffer == cut.buffer).all()
-        session.run(train, dict(zip([x, y], batch)))
-    assert_same(list(cut.tensors.values()), session.run([w, moving]), rtol=1e-4)
+    settings = dict(feeds=[x, y], session=session)
+    for trained, loss in ((train_looped, looped), (train, loss)):
+        program = capture(trained, loss=loss, params=[w, moving], **settings)
+        whole, cut = Lone(program, *columns), Trainers(program, *columns)
+        for batch in batches(columns, 2):
+            assert whole.train(2, batch).values == cut.step([batch])
+            assert (whole.buffer == cut.buffer).all()
+            session.run(trained, dict(zip([x, y], batch)))
+        assert_same(list(cut.tensors.values()), session.run([w, moving]), rtol=1e-4)
 
     by_hand = tf.assign_sub(w, 0.1 * tf.gradients(loss, w)[0])
     row = optimizer.minimize(tf.reduce_mean(tf.nn.embedding_lookup(w, [0]) - y))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,45 @@ class Program(Predictor):
     layout : Layout
     optimizer_state : tuple of str
         Names of the tensors that the optimizer keeps for the parameters, on each worker.
+    gradients : bool
+        Whether workers only compute gradients, and the optimizer makes its step elsewhere.
     """
 
     kind: str
     feeds: tuple[FeedSpec, ...]
     layout: Layout
     optimizer_state: tuple[str, ...] = ()
+    gradients: bool = False
 
     def __init__(self) -> None:
-        self._exported: dict[tuple[tuple[ColumnType, ...], bool, str], Path] = {}
+        self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
         self._folder = temporary.directory("tos-program-")
+        self._twin: Program | None = None
 
-    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
+    def for_gradients(self) -> Program:
+        """Return the program of the same model whose workers only compute gradients.
+
+        Its layout holds more where gradients need what the update changes: the scale of a loss.
+
+        Raises
+        ------
+        UnsupportedProgram
+            Its step has no place to cut.
+        """
+        if self.gradients:
+            return self
+        if self._twin is None:
+            twin = copy(self)
+            Program.__init__(twin)
+            twin.gradients = True
+            twin._lay_out()
+            self._twin = twin
+        return self._twin
+
+    def _lay_out(self) -> None:
+        """Set `layout`."""
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
         """Return the portable program for data of these columns; traced once for each.
 
         It is traced again when values have changed that it holds, and that are not synchronised.
@@ -56,8 +84,6 @@ class Program(Predictor):
         ----------
         columns : sequence of (dtype, shape)
             One for each feed, the row dimension left out.
-        gradients : bool
-            Whether workers only compute gradients, and the optimizer makes its step elsewhere.
 
         Returns
         -------
@@ -69,19 +95,28 @@ class Program(Predictor):
         UnsupportedProgram
             Something in the program cannot run on an executor, or its step has no place to cut.
         """
-        key = tuple(columns), gradients, self.frozen
+        key = tuple(columns), self.frozen
         if key not in self._exported:
             target = Path(self._folder.name, f"{len(self._exported)}.zip")
-            self._export(key[0], gradients, target)
+            self._export(key[0], target)
             self._exported[key] = target
         return self._exported[key]
 
     @abstractmethod
-    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None: ...
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None: ...
 
-    def _spec(self, outputs: tuple[str, ...], gradients: bool) -> ProgramSpec:
-        known = self.has_learning_rate, self.optimizer_state, self.frozen, gradients
-        return ProgramSpec(self.kind, self.feeds, self.layout, outputs, *known)
+    def _spec(self, outputs: tuple[str, ...]) -> ProgramSpec:
+        return ProgramSpec(
+            self.kind,
+            self.feeds,
+            self.layout,
+            outputs,
+            self.has_learning_rate,
+            self.optimizer_state,
+            self.frozen,
+            self.gradients,
+            self.scales_loss,
+        )
 
     @property
     def frozen(self) -> str:
@@ -92,6 +127,11 @@ class Program(Predictor):
     @abstractmethod
     def has_learning_rate(self) -> bool:
         """Whether the learning rate is a variable, which can be set while training."""
+
+    @property
+    def scales_loss(self) -> bool:
+        """See `ProgramSpec.scales_loss`."""
+        return False
 
     @abstractmethod
     def read(self) -> Buffer:

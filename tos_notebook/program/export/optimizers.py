@@ -27,6 +27,15 @@ def held_by(model: Any) -> list[Any]:
     return list({id(optimizer): optimizer for optimizer in held}.values())
 
 
+def scales_of(optimizers: Sequence[Any]) -> list[Any]:
+    """Return the scales of losses that optimizers change, keras.Variable.
+
+    An update may change them, and the gradients of the next batches need them.
+    """
+    wrappers = [o for o in optimizers if isinstance(o, keras.optimizers.LossScaleOptimizer)]
+    return [wrapper.dynamic_scale for wrapper in wrappers]
+
+
 def optimizer_for(given: Any, variables: Sequence[Any]) -> Any:
     """Return a Keras optimizer that is built for variables.
 

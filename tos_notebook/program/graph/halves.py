@@ -30,11 +30,15 @@ class Halves:
     gradients : mapping of str to tf.Tensor
         By the names of the parameters' operations, what the first part gives to the second.
     first, update : Part
+    shared : sequence of str
+        Names of the operations of variables, not parameters, that the second part changes and the
+        first needs: a count of the steps, say.
     """
 
     gradients: Mapping[str, Any]
     first: Part
     update: Part
+    shared: Sequence[str]
 
 
 def halves_of(
@@ -63,7 +67,8 @@ def halves_of(
     UnsupportedProgram
         It has no place to cut.
     """
-    updates = _updates(needed, parameters)
+    trained = {v.op.name: v.trainable for v in parameters}
+    updates = _updates(needed, trained)
     gradients = {name: op.inputs[_gradient(op)] for name, op in updates.items()}
     later = _users(needed, [op.name for op in updates.values()])
 
@@ -75,10 +80,10 @@ def halves_of(
     changes = [op for op in needed if is_later(op) and _acts(op)]
     update = set(ancestors(changes, given, is_later))
     _refuse_feeds(changes, update, feeds, lambda op: ancestors([op], given, is_later))
-    runs = [op for op in needed if _acts(op) and not is_later(op) and op not in update]
     fetches, fed = [*outputs, *gradients.values()], [*feeds, *constants]
-    computed = set(ancestors(fetches, fed, lambda op: not is_later(op)))
-    _refuse_conditional([*changes, *(op for op in runs if op not in computed)])
+    done = {*update, *ancestors(fetches, fed, lambda op: not is_later(op))}
+    runs = [op for op in needed if _acts(op) and not is_later(op) and op not in done]
+    _refuse_conditional([*changes, *runs])
     first = ancestors([*fetches, *runs], fed, lambda op: not is_later(op))
     for op in first:
         if is_later(op) and any(variable_of(op, index) for index in range(len(op.inputs))):
@@ -87,12 +92,14 @@ def halves_of(
             )
         if _acts(op) and op in update:
             raise cannot_be_cut(f"both its gradients and their update need {_text(op)}")
-    return Halves(gradients, Part(first, _names(runs)), Part(list(update), _names(changes)))
+    changed = {name for op in changes for name in _written(op)} - trained.keys()
+    shared = [op.name for op in first if op.type in VARIABLES and op.name in changed]
+    parts = Part(first, _names(runs)), Part(list(update), _names(changes))
+    return Halves(gradients, *parts, shared)
 
 
-def _updates(needed: Iterable[Any], parameters: Iterable[Any]) -> dict[str, Any]:
+def _updates(needed: Iterable[Any], trained: Mapping[str, bool]) -> dict[str, Any]:
     """Return by parameter the operation in which an optimizer changes it."""
-    trained = {v.op.name: v.trainable for v in parameters}
     found: dict[str, Any] = {}
     for op in needed:
         if _DENSE.fullmatch(op.type) and variable_of(op, 0) not in trained:

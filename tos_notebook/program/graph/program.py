@@ -109,13 +109,24 @@ class GraphProgram(Program):
         self._rate = self._learning_rate(options.learning_rate)
         self._params = self._parameters(options.params)
         self.feeds = tuple(feed_spec(f) for f in self._feeds)
-        # Without the output number.
-        names = [v.name.split(":")[0] for v in self._params]
-        statistics = [i for i, v in enumerate(self._params) if not v.trainable]
-        self.layout = layout_of(names, self._params, statistics)
+        self._lay_out()
         self._state = state_of(self._needed, self._params, self._variables())
         self.optimizer_state = tuple(v.op.name for v in self._state)
         self._refuse_unfed()
+
+    def _lay_out(self) -> None:
+        self._halves, shared = None, []
+        if self.gradients:
+            given = self._outputs.values(), self._feeds, self._constants
+            self._halves = halves_of(self._needed, *given, self._params)
+            shared = [v for v in self._variables() if v.op.name in self._halves.shared]
+            shared = [v for v in shared if _is_scalar(v) and v is not self._rate]
+        self._exchanged = [*self._params, *shared]
+        # Without the output number.
+        names = [v.name.split(":")[0] for v in self._exchanged]
+        count = len(self._params)
+        statistics = [i for i, v in enumerate(self._exchanged) if i >= count or not v.trainable]
+        self.layout = layout_of(names, self._exchanged, statistics, count)
 
     @property
     def fields(self) -> tuple[int, ...]:
@@ -182,33 +193,30 @@ class GraphProgram(Program):
                     f"feeds {[f.name for f in self._feeds]} nor in feed_dict."
                 )
 
-    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
         _, *functions = graphs(self._graph)
         frames = collect([*own, *named_operations(functions)])
         with eagerly():
-            step = self._rebuild(values, specs, gradients)
-            export(step, self._spec(tuple(self._outputs), gradients), specs, frames, target)
+            step = self._rebuild(values, specs)
+            export(step, self._spec(tuple(self._outputs)), specs, frames, target)
 
-    def _rebuild(
-        self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec], gradients: bool
-    ) -> Step:
+    def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
         """Rebuild the step around eager variables of the given values."""
         variables = {name: tf.Variable(value, name=name) for name, value in values.items()}
         rebuilt = partial(as_function, self._graph, fixed=self._constants, variables=variables)
         outputs = list(self._outputs.values())
-        if gradients:
-            given = self._feeds, self._constants
-            halves = halves_of(self._needed, outputs, *given, self._params)
-            handed = list(halves.gradients.values())
-            function = rebuilt(halves.first, self._feeds, outputs=[*outputs, *handed])
-            update = rebuilt(halves.update, handed, outputs=())
-            cut = Cut([variables[name] for name in halves.gradients], lambda means: update(*means))
-        else:
+        if self._halves is None:
             whole, cut = Part(self._needed, [op.name for op in self._train]), None
             function = rebuilt(whole, self._feeds, outputs=outputs)
+        else:
+            gradients = self._halves.gradients
+            handed = list(gradients.values())
+            function = rebuilt(self._halves.first, self._feeds, outputs=[*outputs, *handed])
+            update = rebuilt(self._halves.update, handed, outputs=())
+            cut = Cut([variables[name] for name in gradients], lambda means: update(*means))
 
         def apply(*batch: tf.Tensor) -> tuple[dict[str, tf.Tensor], Sequence[tf.Tensor]]:
             found = function(*batch)
@@ -219,8 +227,8 @@ class GraphProgram(Program):
             for name in powers:
                 variables[name].assign(values[name])
 
-        powers = powers_of(self._needed)
-        params = [variables.pop(v.op.name) for v in self._params]
+        params = [variables.pop(v.op.name) for v in self._exchanged]
+        powers = [name for name in powers_of(self._needed) if name in variables]
         rate = None if self._rate is None else variables[self._rate.op.name]
         optimizing = Optimizing(rate, [variables[v.op.name] for v in self._state], restart)
         return Step(params, trace(apply, columns), optimizing, list(variables.values()), cut=cut)
@@ -289,12 +297,12 @@ class GraphProgram(Program):
 
     def read(self) -> Buffer:
         """See `Program.read`."""
-        return self.layout.pack(self._fetch(self._params))
+        return self.layout.pack(self._fetch(self._exchanged))
 
     def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
         values = self.layout.tensors(buffer).values()
-        for variable, value in zip(self._params, values, strict=True):
+        for variable, value in zip(self._exchanged, values, strict=True):
             # The initializer's own operation, with another value: the graph may be finalized.
             initializer = variable.initializer
             self._session.run(initializer, {initializer.inputs[1]: value})
@@ -316,3 +324,8 @@ class GraphProgram(Program):
             return found
 
         return evaluated(measure, self._outputs, columns, batch_size)
+
+
+def _is_scalar(variable: Any) -> bool:
+    dtype = variable.dtype.base_dtype
+    return variable.shape.rank == 0 and (dtype.is_floating or dtype.is_integer)

@@ -22,7 +22,14 @@ from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.cut import Cut, Recorder
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
-from ..export.optimizers import Counters, held_by, learning_rate_of, optimizers_of, state_of
+from ..export.optimizers import (
+    Counters,
+    held_by,
+    learning_rate_of,
+    optimizers_of,
+    scales_of,
+    state_of,
+)
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model
 from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace
@@ -88,14 +95,8 @@ class KerasProgram(Program):
         self._frozen = frozen_weights(model)
         self._optimizers = optimizers_of(model)
         self._averages = Averages(self._optimizers)
-        self._exchanged = [*self._weights, *self._averages.variables]
-        statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
-        self.layout = layout_of(
-            [weight.path for weight in self._exchanged],
-            [weight.value for weight in self._exchanged],
-            statistics,
-            len(self._weights),
-        )
+        self._scales = scales_of(held_by(model))
+        self._lay_out()
         self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
         self.optimizer_state = tuple(v.path for v in self._state)
         self._inputs = structure.inputs_of(model)
@@ -120,17 +121,28 @@ class KerasProgram(Program):
             *weight,
         )
 
-    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
+    def _lay_out(self) -> None:
+        scales = self._scales if self.gradients else ()
+        self._exchanged = [*self._weights, *self._averages.variables, *scales]
+        statistics = [i for i, weight in enumerate(self._exchanged) if not weight.trainable]
+        self.layout = layout_of(
+            [weight.path for weight in self._exchanged],
+            [weight.value for weight in self._exchanged],
+            statistics,
+            len(self._weights),
+        )
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
         """See `Program.export`."""
         refuse_thawed(self._model, self._weights)
-        return super().export(columns, gradients)
+        return super().export(columns)
 
-    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         with eagerly(), structure.named_plainly(self._model):
             counters = Counters(self._optimizers)
-            traced, cut = self._trace(specs, gradients, counters)
+            traced, cut = self._trace(specs, counters)
             function = traced.function
             refuse_assigned(function, self._frozen)
             running = running_of(self._model, function.graph, traced.outputs)
@@ -152,17 +164,17 @@ class KerasProgram(Program):
             outputs = tuple(sorted(traced.outputs, key=lambda name: name != "loss"))
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
-            export(step, self._spec(outputs, gradients), specs, collect(operations, layers), target)
+            export(step, self._spec(outputs), specs, collect(operations, layers), target)
 
     def _trace(
-        self, specs: Sequence[tf.TensorSpec], gradients: bool, counters: Counters
+        self, specs: Sequence[tf.TensorSpec], counters: Counters
     ) -> tuple[Traced, Cut | None]:
         @contextmanager
         def as_one_optimizer() -> Iterator[None]:
             with counters.apart(), self._averages.exchanged():
                 yield
 
-        recorder = Recorder(held_by(self._model)) if gradients else None
+        recorder = Recorder(held_by(self._model)) if self.gradients else None
         with as_one_optimizer():
             traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
         if recorder is None:
@@ -255,6 +267,11 @@ class KerasProgram(Program):
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
         return self._learning_rate is not None
+
+    @property
+    def scales_loss(self) -> bool:
+        """See `Program.scales_loss`."""
+        return bool(self._scales)
 
     def read(self) -> Buffer:
         """See `Program.read`."""

@@ -19,7 +19,7 @@ from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.cut import Recorder, value_of
 from ..export.frozen import assigned, digest
-from ..export.optimizers import Counters, learning_rate_of, optimizer_for, state_of
+from ..export.optimizers import Counters, learning_rate_of, optimizer_for, scales_of, state_of
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
@@ -102,6 +102,7 @@ class ModuleProgram(Program):
             self._trainable = found.trainable
             self._optimizer = optimizer_for(optimizer, self._trainable)
             self._inner = getattr(self._optimizer, "inner_optimizer", self._optimizer)
+            self._scales = scales_of([self._optimizer])
             self._specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in feeds]
             self._traced = trace(self._apply, self._specs)
         self._sort(found)
@@ -122,9 +123,8 @@ class ModuleProgram(Program):
         # Integers count steps, or are the state of random generators.
         moving = [v for v in kept if v.dtype.base_dtype.is_floating]
         self._values = [*map(value_of, self._trainable), *moving]
-        names = [found.names[id(v)] for v in self._values]
-        statistics = range(len(self._trainable), len(names))
-        self.layout = layout_of(names, self._values, statistics)
+        self._names = [found.names[id(v)] for v in self._values]
+        self._lay_out()
         state = state_of(self._inner)
         self._state = [v.value for v in state]
         self.optimizer_state = tuple(v.path for v in state)
@@ -134,7 +134,14 @@ class ModuleProgram(Program):
         # What evaluating has to put back.
         self._touched = [*moving, *(v for v in others if id(v) in changed)]
 
-    def export(self, columns: Sequence[ColumnType], gradients: bool = False) -> Path:
+    def _lay_out(self) -> None:
+        scales = self._scales if self.gradients else ()
+        self._exchanged = [*self._values, *map(value_of, scales)]
+        names = [*self._names, *(scale.path for scale in scales)]
+        statistics = range(len(self._trainable), len(names))
+        self.layout = layout_of(names, self._exchanged, statistics, len(self._values))
+
+    def export(self, columns: Sequence[ColumnType]) -> Path:
         """See `Program.export`."""
         with eagerly():
             now = find_variables(self._module).trainable
@@ -143,24 +150,24 @@ class ModuleProgram(Program):
                 "Other variables of the module are trainable than when it was captured. Capture it "
                 "again, with a new optimizer, and make a new session."
             )
-        return super().export(columns, gradients)
+        return super().export(columns)
 
-    def _export(self, columns: tuple[ColumnType, ...], gradients: bool, target: Path) -> None:
+    def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
         rate = learning_rate_of(self._optimizer)
         with eagerly():
             counters = Counters([self._inner])
-            recorder = Recorder([self._optimizer]) if gradients else None
+            recorder = Recorder([self._optimizer]) if self.gradients else None
             with counters.apart():
                 traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
             cut = None
             if recorder is not None:
-                cut = recorder.cut(traced.function, self._values, counters.apart)
+                cut = recorder.cut(traced.function, self._exchanged, counters.apart)
             rate = None if rate is None else rate.value
             optimizing = Optimizing(rate, self._state, counters.restart)
-            step = Step(self._values, traced, optimizing, counters.variables, cut=cut)
+            step = Step(self._exchanged, traced, optimizing, counters.variables, cut=cut)
             frames = collect(named_operations(graphs(traced.function.graph)))
-            export(step, self._spec(tuple(self._functions), gradients), specs, frames, target)
+            export(step, self._spec(tuple(self._functions)), specs, frames, target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = self._cast(batch)
@@ -212,11 +219,17 @@ class ModuleProgram(Program):
         """See `Program.has_learning_rate`."""
         return learning_rate_of(self._optimizer) is not None
 
+    @property
+    def scales_loss(self) -> bool:
+        """See `Program.scales_loss`."""
+        return bool(self._scales)
+
     def read(self) -> Buffer:
         """See `Program.read`."""
         buffer = self.layout.allocate()
         with eagerly():
-            for view, value in zip(self.layout.tensors(buffer).values(), self._values, strict=True):
+            views = self.layout.tensors(buffer).values()
+            for view, value in zip(views, self._exchanged, strict=True):
                 view[...] = value.numpy()
         return buffer
 
@@ -224,7 +237,7 @@ class ModuleProgram(Program):
         """See `Program.write`."""
         with eagerly():
             tensors = self.layout.tensors(buffer).values()
-            for variable, value in zip(self._values, tensors, strict=True):
+            for variable, value in zip(self._exchanged, tensors, strict=True):
                 variable.assign(value)
 
     @property
