@@ -154,6 +154,38 @@ def test_the_learning_rate_of_the_update_can_be_set() -> None:
     np.testing.assert_allclose(cut.tensors["first"], model.run((X, Y), ROWS)[0][0], rtol=1e-5)
 
 
+def test_gradients_that_the_graph_clips_are_clipped_on_each_worker() -> None:
+    optimizer = v1.train.GradientDescentOptimizer(0.1)
+    model = Linear(optimizer)
+    gradients = optimizer.compute_gradients(model.loss)
+    clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in gradients], 0.1)
+    model.train = optimizer.apply_gradients(zip(clipped, [v for _, v in gradients], strict=True))
+    assert_trains_as_whole(model.capture())
+
+
+def test_parameters_may_have_one_gradient_in_common() -> None:
+    model = Linear()
+    (gradient,) = tf.gradients(model.loss, [model.hidden])
+    common = tf.reshape(tf.reduce_sum(gradient, 0), [2, 1])
+    other = v1.get_variable("other", initializer=tf.ones([2, 1]))
+    optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
+    model.train = optimizer.apply_gradients([(common, model.second), (common, other)])
+    assert_trains_as_whole(model.capture(params=[model.second, other]))
+
+
+def test_the_optimizers_state_continues_where_it_was_copied() -> None:
+    step = v1.train.get_or_create_global_step()
+    program = Linear(v1.train.AdamOptimizer(0.05), global_step=step).capture()
+    first, second = Trainers(program, X, Y), Trainers(program, X, Y)
+    for _ in range(3):
+        first.step([(X, Y)])
+    second.updater.restore(first.updater.state())
+    second.buffer[:] = first.buffer
+    for cut in (first, second):
+        cut.step([(X, Y)])
+    np.testing.assert_array_equal(first.buffer, second.buffer)
+
+
 def by_hand() -> Linear:
     model = Linear()
     (gradient,) = tf.gradients(model.loss, [model.first])

@@ -60,7 +60,7 @@ class Program(Predictor):
         Raises
         ------
         UnsupportedProgram
-            Its step has no place to cut.
+            A graph has no place to cut. Other programs say so when they are exported.
         """
         if self.gradients:
             return self
