@@ -259,6 +259,9 @@ class Trained:
 class Updater(Protocol):
     """The optimizer of a program that was exported for gradients. One thread calls it at a time."""
 
+    scales_loss: bool
+    """Whether NaN and infinity in gradients are its business; see `ProgramSpec`."""
+
     def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
         """Return the parameters after one step of the optimizer.
 

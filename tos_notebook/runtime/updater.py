@@ -34,6 +34,7 @@ class TensorFlowUpdater:
     def __init__(self, spec: ProgramSpec, module: Any) -> None:
         self._spec = spec
         self._module = module
+        self.scales_loss = spec.scales_loss
         self._function = self._module.update.concrete_functions[0]
         self._captured = list(self._function.captured_inputs)
 

@@ -19,6 +19,7 @@ class NumpyProgram:
     """
 
     spec: ProgramSpec
+    scales_loss = False
     gradients = False
     """Whether a call returns mean gradients."""
 

@@ -323,8 +323,7 @@ class RunFactory:
         return name
 
     def _archive(self, source: DataSource) -> Path:
-        columns = [(c.dtype, c.shape) for c in source.columns]
-        return self.program.export(columns, "gradients" in self.options.strategy.needs)
+        return self.program.export([(c.dtype, c.shape) for c in source.columns])
 
     def _updater(self, source: DataSource) -> Updater:
         from ..runtime.updater import TensorFlowUpdater

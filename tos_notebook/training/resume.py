@@ -231,7 +231,7 @@ def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> No
     def updater() -> Updater:
         from ..runtime.updater import TensorFlowUpdater
 
-        return TensorFlowUpdater.load(program.export(origin.columns, gradients=True))
+        return TensorFlowUpdater.load(program.export(origin.columns))
 
     trial = Coordinator(
         origin.run_id,

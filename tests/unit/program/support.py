@@ -74,7 +74,7 @@ class Trainers:
         program = program.for_gradients()
         archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
         self.layout = program.layout
-        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater(archive)
+        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater.load(archive)
         self.buffer = program.read()
 
     def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:

@@ -143,7 +143,8 @@ class Reduction:
 
     def _is_good(self, report: StepReport) -> bool:
         """Whether what a worker brings is finite; else it is left out, or ends the run."""
-        if report.message.finite:
+        scaled = self._updater is not None and self._updater.scales_loss
+        if report.message.finite or scaled:
             return True
         member, message = report.member, report.message
         found = find_non_finite(self._parameters.layout, report.brought.buffer)
