@@ -117,10 +117,11 @@ class Lifecycle:
         drive = threading.Thread(
             target=self._drive, args=(run,), name=f"tos-{parts.run_id}", daemon=True
         )
+        if parts.checkpointer is not None:
+            # First: a run may end as soon as it has begun, and its end waits for a checkpoint.
+            parts.checkpointer.begin(self._subject())
         drive.start()
         self.watchdog.start()
-        if parts.checkpointer is not None:
-            parts.checkpointer.begin(self._subject())
 
     def _context(self, run: RunView) -> RunContext:
         parts = self.parts

@@ -944,6 +944,18 @@ def test_a_run_whose_last_checkpoint_takes_too_long_says_so(
     assert (run.status.checkpoint.number, run.status.notes) == (1, ())
 
 
+def test_a_run_that_ends_as_soon_as_it_has_begun_waits_for_its_checkpoint(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(
+        threading.Thread, "start", lambda self: (started.append(self.name), start(self))
+    )
+    run = begun(setting.make(keeper=kept(tmp_path)[1])).wait(LIMIT)
+    assert started.index("tos-checkpoint-run-1") < started.index(f"tos-{run.run_id}")
+
+
 def test_a_run_whose_checkpoints_are_written_warns_of_nothing(
     setting: Setting, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
