@@ -52,8 +52,7 @@ class BareRing:
         self._flush()
         self._out = data[mine.start * 4 : mine.stop * 4]
         self._send()
-        for start in range(other.start * 4, other.stop * 4, PIECE):
-            self._fill(data[start : min(start + PIECE, other.stop * 4)])
+        self._fill(data[other.start * 4 : other.stop * 4])
         self._flush()
 
     def _send(self) -> bool:

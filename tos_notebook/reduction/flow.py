@@ -33,11 +33,16 @@ class Flow:
     ----------
     patience : float
         Seconds without any progress after which a peer is lost.
+
+    Attributes
+    ----------
+    sending : list
+        What is left of messages; false if nothing is.
     """
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
-        self._sending: list[_Unsent] = []
+        self.sending: list[_Unsent] = []
 
     def send(self, link: Link, head: bytes, data: memoryview) -> None:
         """Begin to send; what does not fit now is sent by the other calls.
@@ -52,7 +57,7 @@ class Flow:
         sent = link.send_some(head, data)
         if sent < len(head) + len(data) or link.owes:
             rest = data[max(0, sent - len(head)) :]
-            self._sending.append(_Unsent(link, head[sent:], rest))
+            self.sending.append(_Unsent(link, head[sent:], rest))
 
     def fill(self, link: Link, target: memoryview) -> None:
         """Fill a buffer with what comes from a peer.
@@ -64,26 +69,26 @@ class Flow:
         target : memoryview of bytes
             Writable.
         """
-        while self._sending:
+        while self.sending:
             moved = self._advance()
             got = link.receive_some(target)
             target = target[got:]
             if not target:
                 return
             if not (got or moved):
-                wait((link,), [unsent.link for unsent in self._sending], self._patience)
+                wait((link,), [unsent.link for unsent in self.sending], self._patience)
         link.receive(target)
 
     def finish(self) -> None:
         """Send all that is left."""
-        while self._sending:
+        while self.sending:
             if not self._advance():
-                wait((), [unsent.link for unsent in self._sending], self._patience)
+                wait((), [unsent.link for unsent in self.sending], self._patience)
 
     def _advance(self) -> bool:
         """Send of each message what fits now; return whether anything was sent."""
         moved = False
-        for unsent in self._sending:
+        for unsent in self.sending:
             moved |= unsent.advance()
-        self._sending = [unsent for unsent in self._sending if not unsent.ended]
+        self.sending = [unsent for unsent in self.sending if not unsent.ended]
         return moved

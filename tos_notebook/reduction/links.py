@@ -19,6 +19,8 @@ PIECE = 1 << 18
 _AT_ONCE = 1 << 20
 """Bytes that a call gives to the kernel at most: enough for a peer to be busy with meanwhile."""
 
+_ENDED = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
 
 class Link(Protocol):
     """A connection to a peer that takes and brings what it can without waiting.
@@ -229,19 +231,23 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) ->
     Raises
     ------
     PeerLost
-        Nothing has moved; it names the first of them.
+        Nothing has moved; it names the first of them. Or one that is sent to receives no more,
+        which the kernel may notice late, or not at all, by what is sent.
     """
     links = [*receiving, *sending]
     poll, began = select.poll(), perf_counter()
     for link in receiving:
         poll.register(link, select.POLLIN)
     for link in sending:
-        both = link in receiving
-        poll.register(link, select.POLLOUT | (select.POLLIN if both else 0))
+        poll.register(link, select.POLLOUT | (select.POLLIN if link in receiving else _ENDED))
     moved = poll.poll(patience * 1e3)
     links[0].waited += perf_counter() - began
     if not moved:
         raise silent(links[0].rank, patience)
+    ended = {descriptor for descriptor, events in moved if events & _ENDED}
+    for link in sending:
+        if link.fileno() in ended and link not in receiving:
+            raise PeerLost(link.rank, "has left.")
 
 
 def silent(rank: int, patience: float) -> PeerLost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from time import perf_counter
@@ -9,21 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.arrays import ALIGNMENT, Array, aligned_empty
-from ..common.checks import at_least_zero
-from ..errors import LocalProtocolError, RemoteProtocolError
-from ..transport.base import byte_view
+from ..common.arrays import Array
+from ..errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from .flow import Flow
-from .links import PIECE, Link
+from .links import PIECE
 from .mesh import Mesh
-from .schedules import Message, Round, Schedule
+from .plans import Inbox, Plan, Received, Step
+from .schedules import Schedule
 from .weighing import Held, add, mean
 
 _HEAD = struct.Struct("<QQdd")
 """Which reduction of the mesh it is, bytes that follow, and what they are: see `Held`."""
-
-_SMALL = 1 << 16
-"""Bytes. To copy so many costs less than one more call to the kernel."""
 
 _NOTHING = Held(1.0, 0.0)
 
@@ -45,23 +42,6 @@ class Traffic(NamedTuple):
     received: Mapping[int, int]
     waited: float
     reducing: float
-
-
-class _Segment(NamedTuple):
-    """A message of the schedule, for vectors of one size."""
-
-    link: Link
-    parts: range
-    start: int
-    stop: int
-
-
-class _Step(NamedTuple):
-    """A round of the schedule, for vectors of one size."""
-
-    sends: tuple[_Segment, ...]
-    receives: tuple[_Segment, ...]
-    round: Round
 
 
 class Reducer:
@@ -89,12 +69,9 @@ class Reducer:
             )
         self.schedule = schedule
         self._mesh = mesh
-        self._plans: dict[int, list[_Step]] = {}
         self._flow = Flow(mesh.patience)
-        # What comes begins where its numbers are aligned behind its head.
-        inbox = aligned_empty(ALIGNMENT + PIECE)[ALIGNMENT - _HEAD.size :]
-        self._inbox, self._piece = inbox.data, inbox[_HEAD.size :]
-        self._kept = aligned_empty(0)
+        self._inbox = Inbox(_HEAD.size)
+        self._plan: Plan | None = None
         self._held = [_NOTHING] * schedule.parts
         self._reducing = 0.0
 
@@ -128,14 +105,19 @@ class Reducer:
         ConfigError
             The weight is not a finite number of at least 0.
         """
-        own = float(at_least_zero("weight", weight))
-        data = _bytes_of(vector)
+        if not 0.0 <= weight < math.inf:
+            raise ConfigError(f"weight: expected a finite number of at least 0, got {weight!r}.")
+        plan = self._plan
+        if plan is None or plan.vector is not vector:
+            mesh = self._mesh
+            plan = Plan(self.schedule, mesh.rank, mesh.links, vector, self._inbox)
+            self._plan = plan
         links = self._mesh.links.values()
         for link in links:
             link.sent = link.received = 0
             link.waited = 0.0
         self._reducing = 0.0
-        self._mesh.run(self._reduce, vector, data, Held(own, own))
+        self._mesh.run(self._reduce, plan, weight)
         return Traffic(
             {link.rank: link.sent for link in links},
             {link.rank: link.received for link in links},
@@ -143,114 +125,72 @@ class Reducer:
             self._reducing,
         )
 
-    def _reduce(self, vector: Array, data: memoryview, own: Held) -> None:
-        plan = self._plans.get(vector.size) or self._plan(vector.size)
+    def _reduce(self, plan: Plan, weight: float) -> None:
+        flow = self._flow
         self._mesh.reductions += 1
-        self._held = [own] * self.schedule.parts
-        for step in plan:
-            self._run(step, vector, data)
+        self._held = [Held(weight, weight)] * self.schedule.parts
+        for step in plan.steps:
+            for link, part, nbytes, data in step.sends:
+                unit, total = self._held[part]
+                flow.send(link, _HEAD.pack(self._mesh.reductions, nbytes, unit, total), data)
+            if step.round.adds:
+                self._add(step)
+            else:
+                for received in step.receives:
+                    self._copy(received)
+            if flow.sending:
+                flow.finish()
 
-    def _plan(self, size: int) -> list[_Step]:
-        bounds = self.schedule.bounds(size)
-
-        def resolved(messages: tuple[Message, ...]) -> tuple[_Segment, ...]:
-            return tuple(
-                _Segment(self._mesh.links[peer], range(*parts), bounds[parts[0]], bounds[parts[1]])
-                for peer, *parts in messages
-                if bounds[parts[0]] < bounds[parts[1]]
-            )
-
-        rounds = self.schedule.ranks[self._mesh.rank]
-        steps = [_Step(resolved(r.sends), resolved(r.receives), r) for r in rounds]
-        # Vectors of a run are of one size, or of a few.
-        self._plans = {size: [step for step in steps if step.sends or step.receives]}
-        return self._plans[size]
-
-    def _run(self, step: _Step, vector: Array, data: memoryview) -> None:
-        itemsize = vector.itemsize
-        for link, parts, start, stop in step.sends:
-            head = _HEAD.pack(
-                self._mesh.reductions, (stop - start) * itemsize, *self._held[parts.start]
-            )
-            self._flow.send(link, head, data[start * itemsize : stop * itemsize])
-        if step.round.adds and step.receives:
-            self._add(step, vector)
-        else:
-            for segment in step.receives:
-                self._copy(segment, data, itemsize)
-        self._flow.finish()
-
-    def _add(self, step: _Step, vector: Array) -> None:
-        _, parts, start, stop = step.receives[0]
-        mine, own = self._held[parts.start], step.round.own
-        kept = self._keep(vector[start:stop]) if own else vector[:0]
-        before = _NOTHING if own else mine
-        size = PIECE // vector.itemsize
-        numbers = self._piece.view(vector.dtype)
-        for number, (link, *_) in enumerate(step.receives, 1):
-            nbytes = (stop - start) * vector.itemsize
-            came = self._begin(link, nbytes, min(nbytes, PIECE))
+    def _add(self, step: Step) -> None:
+        """Add what comes, in its order, and the rank's own numbers in their place."""
+        own = step.round.own
+        before = mine = self._held[step.receives[0].parts.start] if step.receives else _NOTHING
+        if own:
+            np.copyto(step.kept, step.own)
+            before = _NOTHING
+        for number, received in enumerate(step.receives, 1):
+            came = self._begin(received)
             together = before.plus(came)
             after = together.plus(mine) if number == own else together
             completes = step.round.final and number == len(step.receives)
-            for low in range(start, stop, size):
-                target = vector[low : min(low + size, stop)]
-                if low > start:
-                    self._flow.fill(link, self._piece.data[: target.nbytes])
+            for target, numbers, payload, kept in received.pieces:
+                if payload:
+                    self._flow.fill(received.link, payload)
                 began = perf_counter()
-                add(target, before, numbers[: target.size], came)
+                add(target, before, numbers, came)
                 if number == own:
-                    add(target, together, kept[low - start :][: target.size], mine)
+                    add(target, together, kept, mine)
                 if completes:
                     mean(target, after)
                 self._reducing += perf_counter() - began
             before = after
-        self._hold(parts, before)
+            for part in received.parts:
+                self._held[part] = after
 
-    def _copy(self, segment: _Segment, data: memoryview, itemsize: int) -> None:
-        link, parts, start, stop = segment
-        first, last = start * itemsize, stop * itemsize
-        there = last - first if last - first <= _SMALL else 0
-        came = self._begin(link, last - first, there)
-        # Where all weights are 0, each rank keeps what it has.
-        if there and came.weight:
-            data[first:last] = self._piece.data[:there]
-        for low in range(first + there, last, PIECE):
-            target = data[low : min(low + PIECE, last)]
-            self._flow.fill(link, target if came.weight else self._piece.data[: target.nbytes])
-        self._hold(parts, came)
+    def _copy(self, received: Received) -> None:
+        """Copy what comes; where all weights are 0, each rank keeps what it has."""
+        came = self._begin(received)
+        for part in received.parts:
+            self._held[part] = came
+        there = len(received.first) - _HEAD.size
+        payload = self._inbox.payload.data
+        if came.weight and there:
+            received.data[:] = payload[:there]
+        elif came.weight:
+            self._flow.fill(received.link, received.data)
+        else:
+            for start in range(there, received.nbytes, PIECE):
+                self._flow.fill(received.link, payload[: received.nbytes - start])
 
-    def _begin(self, link: Link, nbytes: int, there: int) -> Held:
-        """Receive the head of a message, and its first bytes into the piece."""
-        self._flow.fill(link, self._inbox[: _HEAD.size + there])
-        number, length, unit, weight = _HEAD.unpack_from(self._inbox)
+    def _begin(self, received: Received) -> Held:
+        """Receive the head of a message, and what comes with it."""
+        self._flow.fill(received.link, received.first)
+        number, nbytes, unit, weight = _HEAD.unpack_from(received.first)
         expected = self._mesh.reductions
-        if number != expected or length != nbytes:
+        if number != expected or nbytes != received.nbytes:
             raise RemoteProtocolError(
-                f"Expected rank {link.rank} to send {nbytes} bytes of reduction {expected}, but "
-                f"it sends {length} of reduction {number}. All ranks reduce vectors of the same "
-                "size in the same order."
+                f"Expected rank {received.link.rank} to send {received.nbytes} bytes of reduction "
+                f"{expected}, but it sends {nbytes} of reduction {number}. All ranks reduce "
+                "vectors of the same size in the same order."
             )
         return Held(unit, weight)
-
-    def _hold(self, parts: range, held: Held) -> None:
-        for part in parts:
-            self._held[part] = held
-
-    def _keep(self, own: Array) -> Array:
-        """Return a copy of what is added to others after some of them."""
-        if self._kept.nbytes < own.nbytes:
-            self._kept = aligned_empty(own.nbytes)
-        kept = self._kept[: own.nbytes].view(own.dtype)
-        np.copyto(kept, own)
-        return kept
-
-
-def _bytes_of(vector: Array) -> memoryview:
-    """Return a vector's bytes; raise LocalProtocolError if it cannot be reduced in place."""
-    if vector.ndim != 1 or vector.dtype.kind != "f":
-        raise LocalProtocolError(
-            f"Expected a vector of floating numbers, got {vector.dtype} of shape {vector.shape}."
-        )
-    data = byte_view(vector, writable=True)
-    return memoryview(b"") if data is None else data
