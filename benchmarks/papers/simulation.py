@@ -25,7 +25,6 @@ from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
-from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
 
@@ -138,7 +137,7 @@ class Simulation:
         join = Join(RUN, partition, 0, self._tasks, "here", partition, segment="", metrics=[])
         connection = Gated(connect_inproc(self._listener), wait)
         try:
-            moves = exchange(WorkerContext(connection, runner, RUN, join))
+            moves = exchange(connection, runner.spec.layout, RUN, join, None)
             Worker(connection, moves, runner, self._plan, join).run([rows])
         finally:
             connection.close()

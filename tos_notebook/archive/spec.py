@@ -353,10 +353,6 @@ class Runner(Protocol):
         """
         ...
 
-    def updater(self) -> Updater:
-        """Return the program's optimizer, of a program that was exported for gradients."""
-        ...
-
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """Say what failed in `train`, and where the user's code made it.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.spec import Trained, Updater, read_spec
+from ..archive.spec import Trained, read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from ..common.arrays import ALIGNMENT, Array
 from ..errors import InvalidTransition, WorkerEnvironment
@@ -143,12 +143,6 @@ class TensorFlowRunner:
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
             return Trained([np.asarray(v) for v in new], values)
-
-    def updater(self) -> Updater:
-        """See `Runner.updater`."""
-        from .updater import TensorFlowUpdater
-
-        return TensorFlowUpdater(self.spec, self._module)
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

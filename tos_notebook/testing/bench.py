@@ -34,13 +34,11 @@ from ..layout import Layout
 from ..strategies.base import Strategy
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
-from ..worker.exchange import WorkerContext
 from ..worker.loop import Worker
 from ..worker.plan import Plan
 from .programs import Counting, NumpyProgram
 
 RUN = "check"
-SECRET = b"of the check, which has one process only"
 START = 3
 """What all parameters begin with: a strategy that begins with zeros is found."""
 
@@ -238,8 +236,8 @@ class Bench:
             connection = _Breaking(connection, lose)
         join = Join(RUN, partition, self._tasks, self._tasks, "here", 1, segment="", metrics=[])
         plan = Plan(RUN, 0, False, 1, self.columns)
-        context = WorkerContext(connection, self.program, RUN, join, SECRET)
-        exchange = self.strategy.exchange(context)
+        layout = self.program.spec.layout
+        exchange = self.strategy.exchange(connection, layout, RUN, join, None)
         try:
             Worker(connection, exchange, self.program, plan, join).run([])
         finally:

@@ -94,10 +94,6 @@ class NumpyProgram:
     def load(self) -> None:
         """See `Runner.load`."""
 
-    def updater(self) -> NumpyProgram:
-        """See `Runner.updater`."""
-        return self
-
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""
         return None

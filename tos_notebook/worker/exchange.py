@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ..archive.spec import Runner, Trained
 from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout
@@ -58,38 +56,6 @@ class Exchange(Protocol):
         ------
         RemoteProtocolError
             One that the strategy needs is missing.
-        """
-
-    @property
-    def rounds(self) -> int:
-        """How many times `WorkerSettings.sync_interval` batches the next milestone has."""
-
-    @property
-    def again(self) -> bool:
-        """Whether the last milestone counted for no worker, and is to be trained once more.
-
-        To be asked when `train` returned nothing, and once the worker may continue.
-        """
-
-    @property
-    def attends(self) -> bool:
-        """Whether a worker without rows takes part in milestones, while others have some."""
-
-    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
-        """Train a milestone's rows.
-
-        Parameters
-        ----------
-        runner : Runner
-        columns : sequence of ndarray, one per feed, shape (rows, ...)
-            Empty for a worker that attends without rows.
-        batch_size : int
-
-        Returns
-        -------
-        Trained or None
-            What `write` takes; None if there is nothing to push: no worker has rows, or the
-            milestone could not be trained to its end.
         """
 
     def write(self, trained: Iterable[Array]) -> bool:
@@ -147,44 +113,9 @@ class Exchange(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
-    """What an exchange is made of, in a task.
-
-    Parameters
-    ----------
-    connection : Connection
-        To the server.
-    runner : Runner
-        The program, which may not be loaded yet.
-    run : str
-        The run's id.
-    join : Join
-        Who the worker is.
-    secret : bytes
-        The session's.
-    tls : bool
-        Whether workers and server speak TLS.
-    folder : Path, optional
-        One of the executor's that outlives the process.
-    """
-
-    connection: Connection
-    runner: Runner
-    run: str
-    join: Join
-    secret: bytes = b""
-    tls: bool = False
-    folder: Path | None = None
-
-    @property
-    def layout(self) -> Layout:
-        """The parameters'."""
-        return self.runner.spec.layout
-
-
-ExchangeMaker = Callable[[WorkerContext], Exchange]
-"""Makes a worker's exchange. Picklable: Spark takes it to the executors."""
+ExchangeMaker = Callable[[Connection, Layout, str, Join, Path | None], Exchange]
+"""Makes it from a connection, the layout, the run's id, who the worker is, and a folder of the
+executor's that outlives the process; None if there is none. Picklable: Spark takes it there."""
 
 
 def expect(kind: type[Answer], answer: object, message: Request) -> Answer:

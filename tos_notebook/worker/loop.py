@@ -165,7 +165,7 @@ class Worker:
 
     def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
         """Train from a batch to the end of an epoch; return whether another epoch follows."""
-        while (count := self._steps(feed(steps, self._batches))) or self._exchange.attends:
+        while count := self._steps(feed(steps, self._sync_interval)):
             # The next rows are collected while the server merges.
             directive = self._milestone(
                 epoch, sequence, steps, feed, partial(self._collect_next, feed, steps + count)
@@ -174,25 +174,17 @@ class Worker:
                 raise self._unprepared
             if not self._wait_for_go(directive):
                 return False
-            if self._exchange.again:
-                continue
             self._update_optimizer_state()
             steps += count
-            # What is reported without rows has no number.
-            sequence += count > 0
+            sequence += 1
         finished = self._ask(Finish(epoch, feed.rows, steps), Proceed)
         self._adopt_settings(finished.settings_version, finished.settings)
         return self._wait_for_go(finished.directive)
 
-    @property
-    def _batches(self) -> int:
-        """The batches of a milestone."""
-        return self._sync_interval * self._exchange.rounds
-
     def _collect_next(self, feed: Feed, steps: int) -> None:
         """Collect the rows to train after this exchange."""
         try:
-            feed(steps, self._batches)
+            feed(steps, self._sync_interval)
         except Exception as error:
             # The server's reply is on its way, and comes first.
             self._unprepared = error
@@ -205,15 +197,13 @@ class Worker:
         feed: Feed,
         meanwhile: Callable[[], object],
     ) -> Directive:
-        batch = feed(first, self._batches)
+        batch = feed(first, self._sync_interval)
         began = self._clock()
         try:
-            trained = self._exchange.train(self._runner, batch, self._plan.batch_size)
+            trained = self._runner.train(self._exchange.vectors, batch, self._plan.batch_size)
         except Exception:
             self._failed_at = epoch, self._failing_batches(first, batch)
             raise
-        if trained is None:
-            return Directive.WAIT if self._exchange.again else Directive.GO
         self._chaos.apply(self._clock() - began)
         computed = self._clock()
         finite = self._exchange.write(trained.parameters)
@@ -223,7 +213,7 @@ class Worker:
             epoch=epoch,
             sequence=sequence,
             steps=self._steps(batch),
-            samples=len(batch[0]) if batch else 0,
+            samples=len(batch[0]),
             base_version=self._version,
             settings_version=self._settings_version,
             finite=finite,

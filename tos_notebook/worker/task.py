@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..archive.spec import ProgramSpec, Runner, Trained, Updater, read_spec
+from ..archive.spec import ProgramSpec, Runner, Trained, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive
@@ -21,7 +21,7 @@ from ..transport.auth import Secret
 from ..transport.base import Connection
 from ..wire.messages import Join
 from .chaos_effects import ChaosEffects
-from .exchange import ExchangeMaker, WorkerContext
+from .exchange import ExchangeMaker
 from .loop import Worker
 from .plan import Plan
 
@@ -64,16 +64,8 @@ class Task:
         try:
             runner = _runner(self.program, self.plan.run, self.cores, gpus)
             join = self._join(partition)
-            context = WorkerContext(
-                connection,
-                runner,
-                self.plan.run,
-                join,
-                self.secret,
-                self.fingerprint is not None,
-                executor_folder(),
-            )
-            exchange = self.exchange(context)
+            run, layout = self.plan.run, runner.spec.layout
+            exchange = self.exchange(connection, layout, run, join, executor_folder())
             chaos = ChaosEffects(kill=_die)
             Worker(connection, exchange, runner, self.plan, join, chaos=chaos).run(whole(blocks))
         finally:
@@ -177,10 +169,6 @@ class LateRunner:
         # What is not loaded yet has its captured values.
         if self._loaded is not None:
             self._loaded.reset_optimizer_state()
-
-    def updater(self) -> Updater:
-        """See `Runner.updater`."""
-        return self._runner().updater()
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

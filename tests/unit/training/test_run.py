@@ -952,7 +952,7 @@ def test_a_run_that_ends_as_soon_as_it_has_begun_waits_for_its_checkpoint(
     monkeypatch.setattr(
         threading.Thread, "start", lambda self: (started.append(self.name), start(self))
     )
-    run = begun(setting.make(keeper=kept(tmp_path)[1])).wait(LIMIT)
+    run = begun(setting.make(checkpointer=checkpoints(tmp_path)[1])).wait(LIMIT)
     assert started.index("tos-checkpoint-run-1") < started.index(f"tos-{run.run_id}")
 
 

@@ -8,12 +8,12 @@ so that what one reply leaves out is in the difference of the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from ...archive.spec import Runner, Trained
 from ...codecs.coding import Coding, add
 from ...codecs.pair import CodecPair, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
@@ -24,7 +24,7 @@ from ...transport.base import Connection
 from ...transport.shared import Segment
 from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
-from ...worker.exchange import WorkerContext, expect
+from ...worker.exchange import expect
 from .residual import Place, ResidualStore
 
 
@@ -100,14 +100,6 @@ class ParameterExchange:
             self._coding = Coding(self._layout, codecs)
             update = self._layout.allocate()
             self._write_to(update, list(self._layout.tensors(update).values()))
-
-    rounds = 1
-    again = False
-    attends = False
-
-    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
-        """See `Exchange.train`."""
-        return runner.train(self.vectors, columns, batch_size)
 
     def write(self, trained: Iterable[Array]) -> bool:
         """Make the update of what was trained; return whether it is finite.
@@ -208,8 +200,9 @@ def _after(message: Push) -> Place:
     return message.epoch, message.sequence + 1
 
 
-def exchange(context: WorkerContext) -> ParameterExchange:
+def exchange(
+    connection: Connection, layout: Layout, run: str, join: Join, folder: Path | None
+) -> ParameterExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-    layout, join = context.layout, context.join
-    residuals = ResidualStore(layout.nbytes, context.folder, context.run, join.partition, join.task)
-    return ParameterExchange(context.connection, layout, residuals)
+    residuals = ResidualStore(layout.nbytes, folder, run, join.partition, join.task)
+    return ParameterExchange(connection, layout, residuals)
