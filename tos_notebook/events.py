@@ -43,6 +43,8 @@ class RunStarted(Event):
     partitions: int
     samples: int | None
     """Rows of the data; None where the size is unknown."""
+    lockstep: bool = False
+    """Whether all workers make each step together, so that nothing is stale."""
 
 
 @dataclass(slots=True)
@@ -76,6 +78,9 @@ class MilestoneCommitted(Event):
     sequence: int
     steps: int
     """Batches that were trained since the pull."""
+    optimizer_steps: int
+    """By how many it takes the run's global step further: `steps`, where each worker counts. Where
+    all make a step together, the first worker's milestone has it, and the others have 0."""
     samples: int
     loss: float
     """Mean over the milestone's samples."""
@@ -86,9 +91,11 @@ class MilestoneCommitted(Event):
     compute: float
     """Seconds in TensorFlow."""
     wait: float
-    """Seconds the worker was told to wait (pause, synchronisation)."""
+    """Seconds the worker waited: told to (pause, synchronisation), or for others of a step."""
     exchange: float
-    """Seconds between sending an update and adopting the reply, which this milestone began with."""
+    """Seconds between sending an update and adopting the reply, which this milestone began with.
+
+    Those in which it waited for others of its step are in `wait`."""
     bytes_up: int
     """Bytes of the update as it came."""
     bytes_down: int
@@ -355,6 +362,8 @@ class RunResumed(Event):
     partitions: int
     samples: int | None
     """Rows of the data; None where the size is unknown."""
+    lockstep: bool = False
+    """As in `RunStarted`."""
 
 
 @dataclass(slots=True)

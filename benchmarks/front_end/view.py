@@ -102,7 +102,7 @@ def milestones(began: float, rate: float = RATE) -> Iterator[MilestoneCommitted]
         worker, number = n % EXECUTORS, n // EXECUTORS
         yield MilestoneCommitted(
             *(began + n / (EXECUTORS * rate), n * 1000 // 6_400_000, worker, str(worker)),
-            *(f"node-{worker}", 0, number, 10, 1000, 2.3 / (1 + n / 5000), n % 70, n),
+            *(f"node-{worker}", 0, number, 10, 10, 1000, 2.3 / (1 + n / 5000), n % 70, n),
             *(0.08, 0.0, 0.012345, 796_840, 796_840),
             {"accuracy": n / (n + 5000)},
             EXECUTORS,

@@ -89,6 +89,7 @@ def history() -> bytes:
             0,
             i,
             1,
+            1,
             9,
             0.5,
             0,

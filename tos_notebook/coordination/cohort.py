@@ -7,6 +7,7 @@ same step.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,16 +27,33 @@ class StepReport:
     ----------
     member : Member
     message : Push
+        Once it waits, with the worker's last wait for others as `wait` instead of `exchange`.
     brought : object
         What the strategy needs of it, such as gradients.
     reply : Reply, optional
         There once the step is dealt with.
+    since : float, optional
+        When it began to wait, by the monotonic clock; None once it no longer does so in its push.
     """
 
     member: Member
     message: Push
     brought: Any
     reply: Reply | None = None
+    since: float | None = None
+
+    def enter(self) -> None:
+        """Begin to wait for the others of the step."""
+        message, held = self.message, self.member.held
+        exchange = max(0.0, message.exchange - held)
+        self.message = message._replace(wait=message.wait + held, exchange=exchange)
+        self.since = time.monotonic()
+
+    def count_wait(self) -> None:
+        """Note how long the push has waited; the worker itself counts what it waits after that."""
+        if self.since is not None:
+            self.member.held = time.monotonic() - self.since
+            self.since = None
 
 
 Step = Sequence[StepReport]
@@ -85,6 +103,7 @@ class Cohort:
             if admission is not Admission.COMMIT:
                 return "duplicate" if admission is Admission.DUPLICATE else "superseded"
             self._waiting[member.partition] = report
+            report.enter()
             return None
 
     def waiting(self, member: Member) -> StepReport | None:
@@ -114,6 +133,7 @@ class Cohort:
             state.changed.wait_for(lambda: self._over(report), state.timeouts.long_poll)
             if report.reply is None and self._complete(report):
                 return self._take()
+            report.count_wait()
             if report.reply is None and self._ends(report.member):
                 self._answer(report, "skipped", 0)
             return None
@@ -146,6 +166,7 @@ class Cohort:
         step = [self._waiting[partition] for partition in sorted(self._waiting)]
         self._waiting.clear()
         for report in step:
+            report.count_wait()
             # A pause is not over before the step is.
             report.member.waiting = False
             self._reports.admit(report.member, report.message)

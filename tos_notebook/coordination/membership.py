@@ -65,6 +65,8 @@ class Member:
     """Called when two others have taken its place after each other."""
     announced: bool = True
     """Whether events report that it has come, failed or left."""
+    held: float = 0.0
+    """Seconds of its latest exchange in which the server let it wait for others of its step."""
     longest: float = 0.0
     """The longest time between two pushes, in seconds. The first push, for which the worker traces
     the program, does not count."""
@@ -89,7 +91,13 @@ class Member:
         }
 
     def milestone(
-        self, push: Push, version: int, staleness: int, traffic: tuple[int, int], workers: int
+        self,
+        push: Push,
+        version: int,
+        staleness: int,
+        traffic: tuple[int, int],
+        workers: int,
+        optimizer_steps: int,
     ) -> MilestoneCommitted:
         """Return the event of a merged push."""
         return MilestoneCommitted(
@@ -101,6 +109,7 @@ class Member:
             epoch=push.epoch,
             sequence=push.sequence,
             steps=push.steps,
+            optimizer_steps=optimizer_steps,
             samples=push.samples,
             loss=push.loss,
             staleness=staleness,

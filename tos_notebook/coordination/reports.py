@@ -134,6 +134,7 @@ class Reports:
         staleness: int,
         traffic: tuple[int, int],
         workers: int,
+        optimizer_steps: int | None = None,
     ) -> None:
         """Publish a milestone.
 
@@ -147,8 +148,11 @@ class Reports:
             Bytes of parameters that came from the worker, and went to it.
         workers : int
             Active ones.
+        optimizer_steps : int, optional
+            By how many the global step is further; by default the worker's own batches.
         """
-        self._state.publish(member.milestone(message, version, staleness, traffic, workers))
+        steps = message.steps if optimizer_steps is None else optimizer_steps
+        self._state.publish(member.milestone(message, version, staleness, traffic, workers, steps))
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""

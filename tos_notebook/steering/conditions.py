@@ -68,8 +68,8 @@ class Bound(Condition):
     ----------
     name : str
         ``loss`` or a metric, as means over the latest milestones, with ``val_`` before it of the
-        latest evaluation of the validation data; or ``samples`` or ``steps`` of all workers
-        together, or ``seconds``, ``minutes`` or ``hours`` since the run's start.
+        latest evaluation of the validation data; or ``samples`` or optimizer ``steps`` of all
+        workers together, or ``seconds``, ``minutes`` or ``hours`` since the run's start.
     sign : {"<", "<=", ">", ">="}
     limit : float
     """

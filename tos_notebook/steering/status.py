@@ -56,7 +56,8 @@ class RunStatus:
     loss: float
     """Mean over the latest milestones; NaN before any push."""
     staleness: float
-    """Versions, mean over all milestones; NaN before any push."""
+    """Versions, mean over all milestones; NaN before any push, and where all workers make each step
+    together, so that nothing is stale."""
     elapsed: float
     """Seconds since the run's start. Pauses count; the time between the death of its process and a
     resume does not."""
@@ -68,7 +69,8 @@ class RunStatus:
     """What ``on_bad="skip"`` has left out of the data, once for all epochs. A partition's are known
     when the Spark job that reads it has ended."""
     steps: int = 0
-    """Batches of all workers together: the global step."""
+    """Optimizer steps of all workers together, the global step: each worker's batches, or the steps
+    that all have made together, as with ``strategy="allreduce"``."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Means over the latest milestones."""
     validation: Mapping[str, float] = field(default_factory=dict)

@@ -52,9 +52,9 @@ class Totals:
     loss: float
     """Mean per sample over the last `RECENT` milestones."""
     staleness_mean: float
-    """Versions, mean over all milestones."""
+    """Versions, mean over all milestones; NaN as well where nothing can be stale."""
     recent_staleness: float
-    """Versions, mean over the last `STEADY` milestones."""
+    """Versions, mean over the last `STEADY` milestones; NaN as well where nothing can be stale."""
     recent_workers: float
     """How many trained at once, mean over the same milestones."""
     elapsed: float
@@ -62,7 +62,7 @@ class Totals:
     latest: float = 0.0
     """When the latest event was, in seconds since 1970."""
     steps: int = 0
-    """Batches trained so far, by all workers together: the global step."""
+    """Optimizer steps so far, of all workers together: the global step."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Means per sample over the same milestones as the loss."""
 
@@ -75,7 +75,9 @@ class WorkerTally:
     milestones: int = 0
     samples: int = 0
     busy: float = 0.0
-    """Seconds computing and exchanging; being told to wait does not count."""
+    """Seconds computing and exchanging."""
+    waited: float = 0.0
+    """Seconds waiting: told to, or for others of a step."""
     staleness_sum: int = 0
     staleness_max: int = 0
     loss: float = math.nan
@@ -91,6 +93,7 @@ class WorkerTally:
         self.milestones += 1
         self.samples += event.samples
         self.busy += event.compute + event.exchange
+        self.waited += event.wait
         self.staleness_sum += event.staleness
         self.staleness_max = max(self.staleness_max, event.staleness)
         self.loss = event.loss
@@ -144,13 +147,23 @@ class TrainingClock:
 
 
 class Tally:
-    """Sums over one run, kept up to date event by event. A sink; not thread-safe."""
+    """Sums over one run, kept up to date event by event. A sink; not thread-safe.
+
+    Attributes
+    ----------
+    workers : dict
+        A tally for each worker.
+    clock : TrainingClock
+    lockstep : bool
+        Whether all workers make each step together.
+    """
 
     def __init__(self) -> None:
         self.workers: defaultdict[WorkerKey, WorkerTally] = defaultdict(WorkerTally)
         self._epoch = 0
         self._epochs = 0
         self._samples_total: int | None = None
+        self.lockstep = False
         self._milestones = 0
         self._samples = 0
         self._steps = 0
@@ -189,6 +202,7 @@ class Tally:
     def totals(self) -> Totals:
         """Return the sums as they stand."""
         recent_staleness, recent_workers = self._steady_means()
+        stale = self._milestones > 0 and not self.lockstep
         means = self._recent_means()
         return Totals(
             epoch=self._epoch,
@@ -198,8 +212,8 @@ class Tally:
             samples_total=self._samples_total,
             samples_per_second=self._rate(),
             loss=means.pop("", math.nan),
-            staleness_mean=self._staleness / self._milestones if self._milestones else math.nan,
-            recent_staleness=recent_staleness,
+            staleness_mean=self._staleness / self._milestones if stale else math.nan,
+            recent_staleness=recent_staleness if stale else math.nan,
             recent_workers=recent_workers,
             elapsed=self.elapsed(self._latest),
             latest=self._latest,
@@ -216,12 +230,14 @@ class Tally:
 
     def _start(self, event: RunStarted) -> None:
         self._started = event.time
-        self._epochs = event.epochs
+        self._plan(event)
+
+    def _plan(self, event: RunStarted | RunResumed) -> None:
+        self._epochs, self.lockstep = event.epochs, event.lockstep
         self._samples_total = None if event.samples is None else event.samples * event.epochs
 
     def _resume(self, event: RunResumed) -> None:
-        self._epochs = event.epochs
-        self._samples_total = None if event.samples is None else event.samples * event.epochs
+        self._plan(event)
         # The rate is that of this process, not of the time in which there was none.
         self._first, self._before = None, self._samples
 
@@ -234,7 +250,7 @@ class Tally:
         self._epoch = max(self._epoch, event.epoch)
         self._milestones += 1
         self._samples += event.samples
-        self._steps += event.steps
+        self._steps += event.optimizer_steps
         self._staleness += event.staleness
         # A metric may be called loss; none is called nothing.
         self._recent.append((event.samples, {"": event.loss, **event.metrics}))

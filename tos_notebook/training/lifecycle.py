@@ -108,7 +108,8 @@ class Lifecycle:
             self.observers.append(make(self._context(run)))
             parts.bus.add(self.observers[-1])
         source = self.epochs.source
-        size = parts.plan.options.epochs, source.partitions, source.samples
+        lockstep = parts.training.settings.strategy.lockstep
+        size = parts.plan.options.epochs, source.partitions, source.samples, lockstep
         if resumed is None:
             parts.bus.publish(RunStarted(time.time(), parts.run_id, *size))
         else:

@@ -249,8 +249,8 @@ class TrainingSession:
         on_callback_error : {"disable", "raise"}
             What a callback that raises does: it is called no more, or ends the run.
         learning_rate : float, keras.optimizers.schedules.LearningRateSchedule, callable, optional
-            To begin with, or by the global step, an int: the batches that all workers together
-            have trained. Instead of the program's own. See docs/training.md.
+            To begin with, or by the global step, an int: the optimizer steps that all workers
+            together have made. Instead of the program's own. See docs/training.md.
         stop_when : callable, str, or sequence of them, optional
             Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.stop`,
             words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.

@@ -28,12 +28,15 @@ def milestone(time: float = 1.0, **changes: Any) -> MilestoneCommitted:
         "bytes_down": 16,
         "workers": 2,
     }
-    return MilestoneCommitted(time=time, **fields | changes)
+    fields |= changes
+    return MilestoneCommitted(time=time, **{"optimizer_steps": fields["steps"], **fields})
 
 
-def started(time: float = 0.0, epochs: int = 5, samples: int | None = 1000) -> RunStarted:
+def started(
+    time: float = 0.0, epochs: int = 5, samples: int | None = 1000, lockstep: bool = False
+) -> RunStarted:
     """Return the start of a run over two partitions."""
-    return RunStarted(time=time, run_id="r", epochs=epochs, partitions=2, samples=samples)
+    return RunStarted(time, "r", epochs, 2, samples, lockstep)
 
 
 def joined(time: float = 0.0, partition: int = 0, attempt: int = 0) -> WorkerJoined:

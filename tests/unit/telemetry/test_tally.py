@@ -36,6 +36,20 @@ def test_rate_is_from_first_to_last_milestone_without_the_first_ones_samples() -
     assert totals.samples == 800
 
 
+def test_a_step_that_all_workers_make_together_counts_once() -> None:
+    step = [milestone(partition=p, steps=4, optimizer_steps=1 - p, wait=p) for p in (0, 1)]
+    found = tally(started(lockstep=True), *step, *step)
+    assert found.totals().steps == 2
+    assert [worker.waited for worker in found.workers.values()] == [0, 2]
+
+
+def test_where_all_make_each_step_together_nothing_is_stale() -> None:
+    totals = tally(started(lockstep=True), milestone(staleness=0)).totals()
+    assert math.isnan(totals.staleness_mean)
+    assert math.isnan(totals.recent_staleness)
+    assert totals.recent_workers == 2
+
+
 def test_elapsed_runs_from_the_start_of_the_run_to_the_latest_event() -> None:
     totals = tally(started(time=5.0), milestone(time=6.0), RunFinished(9.0, "finished")).totals()
     assert totals.elapsed == pytest.approx(4.0)

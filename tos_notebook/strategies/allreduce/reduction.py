@@ -122,12 +122,20 @@ class Reduction:
         except BaseException as error:
             self._fail(step, error)
             return
+        steps = self._optimizer_steps(step)
         for report in step:
             report.member.suspect = None
+            traffic = report.brought.traffic
             self._reports.merged(
-                report.member, report.message, version, 0, report.brought.traffic, len(step)
+                report.member, report.message, version, 0, traffic, len(step), steps
             )
+            # All have made them together.
+            steps = 0
         self._cohort.commit(step, version)
+
+    def _optimizer_steps(self, step: Step) -> int:
+        """Return how many steps the optimizer has made: here one, on workers one for each batch."""
+        return 1 if self._updater is not None else max(r.message.steps for r in step)
 
     def _merge(self, step: Step) -> int:
         """Return the version that the step has made."""

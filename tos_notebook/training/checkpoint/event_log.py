@@ -28,8 +28,8 @@ _KINDS: dict[str, type[Event]] = {
 """Kept besides milestones, in full: there are few of them."""
 
 _WHOLE = (
-    "epoch", "partition", "attempt", "sequence", "steps", "samples", "staleness", "version",
-    "bytes_up", "bytes_down", "workers",
+    "epoch", "partition", "attempt", "sequence", "steps", "optimizer_steps", "samples",
+    "staleness", "version", "bytes_up", "bytes_down", "workers",
 )  # fmt: skip
 _REAL = ("time", "loss", "compute", "wait", "exchange")
 _TEXT = ("executor", "host")

@@ -32,7 +32,7 @@ class RunContext:
     samples: int
     """How many were trained before a resume."""
     steps: int = 0
-    """Batches that were trained before."""
+    """Optimizer steps that were made before."""
 
 
 class Observer(ABC):

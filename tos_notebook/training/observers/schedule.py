@@ -36,7 +36,7 @@ SCHEDULE_TIMEOUT = 60.0
 """Seconds that the end of a run waits for a schedule under way."""
 
 Schedule = Callable[[int], float]
-"""The rate by global step: the batches that all workers together have committed."""
+"""The rate by global step: the optimizer steps of all workers together."""
 
 
 class Scheduler(Observer):
@@ -69,7 +69,7 @@ class Scheduler(Observer):
         """Count steps, and set the rate now and then."""
         if not isinstance(event, MilestoneCommitted):
             return
-        self._steps += event.steps
+        self._steps += event.optimizer_steps
         now = time.perf_counter()
         if now >= self._due and not self._executor.full:
             self._due = now + self._period

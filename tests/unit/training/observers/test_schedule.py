@@ -48,7 +48,10 @@ class Scheduled:
         self.scheduler.begin()
 
     def train(self, steps: int) -> None:
-        self.scheduler(milestone(steps=steps))
+        self.tell(milestone(steps=steps))
+
+    def tell(self, event: Event) -> None:
+        self.scheduler(event)
         assert self.scheduler._executor.settle(LIMIT)
 
 
@@ -75,6 +78,13 @@ def test_the_rate_follows_the_steps_of_all_workers_together(scheduled: Make) -> 
     for _ in range(3):
         one.train(10)
     assert one.run.rates == [0.05, 0.03333333, 0.025]
+
+
+def test_a_step_that_all_workers_make_together_counts_once(scheduled: Make) -> None:
+    one = scheduled(lambda step: 1 / (10 + step))
+    for partition in range(2):
+        one.tell(milestone(partition=partition, steps=30, optimizer_steps=10 * (partition == 0)))
+    assert one.run.rates == [0.05]
 
 
 def test_a_resumed_run_goes_on_at_its_step(scheduled: Make) -> None:

@@ -1,0 +1,161 @@
+"""What the milestones of a step say: how long each worker waited, and how many steps it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.numpy_program import Counting
+from tests.support.threads import LIMIT, Aside
+from tests.unit.worker.support import join, numbers, of, push, until
+from tos_notebook.coordination import cohort
+from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.exchange import WorkerExchange
+from tos_notebook.coordination.membership import Doing, Member
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.coordination.timeouts import Timeouts
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.events import Event, MilestoneCommitted
+from tos_notebook.strategies import AllReduce
+from tos_notebook.wire.messages import Directive, Poll
+
+
+class Clock:
+    """The server's clock, which a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(cohort, "time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+class Crew:
+    """A run of several workers, called without connections."""
+
+    def __init__(
+        self, strategy: AllReduce, workers: int = 2, long_poll: float = LIMIT, interval: int = 1
+    ) -> None:
+        program = Counting()
+        program.gradients = strategy.of == "gradients"
+        self.layout = program.spec.layout
+        settings = Settings(strategy.exact_settings(), interval, strategy.sync)
+        initial = self.layout.allocate()
+        self.events: list[Event] = []
+        self.run = Coordinator(
+            "run",
+            strategy.trainer(self.layout, initial, settings, updater=lambda: program),
+            settings,
+            publish=self.events.append,
+            locate=lambda task: ("executor", "here"),
+            on_failure=lambda: None,
+            timeouts=Timeouts(long_poll=long_poll),
+        )
+        self.run.begin_span(ArraySource((numbers(100),), workers), 0, 0)
+        self.members: list[Member] = []
+        self.exchanges: list[WorkerExchange] = []
+        self.counts = [0] * workers
+        for partition in range(workers):
+            member, _ = self.run.requests.join(join(partition, partition), False)
+            exchange = self.run.exchange("")
+            exchange.open()
+            self.members.append(member)
+            self.exchanges.append(exchange)
+
+    def push(self, worker: int, **changes: float) -> Directive:
+        """Push a worker's next milestone; return what it does next."""
+        base = self.run.parameters.version
+        message = push(self.counts[worker], **{"base_version": base} | changes)
+        self.counts[worker] += 1
+        payload = self.layout.allocate()
+        place = self.exchanges[worker].receive_into(message, len(payload))
+        assert place is not None
+        place[:] = payload.tobytes()
+        return self.exchanges[worker].push(self.members[worker], message)[0].directive
+
+    def poll(self, worker: int) -> Directive:
+        message = Poll(0)
+        self.exchanges[worker].receive_into(message, 0)
+        return self.exchanges[worker].poll(self.members[worker], message)[0].directive
+
+    def beside(self, call: Callable[[], Directive], worker: int) -> Aside:
+        """Call in a thread, and return when the worker waits for the others."""
+        aside = Aside(call)
+        until(lambda: self.members[worker].doing is Doing.WAIT)
+        return aside
+
+    def milestones(self, number: int) -> dict[int, MilestoneCommitted]:
+        """Return the milestones of one step, by partition."""
+        found = of(MilestoneCommitted, self.events)
+        return {event.partition: event for event in found if event.sequence == number}
+
+
+def test_who_waits_for_others_in_a_push_has_waited_and_not_exchanged(clock: Clock) -> None:
+    crew = Crew(AllReduce())
+    first = crew.beside(lambda: crew.push(0), 0)
+    clock.now += 3
+    crew.push(1)
+    first.result()
+    # Each worker measures its exchange alone, from the push to the reply.
+    first = crew.beside(lambda: crew.push(0, exchange=3.25, wait=0.5), 0)
+    crew.push(1, exchange=0.25)
+    first.result()
+    told = crew.milestones(1)
+    assert (told[0].wait, told[0].exchange) == (3.5, 0.25)
+    assert (told[1].wait, told[1].exchange) == (0.0, 0.25)
+
+
+def test_what_a_worker_waits_after_its_push_it_counts_itself(clock: Clock) -> None:
+    crew = Crew(AllReduce(), long_poll=0.0)
+    assert crew.push(0) is Directive.WAIT
+    clock.now += 3
+    assert crew.poll(0) is Directive.WAIT
+    assert crew.push(1) is Directive.GO
+    assert crew.poll(0) is Directive.GO
+    crew.push(0, wait=3.0, exchange=0.25)
+    crew.push(1)
+    assert (crew.milestones(1)[0].wait, crew.milestones(1)[0].exchange) == (3.0, 0.25)
+
+
+def test_no_exchange_is_shorter_than_nothing(clock: Clock) -> None:
+    crew = Crew(AllReduce())
+    first = crew.beside(lambda: crew.push(0), 0)
+    clock.now += 3
+    crew.push(1)
+    first.result()
+    # By clocks that differ.
+    first = crew.beside(lambda: crew.push(0, exchange=2.9), 0)
+    crew.push(1)
+    first.result()
+    assert crew.milestones(1)[0].exchange == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "steps", "expected"),
+    [
+        (AllReduce(), (1, 1), 1),
+        # The mean of several batches' gradients is one step's.
+        (AllReduce(every=4), (4, 3), 1),
+        # Each worker's own optimizer makes a step for each batch.
+        (AllReduce(of="parameters", every=4), (4, 3), 4),
+    ],
+)
+def test_a_step_of_all_workers_is_told_once(
+    strategy: AllReduce, steps: tuple[int, int], expected: int
+) -> None:
+    crew = Crew(strategy, interval=strategy.every)
+    first = crew.beside(lambda: crew.push(0, steps=steps[0], samples=steps[0]), 0)
+    crew.push(1, steps=steps[1], samples=steps[1])
+    first.result()
+    told = crew.milestones(0)
+    assert [told[0].optimizer_steps, told[1].optimizer_steps] == [expected, 0]
+    assert [told[0].steps, told[1].steps] == list(steps)
