@@ -89,6 +89,11 @@ def all_readable(value: Any) -> Any:
     return value
 
 
+def counted(count: int, noun: str, many: str = "") -> str:
+    """Return such as ``1 epoch`` or ``1,200 epochs``; `many` is a plural that needs more than s."""
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
+
+
 def summary(error: BaseException) -> str:
     """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
 

@@ -42,6 +42,8 @@ FACTS: Facts = {
     "program": "<KerasProgram of 6 parameters, 199,210 values>",
     "model_bytes": 796_840,
     "actions": [],
+    "strategy": "ps",
+    "lockstep": False,
     "combiner": "dynsgd",
     "sync": "asp",
     "codec": "fp32",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tos_notebook.combiners.registry import get
 from tos_notebook.training.results.settings import RunSettings
 
 SETTINGS = RunSettings(
     strategy="ps",
+    lockstep=False,
     combiner=get("dynsgd"),
     codec="fp32",
     sync="asp",
@@ -16,3 +19,14 @@ SETTINGS = RunSettings(
     chaos=(),
     own={},
 )
+
+TOGETHER = replace(
+    SETTINGS,
+    strategy="allreduce",
+    lockstep=True,
+    combiner=None,
+    sync="bsp",
+    sync_interval=1,
+    own={"of": "gradients"},
+)
+"""Those of workers that make each step together."""

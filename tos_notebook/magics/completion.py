@@ -20,6 +20,9 @@ from .steer import all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
 
+_TYPED = re.compile(r"\w+:$")
+"""What stands before a token that begins behind a colon."""
+
 EXAMPLES: Mapping[str, Iterable[str]] = {
     "every": TIMES,
     **{a.magic: [f"{argument.name}=" for argument in a.arguments] for a in ACTIONS.values()},
@@ -42,7 +45,14 @@ def matcher(namespace: Mapping[str, Any], defaults: Iterable[str]) -> Matcher:
 
     def tos_matcher(context: Any) -> dict[str, Any]:
         words = complete(context.text_until_cursor, context.cursor_line, namespace, defaults)
-        found = [SimpleCompletion(w, type="magic") for w in words if w.startswith(context.token)]
+        # IPython ends a token at a colon, as in ssp:3, and replaces what stands behind it.
+        typed = _TYPED.search(context.text_until_cursor.removesuffix(context.token))
+        before = typed[0] if typed else ""
+        found = [
+            SimpleCompletion(word.removeprefix(before), type="magic")
+            for word in words
+            if word.startswith(before + context.token)
+        ]
         return {"completions": found, "suppress": bool(found)}
 
     made: Matcher = context_matcher(identifier="tos_notebook.magics")(tos_matcher)

@@ -10,7 +10,8 @@ from typing import Any
 from ..cluster.executors import is_running
 from ..common.console import quiet_stderr
 from ..errors import TosError
-from .text import counted, say
+from ..readable import counted
+from .text import say
 
 
 class WarmUp:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import CaptureError
+from ..readable import counted
 from . import find
 from .find import Names
-from .text import counted
 
 FETCHES = ("train_step", "train_op")
 LOSSES = ("loss", "cross_entropy", "cost")

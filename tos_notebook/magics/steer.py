@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from ..chaos.rules import describe
 from ..chaos.words import as_rules
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
-from ..steering.actions import Action, When
+from ..readable import counted
+from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
 from .find import combiner
-from .text import counted, say
+from .text import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +69,7 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
 
     run = find_run(namespace, options.run)
     if action.is_settings:
-        given = {name: _setting(action, name, text) for name, text in options.settings}
+        given = {name: _setting(action, run, name, text) for name, text in options.settings}
         what = ", ".join(f"{name}={value}" for name, value in given.items())
     else:
         given = {a.name: getattr(options, a.name) for a in action.arguments}
@@ -87,10 +89,11 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
 
 
-def _setting(action: Action, name: str, text: str) -> Any:
+def _setting(action: Action, run: Any, name: str, text: str) -> Any:
     kinds = {argument.name: argument.kind for argument in action.arguments}
     if name not in kinds:
-        hint = did_you_mean(name, kinds) or f" It sets {' and '.join(kinds)}."
+        hint = _elsewhere(run, name) or did_you_mean(name, kinds)
+        hint = hint or f" It sets {' and '.join(kinds)}."
         raise ConfigError(f"%{action.magic}: unknown setting {name!r}.{hint}")
     try:
         return kinds[name](text)
@@ -99,20 +102,35 @@ def _setting(action: Action, name: str, text: str) -> Any:
         raise ConfigError(f"{name}: expected {expected}, got {text!r}.") from None
 
 
+def _elsewhere(run: Any, name: str) -> str:
+    """Say which magic changes what is no setting; empty if none does."""
+    for action in ACTIONS.values():
+        if not any(a.name == name and a.label for a in action.arguments):
+            continue
+        if action.command in run.commands:
+            return f" %{action.magic} changes it."
+        return f" strategy={run.settings.strategy!r} has no {name} to change."
+    return ""
+
+
 def status(run: Any) -> None:
     """Say where the run stands."""
     now, settings = run.status, run.settings
     rate = settings.learning_rate
-    loss = f", loss {now.loss:.3g}, staleness {now.staleness:.1f}" if now.milestones else ""
+    loss = f", loss {now.loss:.3g}" if now.milestones else ""
+    stale = "" if math.isnan(now.staleness) else f", staleness {now.staleness:.1f}"
     validated = ", ".join(f"{name} {value:.3g}" for name, value in now.validation.items())
     say(
         f"Run {run.number} ({run.run_id}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
         f"{now.elapsed:.1f} s",
         *([f"  validation {validated}"] if validated else []),
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
-        f"{now.samples_per_second:,.0f} samples/s{loss}",
-        f"  batch size {settings.batch_size}, sync interval {settings.sync_interval}, "
-        f"sync {settings.sync}, codec {settings.codec}, combiner {settings.combiner!r}"
+        f"{now.samples_per_second:,.0f} samples/s{loss}{stale}",
+        f"  strategy {settings.strategy_text}, batch size {settings.batch_size}, "
+        f"sync interval {settings.sync_interval}"
+        + ("" if settings.lockstep else f", sync {settings.sync}")
+        + f", codec {settings.codec}"
+        + ("" if settings.combiner is None else f", combiner {settings.combiner!r}")
         + ("" if rate is None else f", learning rate {rate}"),
     )
     if now.reason is not None:

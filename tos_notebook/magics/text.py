@@ -14,11 +14,6 @@ def say(*lines: str) -> None:
     sys.stdout.write(readable("\n".join(lines)) + "\n")
 
 
-def counted(count: int, noun: str) -> str:
-    """Return such as ``1 epoch`` or ``1,200 epochs``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def combiners() -> str:
     """Return what there is to choose from: when, the rule, its state and its source."""
     lines = [

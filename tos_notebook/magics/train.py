@@ -15,13 +15,14 @@ from IPython.display import display
 
 from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
+from ..readable import counted
 from ..training.options import RunOptions, SessionOptions, subset
 from ..training.results.settings import RunSettings
 from . import arguments, find
 from .cell import refuse_empty, run_cell
 from .find import Names
 from .program import Captured, captured
-from .text import counted, say
+from .text import say
 
 CLOSE_TIMEOUT = 10.0
 """Seconds for what follows a run's end: closing its session, drawing its last picture."""
@@ -235,8 +236,10 @@ def _plan(options: Namespace, settings: RunSettings) -> str:
     combiner = options.combiner or getattr(settings.combiner, "name", None)
     return (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
-        f"strategy {settings.strategy}, batch size {options.batch_size}, "
-        f"sync interval {settings.sync_interval}, sync {settings.sync}, codec {options.codec}"
+        f"strategy {settings.strategy_text}, batch size {options.batch_size}, "
+        f"sync interval {settings.sync_interval}"
+        + ("" if settings.lockstep else f", sync {settings.sync}")
+        + f", codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
         + (f", validation on {options.validation}" if options.validation else "")
     )

@@ -64,6 +64,12 @@ def _named(name: str, colon: str, rest: str) -> Strategy:
     return made
 
 
+def choices() -> list[str]:
+    """Return what a user may choose: names, alone or with a variant, such as ``allreduce:star``."""
+    variants = {name: getattr(kind, "variants", ()) for name, kind in STRATEGIES.items()}
+    return [n for name, own in variants.items() for n in (name, *(f"{name}:{v}" for v in own))]
+
+
 def describe() -> list[dict[str, Any]]:
     """Return a row of plain values for each strategy.
 

@@ -31,6 +31,10 @@ class Comparable(Protocol):
     def history(self) -> pd.DataFrame:
         """Every milestone so far."""
 
+    @property
+    def settings(self) -> Any:
+        """What is in force; `strategy` is its name for how workers exchange."""
+
 
 def compare(*runs: Comparable) -> go.Figure:
     """Draw the smoothed training loss of several runs over time, over samples and over bytes.
@@ -43,8 +47,9 @@ def compare(*runs: Comparable) -> go.Figure:
     Returns
     -------
     plotly.graph_objects.Figure
-        Three panels with one line per run. Time counts from the beginning of a run's first
-        milestone; bytes are those of its exchanges, both ways.
+        Three panels with one line per run, named by the strategies if there are several. Time
+        counts from the beginning of a run's first milestone; bytes are those of its exchanges,
+        both ways.
 
     Raises
     ------
@@ -57,8 +62,10 @@ def compare(*runs: Comparable) -> go.Figure:
     if not frames:
         raise ConfigError("Expected at least one run to compare, got none. Use compare(a, b).")
     drawing = make_subplots(rows=1, cols=len(AXES), shared_yaxes=True, horizontal_spacing=0.05)
+    several = len({run.settings.strategy for run, _ in frames}) > 1
     for order, (run, frame) in enumerate(frames):
-        _draw(drawing, f"run {run.number}", frame, order)
+        strategy = f", {run.settings.strategy}" if several else ""
+        _draw(drawing, f"run {run.number}{strategy}", frame, order)
     for col, text in enumerate(AXES, start=1):
         drawing.update_xaxes(title_text=text, rangemode="tozero", row=1, col=col)
     drawing.update_yaxes(title_text="loss (smoothed)", row=1, col=1)

@@ -41,13 +41,16 @@ GREY = "#8c8c8c"
 STYLED = ("font", "paper_bgcolor", "plot_bgcolor", "xaxis", "yaxis", "hovermode")
 """What of a template shows in our figures."""
 
-TITLES = ("Loss", "Throughput", "Milestones", "Staleness")
+TITLES = ("Loss", "Throughput", "Milestones")
+
+PARTS = {"compute": COLORS[0], "exchange": COLORS[4], "wait": GREY}
+"""What a worker's time goes to."""
 
 Vector = npt.NDArray[np.float64]
 
 
 def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
-    """Draw loss, throughput, milestones and staleness of a run.
+    """Draw loss, throughput and milestones of a run, and its staleness or its workers' time.
 
     Parameters
     ----------
@@ -64,32 +67,42 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         there is but one executor; how many milestones had which staleness. Time counts from
         the beginning of the first milestone. The staleness has its mean marked, and the mean that
         theory predicts of so many workers; below stand the gauges of `tos_notebook.theory`.
+        Where all workers make each step together nothing is stale: instead, what share of its time
+        each executor, or each partition, computes, exchanges and waits for the others.
     """
     from plotly.subplots import make_subplots
 
     frame = history.frame()
+    last = "Time of workers" if history.lockstep else "Staleness"
     drawing = make_subplots(
-        rows=2, cols=2, subplot_titles=TITLES, vertical_spacing=0.16, horizontal_spacing=0.1
+        rows=2,
+        cols=2,
+        subplot_titles=[*TITLES, last],
+        vertical_spacing=0.16,
+        horizontal_spacing=0.1,
     )
     evaluations = list(validation or history.validated)
     if len(frame):
         _draw_loss(drawing, frame)
         _draw_throughput(drawing, frame)
         _draw_milestones(drawing, frame)
-        _draw_staleness(drawing, frame)
-        _draw_theory(drawing, frame)
+        if history.lockstep:
+            _draw_times(drawing, frame)
+        else:
+            _draw_staleness(drawing, frame)
+            _draw_theory(drawing, frame)
     if evaluations:
         _draw_validation(drawing, evaluations)
-    _label(drawing)
+    _label(drawing, history.lockstep)
     return drawing
 
 
-def _label(drawing: go.Figure) -> None:
+def _label(drawing: go.Figure, lockstep: bool) -> None:
     texts = {
         (1, 1): ("samples trained", "loss (mean per sample)"),
         (1, 2): ("time (s)", "samples per second"),
         (2, 1): ("time (s)", "milestones"),
-        (2, 2): ("staleness (versions)", "milestones"),
+        (2, 2): ("share of its time", "") if lockstep else ("staleness (versions)", "milestones"),
     }
     for (row, col), (x, y) in texts.items():
         drawing.update_xaxes(title_text=x, rangemode="tozero", row=row, col=col)
@@ -178,6 +191,28 @@ def _groups(frame: pd.DataFrame) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
 def _text(name: object) -> str:
     """Return a name in few characters; plotly takes some markup in its texts for its own."""
     return escape(one_line(str(name), LABEL), quote=False)
+
+
+def _draw_times(drawing: go.Figure, frame: pd.DataFrame) -> None:
+    import plotly.graph_objects as go
+
+    groups = list(_groups(frame))
+    sums = {part: [frame[part].to_numpy()[own].sum() for _, own in groups] for part in PARTS}
+    totals = np.maximum(np.sum(list(sums.values()), axis=0), 1e-9)
+    for part, color in PARTS.items():
+        bars = go.Bar(
+            x=np.array(sums[part]) / totals,
+            y=[name for name, _ in groups],
+            orientation="h",
+            name=part,
+            marker={"color": color, "line": {"width": 0}},
+            legend="legend3",
+        )
+        drawing.add_trace(bars, row=2, col=2)
+    # Below the bars, which fill the panel.
+    place = _corner(x=1.0, y=-0.1, xanchor="right", orientation="h")
+    drawing.update_layout(barmode="stack", legend3=place)
+    drawing.update_xaxes(tickformat=".0%", range=[0, 1], row=2, col=2)
 
 
 def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:

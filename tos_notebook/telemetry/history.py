@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
+from ..errors import ConfigError
 from ..readable import free_name
 from ..steering.status import Progress
 from ..theory import gauges
@@ -163,9 +164,9 @@ class History:
         -------
         pandas.DataFrame
             Columns: executor, host, partition, epoch (latest, from 1), milestones, samples,
-            samples_per_second (over the time it computed or exchanged), staleness_mean and
-            staleness_max (versions), loss (its last), bytes_up, bytes_down, lost (attempts that
-            were lost or failed there).
+            samples_per_second (over the time it computed or exchanged), waited (s, told to or for
+            others), staleness_mean and staleness_max (versions), loss (its last), bytes_up,
+            bytes_down, lost (attempts that were lost or failed there).
         """
         import pandas as pd
 
@@ -186,12 +187,28 @@ class History:
         -------
         pandas.DataFrame
             One row per gauge, by name. Columns: predicted, measured, meaning.
+
+        Raises
+        ------
+        ConfigError
+            All workers make each step together, so that nothing is stale.
         """
         import pandas as pd
 
+        if self.lockstep:
+            raise ConfigError(
+                "theory: expected workers that push one by one, whose updates grow stale. In this "
+                "run all make each step together, and nothing is stale. Train with strategy='ps' "
+                "to see predictions beside measurements."
+            )
         totals = self.totals()
         found = gauges(totals.recent_workers, totals.recent_staleness, rate)
         return pd.DataFrame(map(asdict, found)).set_index("name")
+
+    @property
+    def lockstep(self) -> bool:
+        """Whether all workers make each step together."""
+        return self._tally.lockstep
 
     def totals(self) -> Totals:
         """Return the run's sums as they stand."""
@@ -230,6 +247,7 @@ _WORKER_DTYPES = {
     "milestones": "int64",
     "samples": "int64",
     "samples_per_second": "float64",
+    "waited": "float64",
     "staleness_mean": "float64",
     "staleness_max": "int64",
     "loss": "float64",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from typing import TextIO
 
@@ -109,7 +110,7 @@ def describe(totals: Totals) -> str:
     -------
     str
         Such as ``epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  staleness 1.0``, with
-        epochs counted from 1.
+        epochs counted from 1, and the staleness where there can be any.
     """
     parts = [
         f"epoch {min(totals.epoch + 1, totals.epochs)}/{totals.epochs}",
@@ -118,5 +119,7 @@ def describe(totals: Totals) -> str:
     if totals.samples_per_second:
         parts.append(f"{totals.samples_per_second:,.0f} samples/s")
     if totals.milestones:
-        parts += [f"loss {totals.loss:.3g}", f"staleness {totals.staleness_mean:.1f}"]
+        parts.append(f"loss {totals.loss:.3g}")
+        if not math.isnan(totals.staleness_mean):
+            parts.append(f"staleness {totals.staleness_mean:.1f}")
     return "  ".join(parts)

@@ -31,7 +31,7 @@ h1, th, td {{ overflow-wrap: anywhere; }}
 <table class="facts">
 {facts}
 </table>
-<h2>Loss and staleness</h2>
+<h2>Training</h2>
 {figure}
 <h2>Workers</h2>
 <div class="scroll">{workers}</div>
@@ -84,10 +84,13 @@ def _fact(name: str, value: str) -> str:
 
 def _workers_table(history: History) -> str:
     table = history.workers()
+    if history.lockstep:
+        table = table.drop(columns=["staleness_mean", "staleness_max"])
     formats = {
         "executor": readable,
         "host": readable,
         "samples_per_second": "{:,.0f}".format,
+        "waited": "{:.2f}".format,
         "staleness_mean": "{:.2f}".format,
         "loss": "{:.4f}".format,
     }

@@ -16,6 +16,7 @@ from ..common.checks import at_least_one, positive
 from ..errors import InvalidTransition
 from ..steering.machine import Command
 from ..steering.sync import SyncMode, as_sync
+from ..strategies.registry import STRATEGIES
 from .checkpoint.contents import require_known
 from .lifecycle import Lifecycle
 from .parts import RunParts
@@ -24,9 +25,10 @@ from .parts import RunParts
 def _require_obeyed(parts: RunParts, command: Command) -> None:
     if command not in parts.strategy.commands:
         known = ", ".join(sorted(parts.strategy.commands))
-        raise InvalidTransition(
-            parts.state, str(command), f"strategy={parts.strategy.name!r} obeys {known} only."
-        )
+        others = [f"{name!r}" for name, kind in STRATEGIES.items() if command in kind.commands]
+        hint = f" Train with strategy={' or '.join(others)} for that." if others else ""
+        reason = f"strategy={parts.strategy.name!r} obeys {known} only.{hint}"
+        raise InvalidTransition(parts.state, str(command), reason)
 
 
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:

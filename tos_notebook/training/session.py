@@ -389,7 +389,8 @@ class TrainingSession:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"serving at {self.address}"
-        return f"<TrainingSession {state}: {self.program!r}, {self.combiner!r}>"
+        rule = self._options.strategy if self.combiner is None else self.combiner
+        return f"<TrainingSession {state}: {self.program!r}, {rule!r}>"
 
 
 def _captured(program: Any, options: SessionOptions) -> Program:

@@ -48,6 +48,7 @@ def settings_now(parts: RunParts) -> RunSettings:
     own = dict(settings.strategy.shown())
     return RunSettings(
         strategy=parts.strategy.name,
+        lockstep=settings.strategy.lockstep,
         # A strategy may have neither.
         combiner=own.pop("combiner", None),
         codec=own.pop("codec", str(PLAIN)),

@@ -10,7 +10,7 @@ from ..codecs.registry import names
 from ..combiners.registry import COMBINERS
 from ..steering.actions import ACTIONS, Action
 from ..steering.sync import EXAMPLES
-from ..strategies.registry import STRATEGIES
+from ..strategies.registry import choices
 from ..training.run import Run
 from .news import Facts, InForce, Plain
 from .numbers import short
@@ -20,7 +20,7 @@ OFFERS: Mapping[str, Iterable[str]] = {
     "sync": EXAMPLES,
     "codec": names(),
     "chaos": WORDS,
-    "strategy": STRATEGIES,
+    "strategy": choices(),
 }
 """What there is to choose from, by what an `Argument` offers."""
 
@@ -50,7 +50,7 @@ class RunFacts:
             "master": run.master,
             "program": run.program.summary,
             "model_bytes": run.program.layout.nbytes,
-            "actions": [_described(action) for action in self.actions.values()],
+            "actions": [_described(a, run.settings.lockstep) for a in self.actions.values()],
             **_in_force(run),
         }
 
@@ -78,7 +78,9 @@ def _in_force(run: Run) -> InForce:
     settings = run.settings
     rate = settings.learning_rate
     return {
-        "combiner": "none" if settings.combiner is None else settings.combiner.name,
+        "strategy": settings.strategy_text,
+        "lockstep": settings.lockstep,
+        "combiner": None if settings.combiner is None else settings.combiner.name,
         "sync": settings.sync,
         "codec": settings.codec,
         "sync_interval": settings.sync_interval,
@@ -89,7 +91,8 @@ def _in_force(run: Run) -> InForce:
     }
 
 
-def _described(action: Action) -> Plain:
+def _described(action: Action, lockstep: bool) -> Plain:
+    """Return a command as a form; in lockstep there is one sync mode only, and none to choose."""
     fields = [
         {
             "name": argument.name,
@@ -99,7 +102,7 @@ def _described(action: Action) -> Plain:
             "optional": argument.optional,
         }
         for argument in action.arguments
-        if argument.label
+        if argument.label and not (lockstep and argument.offers == "sync")
     ]
     name = str(action.command)
     return {"name": name, "verb": action.verb or name.capitalize(), "arguments": fields}

@@ -326,7 +326,7 @@ class RunModel:
 
     def _table(self, now: float) -> list[Plain]:
         # After the end no worker's age grows.
-        return self._workers.table(self._ended or now, self._state)
+        return self._workers.table(self._ended or now, self._state, self._tally.lockstep)
 
 
 def watch(run: Run) -> RunModel:

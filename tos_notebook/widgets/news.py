@@ -16,7 +16,10 @@ Plain = Mapping[str, object]
 class InForce(TypedDict):
     """A run's settings, as words and numbers."""
 
-    combiner: str
+    strategy: str
+    lockstep: bool
+    """Whether all workers make each step together: nothing is stale then."""
+    combiner: str | None
     sync: str
     codec: str
     sync_interval: int
@@ -74,6 +77,7 @@ class Totals(TypedDict):
     validation: dict[str, float | None]
     loss: float | None
     staleness_mean: float | None
+    """None where nothing can be stale, and before anything is trained; so the next one."""
     recent_staleness: float | None
     recent_workers: float | None
     bytes: int

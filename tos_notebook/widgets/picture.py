@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import all_readable, shortened
+from ..readable import all_readable, counted, shortened
 from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
@@ -53,6 +53,7 @@ COLUMNS = (
     ("Milestones", "milestones"),
     ("Samples", "samples"),
     ("Samples/s", "samples_per_second"),
+    ("Waits", "waiting"),
     ("Staleness, mean", "staleness_mean"),
     ("Staleness, most", "staleness_max"),
     ("Bytes", "bytes"),
@@ -61,6 +62,10 @@ COLUMNS = (
 
 TEXTS = ("executor", "host", "state")
 """Columns of text."""
+
+TOGETHER, APART = ("waiting",), ("staleness_mean", "staleness_max")
+"""Columns that tell something only where all workers make each step together, and only where not.
+"""
 
 
 class Result:
@@ -131,7 +136,9 @@ def html(news: News) -> str:
 def _details(news: News) -> list[str]:
     state = news.state
     return [
-        _workers(state["workers"]) if state["totals"]["milestones"] else "",
+        _workers(state["workers"], state["run"]["lockstep"])
+        if state["totals"]["milestones"]
+        else "",
         "<p><strong>How it was run</strong></p>",
         '<table cellpadding="4">',
         *(_fact(name, text) for name, text in _facts(news)),
@@ -170,7 +177,8 @@ def _facts(news: News) -> list[tuple[str, str]]:
     whole = 2 * run["model_bytes"] * totals["milestones"]
     if whole > 1.05 * totals["bytes"] > 0:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
-    rate = run["learning_rate"]
+    rate, stale = run["learning_rate"], not run["lockstep"]
+    interval = counted(run["sync_interval"], "batch", "batches")
     validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
     facts = [
         (run["state"].capitalize(), run["reason"]),
@@ -178,12 +186,13 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Training loss", words(totals["loss"])),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
         ("Milestones", f"{totals['milestones']:,}"),
-        ("Mean staleness", f"{words(totals['staleness_mean'])} versions"),
+        ("Mean staleness", stale and f"{words(totals['staleness_mean'])} versions"),
         ("Exchanged", amount(totals["bytes"]) + each),
+        ("Strategy", run["strategy"]),
         ("Combiner", run["combiner"]),
-        ("Sync mode", run["sync"]),
+        ("Sync mode", stale and run["sync"]),
         ("Codec", run["codec"]),
-        ("Exchange every", f"{run['sync_interval']} batches of {run['batch_size']}"),
+        ("Exchange every", f"{interval} of {run['batch_size']}"),
         ("Learning rate", "the program's own" if rate is None else words(rate)),
         ("Steered", "; ".join(_steered(news))),
         ("Chaos on purpose", "; ".join(run["chaos_log"])),
@@ -268,12 +277,13 @@ def _alt(name: str, curves: list[Curve], loss: float | None, over: str = "sample
     return f"{'; '.join(lines)}; over {until:,} {over}.".capitalize()
 
 
-def _workers(rows: Sequence[Plain]) -> str:
+def _workers(rows: Sequence[Plain], lockstep: bool) -> str:
     if not rows:
         return ""
-    heads = "".join(f'<th scope="col"{_align(key)}>{name}</th>' for name, key in COLUMNS)
+    columns = [c for c in COLUMNS if c[1] not in (APART if lockstep else TOGETHER)]
+    heads = "".join(f'<th scope="col"{_align(key)}>{name}</th>' for name, key in columns)
     lines = [
-        "<tr>" + "".join(_cell(key, row[key]) for _, key in COLUMNS) + "</tr>"
+        "<tr>" + "".join(_cell(key, row[key]) for _, key in columns) + "</tr>"
         for row in rows[:MOST_ROWS]
     ]
     table = [_TABLE, f"<tr>{heads}</tr>", *lines, "</table></div>"]
@@ -293,6 +303,8 @@ def _cell(key: str, value: Any) -> str:
         title = f' title="{escape(value)}"' if len(value) > MOST_NAME else ""
     elif key == "bytes":
         text = amount(value)
+    elif key == "waiting":
+        text = words(value) if value is None else f"{value:.0%}"
     elif key in ("partition", "epoch"):
         text = str(value)
     else:

@@ -60,6 +60,7 @@ class Row:
     """It will not come back: another has its partition, or the data was laid out again."""
     samples: float = 0.0
     busy: float = 0.0
+    waited: float = 0.0
     slow_since: float | None = None
     """Since when its pace is below the usual one."""
 
@@ -74,11 +75,18 @@ class Row:
         self.staleness = event.staleness
         self.samples = _KEEP * self.samples + event.samples
         self.busy = _KEEP * self.busy + event.compute + event.exchange
+        self.waited = _KEEP * self.waited + event.wait
 
     @property
     def pace(self) -> float:
         """Samples per second of late, while it was not told to wait."""
         return self.samples / self.busy if self.busy > 0 else 0.0
+
+    @property
+    def waiting(self) -> float | None:
+        """Share of its time of late in which it waited; None before a milestone."""
+        time = self.waited + self.busy
+        return self.waited / time if time > 0 else None
 
     def state(self, run: str, now: float) -> str:
         """Return one of training, waiting, lost, done; `run` is the run's state."""
@@ -89,13 +97,16 @@ class Row:
         resting = self.rested and now - self.heard > REST
         return "waiting" if resting or run == "paused" else "training"
 
-    def note(self, state: str, now: float, usual: float) -> str:
-        """Return in words whether it lags behind the usual pace; mostly empty."""
+    def note(self, state: str, now: float, usual: float, lockstep: bool) -> str:
+        """Return in words whether it lags behind the usual pace; mostly empty.
+
+        In lockstep no milestone is told before all have trained theirs: silence is not its own.
+        """
         if state != "training" or self.tally.milestones < WARM or not usual:
             self.slow_since = None
             return ""
         silent = now - self.heard
-        if silent > max(SILENT, TIMES * self.busy * (1 - _KEEP)):
+        if not lockstep and silent > max(SILENT, TIMES * self.busy * (1 - _KEEP)):
             return f"behind: nothing heard of it for {silent:.0f} s"
         if self._lags(now, usual):
             return f"behind: {100 * self.pace / usual:.0f} % of the median pace"
@@ -185,8 +196,18 @@ class Workers:
             row.index = index
         self.generation += 1
 
-    def table(self, now: float, run: str) -> list[Plain]:
-        """Return the rows as plain values; `run` is the run's state."""
+    def table(self, now: float, run: str, lockstep: bool) -> list[Plain]:
+        """Return the rows as plain values.
+
+        Parameters
+        ----------
+        now : float
+            In seconds since the epoch.
+        run : str
+            The run's state.
+        lockstep : bool
+            Whether all workers make each step together.
+        """
         states = [row.state(run, now) for row in self]
         paces = [
             row.pace
@@ -194,10 +215,11 @@ class Workers:
             if state == "training" and row.tally.milestones >= WARM
         ]
         usual = median(paces) if len(paces) >= FEWEST and now >= self._calm_until else 0.0
-        return [_plain(row, state, now, usual) for row, state in zip(self, states, strict=True)]
+        notes = [row.note(s, now, usual, lockstep) for row, s in zip(self, states, strict=True)]
+        return [_plain(row, now, *told) for row, *told in zip(self, states, notes, strict=True)]
 
 
-def _plain(row: Row, state: str, now: float, usual: float) -> Plain:
+def _plain(row: Row, now: float, state: str, note: str) -> Plain:
     (executor, host, partition), tally = row.key, row.tally
     return {
         "key": f"{executor}/{partition}",
@@ -208,6 +230,7 @@ def _plain(row: Row, state: str, now: float, usual: float) -> Plain:
         "milestones": tally.milestones,
         "samples": tally.samples,
         "samples_per_second": short(row.pace),
+        "waiting": short(row.waiting, 3),
         "staleness": row.staleness,
         "staleness_mean": short(tally.staleness_mean, 3),
         "staleness_max": tally.staleness_max if tally.milestones else None,
@@ -215,5 +238,5 @@ def _plain(row: Row, state: str, now: float, usual: float) -> Plain:
         "bytes": tally.bytes_up + tally.bytes_down,
         "state": state,
         "lost": tally.lost,
-        "note": row.note(state, now, usual),
+        "note": note,
     }

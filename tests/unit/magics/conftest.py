@@ -24,6 +24,7 @@ from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
+from tos_notebook.steering.machine import Command
 from tos_notebook.training.options import SessionOptions, subset
 from tos_notebook.training.results.settings import RunSettings
 from tos_notebook.training.run import Run
@@ -99,11 +100,12 @@ class FakeRun:
     def __init__(self, number: int, options: SessionOptions | None = None) -> None:
         self.number, self.run_id = number, f"run-{number}"
         self._options = options or SessionOptions().checked()
-        self.state = "running"
+        self.state, self.staleness = "running", 1.5
         self.asked: list[Any] = []
         self.error: TosError | None = None
         self.waiting: Callable[[], None] = lambda: None
         self.has_learning_rate = True
+        self.commands = frozenset(Command)
         self.rules: tuple[Any, ...] = ()
         self.waits_for: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
@@ -120,24 +122,22 @@ class FakeRun:
     def status(self) -> Any:
         return SimpleNamespace(
             run=self.run_id, state=self.state, epoch=2, epochs=5, milestones=34, samples=1200,
-            samples_per_second=432.1, loss=0.25, staleness=1.5, elapsed=3.0,
+            samples_per_second=432.1, loss=0.25, staleness=self.staleness, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
             reason=self.reason, validation={"accuracy": 0.8754},
         )  # fmt: skip
 
     @property
     def settings(self) -> RunSettings:
+        options = self._options
+        strategy = options.strategy.settings(options.combiner, options.codec)
+        own = {n: v for n, v in strategy.shown().items() if n not in ("codec", "combiner")}
         return replace(
-            SETTINGS,
-            strategy=self._options.strategy.name,
-            codec=str(self._options.codec),
-            sync=str(self._options.sync),
-            sync_interval=self._options.sync_interval,
-            learning_rate=0.1,
-            combiner=self._options.combiner,
-            batch_size=self._options.batch_size,
-            chaos=self.rules,
-        )
+            SETTINGS, strategy=options.strategy.name, combiner=options.combiner, own=own,
+            codec=str(options.codec), sync=str(options.sync), batch_size=options.batch_size,
+            sync_interval=options.sync_interval, learning_rate=0.1, chaos=self.rules,
+            lockstep=strategy.lockstep,
+        )  # fmt: skip
 
     def end(self, state: str = "finished", error: TosError | None = None) -> None:
         self.state, self.error = state, error

@@ -82,6 +82,17 @@ def test_what_may_stand_behind_an_option_is_completed_and_the_next_option_too(
     assert "--seed" not in complete(cells, f"{prefix}--data --")
 
 
+def test_strategies_are_completed_with_their_variants(cells: Cells) -> None:
+    named = complete(cells, "%tos_train --strategy ")
+    assert {"ps", "allreduce", "allreduce:star"} <= named
+    assert complete(cells, "%tos_train --strategy allr") == {n for n in named if "allr" in n}
+    assert "star" in complete(cells, "%tos_train --strategy allreduce:s")
+
+
+def test_what_stands_behind_a_colon_is_completed(cells: Cells) -> None:
+    assert complete(cells, "%tos_train --sync ssp:1") == {"1", "10"}
+
+
 def test_limits_of_a_resumed_run_are_completed_and_explained(cells: Cells) -> None:
     found = complete(cells, "%tos_resume hdfs:///runs/run-7 --")
     assert {"--patience", "--stall-timeout"} <= found

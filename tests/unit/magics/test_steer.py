@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.errors import WorkerError
+from tos_notebook.strategies import AllReduce
 
 LINE = "%tos_train --model program --data train"
 
@@ -73,6 +75,37 @@ def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
     assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
     assert "sync interval 10, sync asp, codec fp32, combiner DynSGD(exponent=1.0)" in output
     assert "learning rate 0.1" in output
+
+
+@pytest.fixture
+def together(cells: Cells, engine: Engine) -> Any:
+    """A run whose workers make each step together."""
+    cells(f"{LINE} --strategy allreduce:star")
+    (run,) = engine.runs
+    run.commands, run.staleness = AllReduce.commands, math.nan
+    return run
+
+
+def test_status_of_steps_made_together_says_nothing_of_what_does_not_apply(
+    cells: Cells, together: Any
+) -> None:
+    output = cells("%tos_status")
+    assert "loss 0.25\n" in output
+    assert "  strategy allreduce (of gradients), batch size 100, sync interval 1, codec" in output
+    for text in ("stale", "combiner", "sync bsp", "None"):
+        assert text not in output
+
+
+def test_a_setting_of_another_magic_is_named_with_it(cells: Cells, runs: list[Any]) -> None:
+    output = cells.fails("%tos_set combiner=easgd")
+    assert "%tos_set: unknown setting 'combiner'. %tos_combiner changes it." in output
+    assert "%tos_repartition changes it." in cells.fails("%tos_set partitions=4")
+
+
+def test_of_steps_made_together_there_is_no_combiner_to_set(cells: Cells, together: Any) -> None:
+    output = cells.fails("%tos_set combiner=easgd")
+    assert output.endswith("'combiner'. strategy='allreduce' has no combiner to change.\n")
+    assert "None" not in output
 
 
 def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:

@@ -91,6 +91,13 @@ def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
     assert "combiner" not in engine.sessions[0].options
 
 
+def test_the_plan_of_steps_made_together_names_what_applies(cells: Cells, engine: Engine) -> None:
+    output = cells(f"{LINE} --strategy allreduce:star/4")
+    assert "on train, strategy allreduce (of gradients), batch size 100, sync interval 4" in output
+    assert "sync interval 4, codec fp32" in output
+    assert "None" not in output
+
+
 class Ring(ParameterServer):
     """A strategy that has no combiner."""
 

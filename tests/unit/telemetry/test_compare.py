@@ -6,17 +6,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.support.settings import SETTINGS, TOGETHER
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError
 from tos_notebook.telemetry.compare import compare
 from tos_notebook.telemetry.figure import COLORS, POINTS
 from tos_notebook.telemetry.history import History
+from tos_notebook.training.results.settings import RunSettings
 
 
 @dataclass(eq=False)
 class FakeRun:
     number: int
     milestones: int = 3
+    settings: RunSettings = SETTINGS
 
     @property
     def run_id(self) -> str:
@@ -76,3 +79,8 @@ def test_no_run_is_an_error() -> None:
 def test_a_run_without_milestones_is_an_error_that_names_it() -> None:
     with pytest.raises(ConfigError, match=r"run 2 \(run-x-2\) has none"):
         compare(FakeRun(1), FakeRun(2, milestones=0))
+
+
+def test_runs_of_several_strategies_are_named_by_them() -> None:
+    drawing = compare(FakeRun(1), FakeRun(2, settings=TOGETHER))
+    assert {trace.name for trace in drawing.data} == {"run 1, ps", "run 2, allreduce"}

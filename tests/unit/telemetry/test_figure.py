@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.telemetry.samples import milestone
+from tests.unit.telemetry.samples import milestone, started
 from tos_notebook.events import Validated
 from tos_notebook.telemetry.figure import (
     INTERVALS,
@@ -227,3 +227,26 @@ def test_thinning_out_averages_neighbours(length: int) -> None:
         np.testing.assert_array_equal(thin_x, x)
     if length == 25:
         np.testing.assert_allclose(thin_x, [1, 4, 7, 10, 13, 16, 19, 22, 24])
+
+
+def together(partitions: int = 2) -> History:
+    """Return a run whose workers made each step together, and waited the longer, the faster."""
+    result = History()
+    result(started(lockstep=True))
+    for n in range(4 * partitions):
+        who = n % partitions
+        times = {"compute": 1.0 + who, "exchange": 0.5, "wait": 2.5 - who}
+        result(milestone(time=4.0 + n // partitions, partition=who, staleness=0, **times))
+    return result
+
+
+def test_where_all_make_each_step_together_the_time_of_workers_is_drawn() -> None:
+    drawing = figure(together())
+    shares = {bars.name: dict(zip(bars.y, bars.x, strict=True)) for bars in drawing.data[-3:]}
+    assert shares["compute"] == {"partition 0": 0.25, "partition 1": 0.5}
+    assert shares["exchange"] == {"partition 0": 0.125, "partition 1": 0.125}
+    assert shares["wait"] == {"partition 0": 0.625, "partition 1": 0.375}
+    texts = [note.text for note in drawing.layout.annotations]
+    assert texts == ["Loss", "Throughput", "Milestones", "Time of workers"]
+    assert drawing.layout.shapes == ()
+    assert drawing.layout.xaxis4.title.text == "share of its time"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
+from tos_notebook.errors import ConfigError
 from tos_notebook.events import Event, Repartitioned, RunResumed, Validated
 from tos_notebook.steering.status import Progress
 from tos_notebook.telemetry.history import History
@@ -42,6 +43,7 @@ WORKER_COLUMNS = [
     "milestones",
     "samples",
     "samples_per_second",
+    "waited",
     "staleness_mean",
     "staleness_max",
     "loss",
@@ -156,8 +158,8 @@ def test_rows_come_in_the_order_of_the_commits_whoever_reported_first() -> None:
 def test_workers_sum_up_each_executor_and_partition() -> None:
     table = history(
         milestone(partition=1, samples=40),
-        milestone(epoch=0, staleness=0, loss=0.5, samples=100),
-        milestone(epoch=1, staleness=3, loss=0.3, samples=60),
+        milestone(epoch=0, staleness=0, loss=0.5, samples=100, wait=0.5),
+        milestone(epoch=1, staleness=3, loss=0.3, samples=60, wait=0.25),
         lost(partition=1),
     ).workers()
     assert list(table.columns) == WORKER_COLUMNS
@@ -170,6 +172,7 @@ def test_workers_sum_up_each_executor_and_partition() -> None:
         "milestones": 2,
         "samples": 160,
         "samples_per_second": pytest.approx(200.0),
+        "waited": 0.75,
         "staleness_mean": 1.5,
         "staleness_max": 3,
         "loss": 0.3,
@@ -233,3 +236,10 @@ def test_a_metric_may_be_named_as_the_column_of_another() -> None:
 def test_names_of_metrics_without_end_do_not_fill_the_memory() -> None:
     frame = history(*(milestone(metrics={f"metric {n}": 1.0}) for n in range(400))).frame()
     assert sum(name.startswith("metric ") for name in frame.columns) == 256
+
+
+def test_there_is_no_theory_of_what_is_never_stale() -> None:
+    together = history(started(lockstep=True), milestone(staleness=0))
+    with pytest.raises(ConfigError, match=r"nothing is stale\. Train with strategy='ps' to see"):
+        together.theory()
+    assert together.workers()["waited"].tolist() == [0.0]

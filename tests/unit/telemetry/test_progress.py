@@ -163,3 +163,8 @@ def test_what_a_run_waits_for_is_said_at_once_on_a_line_of_its_own() -> None:
     first, second, *_ = screen(written)
     assert first == "The run waits for a worker. See Spark."
     assert second.endswith("stopped")
+
+
+def test_what_cannot_be_stale_is_not_said_to_be() -> None:
+    line = describe(totals(milestones=3, loss=0.5, staleness_mean=math.nan))
+    assert line.endswith("loss 0.5")

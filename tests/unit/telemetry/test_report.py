@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.telemetry.samples import milestone
+from tests.unit.telemetry.samples import milestone, started
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report
 
@@ -80,3 +80,10 @@ def test_directories_are_made_and_the_absolute_path_is_returned(
 def test_an_unwritable_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         write_report(tmp_path, History(), "t", {})
+
+
+def test_the_workers_of_steps_made_together_wait_and_are_not_stale(tmp_path: Path) -> None:
+    together = write(tmp_path / "a.html", started(lockstep=True), milestone(wait=1.25))
+    assert "waited" in together.text
+    assert "1.25" in together.text
+    assert "stale" not in together.text

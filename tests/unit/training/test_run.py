@@ -990,7 +990,7 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
 ) -> None:
     run = Run(replace(setting.start().wait(LIMIT).parts, strategy=Deaf()))
     before = run.settings
-    with pytest.raises(InvalidTransition, match=r"strategy='deaf' obeys pause, resume, stop only"):
+    with pytest.raises(InvalidTransition, match=r"'deaf' obeys pause, resume, stop only. Train with .*'ps'"):
         ask(run)
     assert run.settings == before
     assert set(RunFacts(run).actions) == {"pause", "resume", "stop"}
@@ -998,6 +998,8 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
 
 class Bare:
     """Settings of a strategy that has neither combiner nor codec."""
+
+    lockstep = False
 
     def check(self, sync: Any, sync_interval: int) -> None: ...
 
@@ -1013,7 +1015,7 @@ def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
     assert (settings.strategy, settings.combiner, settings.codec) == ("deaf", None, "fp32")
     run: Any = FakeRunOfViews()
     run.settings = replace(run.settings, combiner=None)
-    assert RunFacts(run)()["combiner"] == "none"
+    assert RunFacts(run)()["combiner"] is None
 
 
 # -- what stands for a run in other tests ---------------------------------------------------

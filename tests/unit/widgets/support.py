@@ -25,6 +25,8 @@ FACTS: Facts = {
     "master": "local[2]",
     "program": "<KerasProgram>",
     "actions": [{"name": "pause", "verb": "Set", "arguments": []}],
+    "strategy": "ps",
+    "lockstep": False,
     "combiner": "dynsgd",
     "sync": "asp",
     "codec": "fp32",

@@ -21,9 +21,9 @@ def state(model: RunModel, now: float = 10.0) -> Any:
     return model.snapshot(now, FACTS).state
 
 
-def running(samples: int | None = 1000, epochs: int = 5) -> RunModel:
+def running(samples: int | None = 1000, epochs: int = 5, lockstep: bool = False) -> RunModel:
     model = RunModel()
-    model(started(0.0, epochs, samples))
+    model(started(0.0, epochs, samples, lockstep))
     model(events.StateChanged(0.0, "running"))
     return model
 
@@ -113,6 +113,27 @@ def test_a_straggler_is_named_in_words() -> None:
     steady(model, 8.0, slowest=0.1)
     assert notes(model, 8.0) == ["", "", ""]
     assert notes(model, 68.0)[0] == "behind: nothing heard of it for 60 s"
+
+
+def test_in_lockstep_silence_is_no_workers_own() -> None:
+    model = running(lockstep=True)
+    steady(model, 1.0)
+    notes(model, 1.0)
+    # Who has computed longest is behind all the same.
+    assert notes(model, 68.0) == ["", "", "behind: 25 % of the median pace"]
+    rows = state(model, 1.0)
+    assert rows["totals"]["staleness_mean"] is None
+
+
+def test_a_worker_says_which_share_of_its_time_it_has_waited_of_late() -> None:
+    model = running(lockstep=True)
+    model(joined())
+    assert state(model, 0.0)["workers"][0]["waiting"] is None
+    model(milestone(1.0, compute=0.25, exchange=0.25, wait=0.5))
+    assert state(model, 1.0)["workers"][0]["waiting"] == 0.5
+    for n in range(50):
+        model(milestone(2.0 + n, compute=0.75, exchange=0.25, wait=0.0))
+    assert state(model, 52.0)["workers"][0]["waiting"] < 0.001
 
 
 def notes(model: RunModel, now: float) -> list[str]:

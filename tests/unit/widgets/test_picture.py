@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.settings import TOGETHER
 from tests.unit.telemetry.samples import joined, milestone, started
 from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook import events
@@ -60,9 +61,25 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
     page = html(model)
     texts = [text.text for text in svg(page).iter(f"{SVG}text")]
     assert {"training", "validation", "samples"} <= set(texts)
-    assert page.count("<tr>") == 1 + 2 + 15
+    assert page.count("<tr>") == 1 + 2 + 16
     for text in ("finished", "dynsgd", "10 batches of 100", "accuracy 0.875, loss 0.25"):
         assert text in page
+    for name in ("Strategy", "Sync mode", "Mean staleness"):
+        assert f"{name}</th>" in page
+
+
+def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
+    model = trained(staleness=0, wait=1.2)
+    run = FakeRun(model)
+    run.settings = TOGETHER
+    page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
+    assert "allreduce (of gradients)" in page
+    assert "1 batch of 100" in page
+    # 0.3 s are computed and 0.1 s exchanged.
+    assert '<th scope="col">Waits</th>' in page
+    assert "<td>75%</td>" in page
+    for text in ("taleness", "Sync mode", "ombiner", "None"):
+        assert text not in page
 
 
 def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:

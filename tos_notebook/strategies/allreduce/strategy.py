@@ -68,6 +68,8 @@ class AllReduce:
     commands = frozenset(Command) - {Command.SWAP_COMBINER}
     when = "Exact synchronous SGD, the same result for any number of workers; workers of one speed."
     sync = BSP
+    variants = ALGORITHMS[1:]
+    """What may stand behind the name, after a colon; see `parse`."""
 
     def __post_init__(self) -> None:
         one_of("of", self.of, OF)

@@ -65,6 +65,7 @@ class MLflowLogger(BestEffort):
         self._samples = context.samples
         self._epochs_done = context.epochs.start
         self._window = Window(time.time())
+        self._lockstep = False
         self._log = log
 
     @property
@@ -76,11 +77,12 @@ class MLflowLogger(BestEffort):
         """Have logged what an event says."""
         if isinstance(event, MilestoneCommitted):
             self._samples += event.samples
-            self._window.add(event.samples, _means(event), ["samples_per_second"])
+            means = _means(event, not self._lockstep)
+            self._window.add(event.samples, means, ["samples_per_second"])
             if event.time >= self._window.began + PERIOD:
                 self._point(event.time)
         elif isinstance(event, RunStarted | RunResumed):
-            self._window = Window(event.time)
+            self._window, self._lockstep = Window(event.time), event.lockstep
             self._offer(partial(self._start, event))
         elif isinstance(event, EpochFinished):
             self._epochs_done = event.epoch + 1
@@ -153,14 +155,15 @@ class MLflowLogger(BestEffort):
             self._log.artifacts(folder)
 
 
-def _means(event: MilestoneCommitted) -> dict[str, float]:
-    """Return what is averaged over milestones, by the names of curves."""
+def _means(event: MilestoneCommitted, stale: bool) -> dict[str, float]:
+    """Return what is averaged over milestones, by the names of curves; `stale`: staleness, too."""
     taken = {*_OWN, *event.metrics}
     metrics = {
         free_name(name, taken) if name in _OWN or name.startswith("val_") else name: value
         for name, value in event.metrics.items()
     }
-    return {"loss": event.loss, **metrics, "staleness": float(event.staleness)}
+    staleness = {"staleness": float(event.staleness)} if stale else {}
+    return {"loss": event.loss, **metrics, **staleness}
 
 
 def _params(run: RunView, event: RunStarted | RunResumed) -> Mapping[str, object]:

@@ -58,9 +58,9 @@ WRITING_TIMEOUT = 60.0
 """Seconds that the end of a run waits for the last of its points."""
 
 
-def _means(event: MilestoneCommitted) -> dict[str, float]:
-    """Return what is averaged over milestones, by tag."""
-    common = {"loss": event.loss, "staleness": float(event.staleness)}
+def _means(event: MilestoneCommitted, stale: bool) -> dict[str, float]:
+    """Return what is averaged over milestones, by tag; `stale`: staleness, too."""
+    common = {"loss": event.loss} | ({"staleness": float(event.staleness)} if stale else {})
     metrics = {
         free_name(name, {*_OWN, *event.metrics}) if name in _OWN else name: value
         for name, value in event.metrics.items()
@@ -105,6 +105,7 @@ class TensorBoardWriter(BestEffort):
         self._samples = context.samples
         self._window: Window | None = None
         self._due = 0.0
+        self._lockstep = False
         # The thread's.
         self._writer: EventWriter | None = None
         self._flush_at = 0.0
@@ -115,6 +116,7 @@ class TensorBoardWriter(BestEffort):
         if isinstance(event, MilestoneCommitted):
             self._milestone(event)
         elif isinstance(event, RunStarted | RunResumed):
+            self._lockstep = event.lockstep
             self._offer(partial(self._start, event.time))
         elif isinstance(event, EpochFinished):
             self._point(event.time, {"training/epoch": event.epoch + 1.0})
@@ -139,7 +141,7 @@ class TensorBoardWriter(BestEffort):
         if self._window is None:
             self._window, self._due = Window(event.time), event.time + self._period
         self._samples += event.samples
-        self._window.add(event.samples, _means(event), _rates(event))
+        self._window.add(event.samples, _means(event, not self._lockstep), _rates(event))
         if event.time >= self._due:
             self._point(event.time, {})
 

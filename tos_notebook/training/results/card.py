@@ -75,8 +75,9 @@ def _summary(run: RunView) -> str:
     now = run.status
     date = datetime.now().astimezone().isoformat(timespec="minutes")
     program, master = as_markdown(run.program.summary), as_markdown(run.master)
+    how = "in steps of all workers together" if run.settings.lockstep else "asynchronously"
     return (
-        f"{program}. Trained asynchronously on Spark ({master}) by tos_notebook {__version__}; "
+        f"{program}. Trained {how} on Spark ({master}) by tos_notebook {__version__}; "
         f"written {date}, when the run was {now.state}: epoch {now.epoch} of {now.epochs}, "
         f"{now.samples:,} samples in {now.elapsed:.1f} s."
     )

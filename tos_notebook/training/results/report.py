@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...chaos.rules import describe
+from ...readable import counted
 from .view import RunView
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     settings = run.settings
     rate = settings.learning_rate
     return {
-        "Strategy": settings.strategy,
-        "Combiner": str(settings.combiner or "none"),
-        "Exchange every": f"{settings.sync_interval} batches",
-        "Sync mode": settings.sync,
+        "Strategy": settings.strategy_text,
+        **({} if settings.combiner is None else {"Combiner": str(settings.combiner)}),
+        "Exchange every": counted(settings.sync_interval, "batch", "batches"),
+        **({} if settings.lockstep else {"Sync mode": settings.sync}),
         "Codec": settings.codec,
         "Learning rate": OWN_RATE if rate is None else str(rate),
         "Batch size": str(settings.batch_size),

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pprint import pformat
 from typing import Any
 
 from ...chaos.rules import Rule
 from ...combiners.base import Combiner
 
 
-def _by_line(shown: Any, printer: Any, cycle: bool) -> None:
-    """Show settings in a cell, a line for each."""
-    printer.text(pformat(shown))
+class _Shown:
+    """Shows its fields, in a cell a line for each; a combiner only if there is one."""
+
+    __slots__ = ()
+
+    def _text(self, between: str) -> str:
+        shown: Any = self
+        values = {field.name: getattr(self, field.name) for field in fields(shown)}
+        if values["combiner"] is None:
+            del values["combiner"]
+        texts = (f"{name}={value!r}" for name, value in values.items())
+        return f"{type(self).__name__}({between.join(texts)})"
+
+    def __repr__(self) -> str:
+        return self._text(", ")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self._text(",\n" + " " * (len(type(self).__name__) + 1)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunSettings(_Shown):
     """What is in force in a run at one moment."""
 
     strategy: str
     """How workers exchange what they learn."""
+    lockstep: bool
+    """Whether all workers make each step together: nothing is stale, and the sync mode is fixed."""
     combiner: Combiner | None
     """By which the server merges; None for a strategy that has none."""
     codec: str
@@ -38,18 +54,24 @@ class RunSettings:
     own: Mapping[str, object]
     """What the strategy has of its own, besides combiner and codec."""
 
-    _repr_pretty_ = _by_line
-
     @property
     def by_name(self) -> dict[str, object]:
-        """All, the strategy's own among them, for a log that takes any names."""
+        """What a log takes: all that applies, by any names, the strategy's own among them."""
         common = {each.name: getattr(self, each.name) for each in fields(self)}
-        del common["own"]
+        del common["own"], common["lockstep"]
+        if self.combiner is None:
+            del common["combiner"]
         return {**self.own, **common}
 
+    @property
+    def strategy_text(self) -> str:
+        """The strategy with its own settings, such as ``allreduce (of gradients)``."""
+        own = ", ".join(f"{name} {value}" for name, value in self.own.items())
+        return f"{self.strategy} ({own})" if own else self.strategy
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedSettings:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SavedSettings(_Shown):
     """What was in force when a checkpoint was written, and what the run was asked to do.
 
     The names are those of `RunSettings`, of `TrainingSession` and of its `start`. The combiner's
@@ -71,5 +93,3 @@ class SavedSettings:
     optimizer_state: str
     checkpoint_every: str
     keep: int
-
-    _repr_pretty_ = _by_line

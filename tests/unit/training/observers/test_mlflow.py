@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.hostile import TEXTS
-from tests.support.settings import SETTINGS
+from tests.support.settings import SETTINGS, TOGETHER
 from tests.support.threads import wait_for_end
 from tests.support.tracked import curve, only_run, store
 from tests.unit.steering.test_conditions import status
@@ -242,3 +242,17 @@ def test_what_cannot_be_logged_is_refused_at_the_start(monkeypatch: pytest.Monke
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install mlflow-skinny"):
         tracking(True, PROGRAM)
+
+
+def test_of_steps_made_together_no_staleness_and_no_combiner_is_logged(client: Any) -> None:
+    tracked = Tracked(True)
+    tracked.run.settings = TOGETHER
+    tracked.tracker(started(100.0, lockstep=True))
+    tracked.tracker(milestone(101.0, staleness=0))
+    tracked.tracker.finish(last=True)
+    found = only_run(client)
+    assert found.data.params["strategy"] == "allreduce"
+    assert found.data.params["of"] == "gradients"
+    assert not {"combiner", "lockstep"} & set(found.data.params)
+    assert "loss" in found.data.metrics
+    assert "staleness" not in found.data.metrics

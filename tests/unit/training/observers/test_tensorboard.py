@@ -105,6 +105,16 @@ def test_points_are_means_and_rates_since_the_one_before(
     assert found.curve("executor 2/samples_per_second") == [(1800, 50.0)]
 
 
+def test_of_steps_made_together_no_staleness_is_written(boarded: Callable[..., Boarded]) -> None:
+    found = boarded()
+    found.board(started(0.0, lockstep=True))
+    found.board(milestone(10.0, loss=1.0, samples=300, staleness=0))
+    found.board.finish(last=True)
+    tags = set(read_scalars([("a.tfevents", found.file.shown)])["tag"])
+    assert {"training/loss", "worker 0/loss"} <= tags
+    assert not [tag for tag in tags if "staleness" in tag]
+
+
 def test_metrics_named_as_other_curves_take_no_curve_s_place(
     boarded: Callable[..., Boarded],
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.settings import SETTINGS
+from tests.support.settings import SETTINGS, TOGETHER
 from tos_notebook.errors import ConfigError
 from tos_notebook.program.export.base import SAVED
 from tos_notebook.training.results.card import BARS, sparkline
@@ -95,3 +95,11 @@ def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     assert (of_report["State"], of_report["Epochs"]) == ("finished", "2 of 3")
     assert (of_card["Exchange every"], of_card["Chaos"]) == ("5 batches", "none")
     assert of_card["Learning rate"] == "the program's own"
+
+
+def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> None:
+    run: Any = SimpleNamespace(settings=TOGETHER, chaos_log=())
+    facts = setting_facts(run, "keep")
+    assert facts["Strategy"] == "allreduce (of gradients)"
+    assert facts["Exchange every"] == "1 batch"
+    assert not {"Combiner", "Sync mode"} & set(facts)

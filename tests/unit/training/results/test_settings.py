@@ -6,13 +6,21 @@ from dataclasses import fields, replace
 
 from IPython.lib.pretty import pretty
 
-from tests.support.settings import SETTINGS
+from tests.support.settings import SETTINGS, TOGETHER
 
 
 def test_a_cell_shows_a_line_for_each_setting() -> None:
     lines = pretty(SETTINGS).splitlines()
     assert len(lines) == len(fields(SETTINGS))
     assert lines[0] == "RunSettings(strategy='ps',"
+    assert repr(SETTINGS).startswith("RunSettings(strategy='ps', lockstep=False, combiner=DynSGD(")
+
+
+def test_a_combiner_that_there_is_not_is_not_shown() -> None:
+    assert "combiner" not in pretty(TOGETHER) + repr(TOGETHER)
+    assert "combiner" not in TOGETHER.by_name
+    assert TOGETHER.strategy_text == "allreduce (of gradients)"
+    assert SETTINGS.strategy_text == "ps"
 
 
 def test_a_log_gets_the_strategys_own_settings_among_the_others() -> None:
