@@ -990,7 +990,7 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
 ) -> None:
     run = Run(replace(setting.start().wait(LIMIT).parts, strategy=Deaf()))
     before = run.settings
-    with pytest.raises(InvalidTransition, match="obeys pause, resume, stop only. Train with .*.ps."):
+    with pytest.raises(
         InvalidTransition, match=r"'deaf' obeys pause, resume, stop only. Train with .*'ps'"
     ):
         ask(run)
