@@ -11,9 +11,6 @@ from IPython.core.error import StdinNotImplementedError
 from tests.support.threads import wait_for_end
 from tests.unit.magics.conftest import Cells, Cluster, Engine, FakeRun
 from tos_notebook.errors import DataError, WorkerError
-from tos_notebook.steering.sync import SyncMode
-from tos_notebook.strategies.ps.strategy import ParameterServer
-from tos_notebook.strategies.registry import STRATEGIES
 
 LINE = "%tos_train --model program --data train"
 
@@ -98,22 +95,12 @@ def test_the_plan_of_steps_made_together_names_what_applies(cells: Cells, engine
     assert "None" not in output
 
 
-class Ring(ParameterServer):
-    """A strategy that has no combiner."""
-
-    name = "ring"
-
-    def default_combiner(self, sync: SyncMode) -> Any:
-        return None
-
-
 def test_the_plan_names_the_strategy_and_a_combiner_only_where_it_has_one(
-    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    cells: Cells, engine: Engine
 ) -> None:
-    monkeypatch.setitem(STRATEGIES, "ring", Ring)  # type: ignore[arg-type]
     assert "on train, strategy ps, batch size 100, " in cells(f"{LINE} -o first")
-    output = cells(f"{LINE} --strategy ring --validation train")
-    assert "strategy ring, " in output
+    output = cells(f"{LINE} --strategy allreduce --validation train")
+    assert "strategy allreduce (of gradients), " in output
     assert "codec fp32, validation on train" in output
 
 
