@@ -99,7 +99,7 @@ def test_a_report_is_written_and_shows_it_as_text(tmp_path: Path, text: str) -> 
     path = write_report(tmp_path / "report.html", history, text, {text: text})
     source = path.read_text(encoding="utf-8")
     # plotly's own program is full of control characters.
-    head, _, rest = source.partition("<h2>Loss and staleness</h2>")
+    head, _, rest = source.partition("<h2>Training</h2>")
     _, _, tail = rest.rpartition("<h2>Workers</h2>")
     for part, times in ((head, 4), (tail, 2)):
         page = Page(part)
@@ -136,7 +136,7 @@ def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
     shown = mimebundle(Result(run))
     page = Page(shown["text/html"])
     assert page.is_still()
-    assert page.tags.count("td") == 12 + 15
+    assert page.tags.count("td") == 12 + 16
     for said in (*shown.values(), repr(Result(run))):
         assert is_readable(said)
     drawn = re.findall(r"svg\+xml;base64,([^\"]+)", shown["text/html"])

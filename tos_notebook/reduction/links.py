@@ -43,13 +43,30 @@ class Link(Protocol):
         """Return the descriptor of its socket."""
 
     def send_some(self, head: bytes, data: memoryview) -> int:
-        """Send what fits now of some bytes and then others; return how many were taken."""
+        """Send what fits now of some bytes and then others; return how many were taken.
+
+        Parameters
+        ----------
+        head, data : bytes, memoryview
+        """
 
     def receive_some(self, target: memoryview) -> int:
-        """Receive what is there; return how many bytes."""
+        """Receive what is there; return how many bytes.
+
+        Parameters
+        ----------
+        target : memoryview
+            Where to.
+        """
 
     def receive(self, target: memoryview) -> None:
-        """Wait until all of a buffer has come; nothing may be owed."""
+        """Wait until all of a buffer has come; nothing may be owed.
+
+        Parameters
+        ----------
+        target : memoryview
+            Where to.
+        """
 
     def shutdown(self) -> None:
         """End the connection, from any thread."""
