@@ -1023,6 +1023,7 @@ def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
 # -- what stands for a run in other tests ---------------------------------------------------
 
 OF_THE_TESTS = {
+    "staleness",
     *("asked", "told", "error", "waiting", "stopping", "end"),
     *("rules", "waits_for", "notes", "rows_skipped", "reason"),
 }

@@ -286,7 +286,7 @@ def test_every_error_of_the_package_has_a_refusal() -> None:
             error.args = ("text",)
             for name in ("message", "executor", "host", "state", "command", "reason"):
                 error.__dict__[name] = "text"
-            error.__dict__.update(partition=0, attempt=0, frames=(), epoch=0, batches=())
+            error.__dict__.update(rank=0, partition=0, attempt=0, frames=(), epoch=0, batches=())
             assert "text" in error_of(refusal_of(error)).args[0]
 
 
