@@ -50,6 +50,14 @@ it("one worker alone is never stale and has its whole learning rate", () => {
   ]);
 });
 
+it("is not shown where nothing can be stale", () => {
+  const { theory, model } = drawn(4, 1);
+  expect(theory.element.hidden).toBe(false);
+  model.run = { ...parts().run, lockstep: true };
+  theory.draw(model);
+  expect(theory.element.hidden).toBe(true);
+});
+
 it("before a milestone, and from an older kernel, nothing is known", () => {
   const { theory } = drawn(null, null);
   expect(cells(theory).flatMap((row) => row.slice(1))).toEqual(Array(6).fill("–"));

@@ -57,11 +57,13 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     stopWhen : str, optional
         A condition that ends a fit early, with the weights as they are then, such as
         ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.stop`.
-    syncInterval : int
-        Batches between two exchanges with the parameter server.
-    sync : str
-        ``"asp"``, ``"ssp:s"`` or ``"bsp"``; this and the next two as for
+    strategy : str
+        What workers exchange, and with whom: ``"ps"``, or such as ``"allreduce:star"``.
+    syncInterval : int, optional
+        Batches between two exchanges; this and the next three as for
         `tos_notebook.TrainingSession`.
+    sync : str, optional
+        ``"asp"``, ``"ssp:s"`` or ``"bsp"``.
     combiner : str, optional
     codec : str
     numTrainWorkers : int, optional
@@ -104,6 +106,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         batchSize: int = SessionOptions.batch_size,
         learningRate: float | None = ObserverOptions.learning_rate,
         stopWhen: str | None = ObserverOptions.stop_when,
+        strategy: str = SessionOptions.strategy,
         syncInterval: int | None = SessionOptions.sync_interval,
         sync: str | None = SessionOptions.sync,
         combiner: str | None = SessionOptions.combiner,

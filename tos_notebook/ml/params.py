@@ -26,6 +26,7 @@ from ..combiners import as_combiner
 from ..common.checks import at_least_one, below, not_negative, one_of, positive
 from ..steering.conditions import parse
 from ..steering.sync import as_sync
+from ..strategies.registry import as_strategy
 from ..training.options import DEFAULTS, HELP
 from .source import as_model_source
 
@@ -36,6 +37,7 @@ _OFFERED: Mapping[str, tuple[Callable[[Any], Any], Check]] = {
     "batch_size": (TypeConverters.toInt, at_least_one),
     "learning_rate": (TypeConverters.toFloat, positive),
     "stop_when": (TypeConverters.toString, lambda _, value: parse(str(value))),
+    "strategy": (TypeConverters.toString, lambda _, value: as_strategy(value)),
     "sync_interval": (TypeConverters.toInt, at_least_one),
     "sync": (TypeConverters.toString, lambda _, value: as_sync(value)),
     "combiner": (TypeConverters.toString, lambda _, value: as_combiner(value)),

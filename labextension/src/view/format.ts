@@ -30,6 +30,11 @@ export function decimal(value: Maybe): string {
   return known(value) ? value.toFixed(1) : MISSING;
 }
 
+/** Of a share, 0 to 1. */
+export function percent(value: Maybe): string {
+  return known(value) ? `${Math.round(100 * value)} %` : MISSING;
+}
+
 /** 12.3k, 4.56M. */
 export function short(value: Maybe): string {
   if (!known(value)) return MISSING;

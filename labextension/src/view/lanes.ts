@@ -4,6 +4,7 @@ import { h, setAttribute, setText } from "./dom";
 import { duration, shortened } from "./format";
 import { lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
 import type { Boxes, Layout } from "./lanes-layout";
+import { inLockstep } from "./lockstep";
 import { LANE_ROWS, type RunModel } from "./model";
 import { t } from "./text";
 import type { Theme } from "./theme";
@@ -20,6 +21,8 @@ export class Lanes {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { class: "tos-lanes-canvas", role: "img" });
   private readonly legend = h("span", { class: "tos-legend-steps" });
+  private readonly computed = h("span");
+  private readonly waited = h("span");
   private readonly caption = h("p", { class: "tos-caption" }, "");
   private model: RunModel | null = null;
   private layout: Layout | null = null;
@@ -32,13 +35,13 @@ export class Lanes {
         "p",
         { class: "tos-legend" },
         h("span", { class: "tos-key tos-key-compute" }),
-        t("compute, coloured by staleness"),
+        this.computed,
         " ",
         this.legend,
         h("span", { class: "tos-key tos-key-exchange" }),
         t("exchange"),
         h("span", { class: "tos-key tos-key-wait" }),
-        t("wait"),
+        this.waited,
         h("span", { class: "tos-mark" }, `${SIGNS.retry} ${t("retry")} ${SIGNS.lost} ${t("lost")}`),
       ),
       this.canvas,
@@ -54,7 +57,7 @@ export class Lanes {
     const layout = layOut(model, width - LABEL);
     this.layout = layout;
     setAttribute(this.canvas, "aria-label", lanesSummary(model, layout));
-    this.drawLegend(layout);
+    this.drawLegend(layout, inLockstep(model.run));
     const height = Math.max(1, layout.lanes.length) * layout.laneHeight + TOP + AXIS;
     const context = this.prepare(width, height);
     if (context) this.paint(context, layout, width, height);
@@ -156,7 +159,10 @@ export class Lanes {
     context.fillText(duration(to), width, height);
   }
 
-  private drawLegend(layout: Layout): void {
+  private drawLegend(layout: Layout, lockstep: boolean): void {
+    setText(this.computed, lockstep ? t("compute") : t("compute, coloured by staleness"));
+    setText(this.waited, lockstep ? t("wait for others, or a pause") : t("wait"));
+    this.legend.hidden = lockstep;
     const bounds = stalenessBounds(layout.worst);
     if (this.legend.dataset.worst === String(layout.worst)) return;
     this.legend.dataset.worst = String(layout.worst);
@@ -223,6 +229,9 @@ export function describe(
     const began = end[i] - compute[i] - wait[i] - exchange[i];
     if (workers[i] !== index || time > end[i] || time < began) continue;
     const [exchanged, waited, computed] = [exchange[i], wait[i], compute[i]].map(duration);
+    if (inLockstep(model.run)) {
+      return t("%1: exchange %2, wait %3, compute %4", who, exchanged, waited, computed);
+    }
     const rest = [computed, staleness[i]];
     return wait[i] > 0
       ? t("%1: exchange %2, wait %3, compute %4, staleness %5", who, exchanged, waited, ...rest)

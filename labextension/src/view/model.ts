@@ -24,7 +24,12 @@ export interface RunInfo {
   epoch: number;
   epochs: number;
   elapsed: number;
-  combiner: string;
+  /** How workers exchange what they learn, in words; not in documents of older versions. */
+  strategy?: string;
+  /** All workers make each step together, so that nothing is stale; only where it is said. */
+  lockstep?: boolean;
+  /** null where the strategy has none. */
+  combiner: string | null;
   sync: string;
   codec: string;
   sync_interval: number | null;
@@ -72,6 +77,8 @@ export interface Worker {
   milestones: number;
   samples: number;
   samples_per_second: number | null;
+  /** Share of its time of late in which it waited; not in documents of older versions. */
+  waiting?: number | null;
   staleness: number | null;
   staleness_mean: number | null;
   staleness_max: number | null;

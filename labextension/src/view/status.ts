@@ -3,6 +3,7 @@
 import { ChaosBadge } from "./chaos";
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, number, short, shortened } from "./format";
+import { inLockstep } from "./lockstep";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { t } from "./text";
 import { sign, word } from "./words";
@@ -117,10 +118,7 @@ export class Header {
     const why = run.reason ? `: ${run.reason}` : "";
     setText(this.state, `${sign(run.state)} ${word(run.state)}${why}`);
     setAttribute(this.state, "data-state", run.state);
-    setText(
-      this.about,
-      [run.program, run.combiner, run.sync, run.codec, run.master].filter(Boolean).join(" · "),
-    );
+    setText(this.about, about(run).filter(Boolean).join(" · "));
     this.progress.value = share({ ...run, ...totals });
     setText(this.epoch, place(run, totals.eta));
     const active = workers.filter((worker) => worker.state !== "done").length;
@@ -130,7 +128,7 @@ export class Header {
     this.fact(t("loss"), number(totals.loss));
     this.fact(t("milestones"), count(totals.milestones));
     this.fact(t("samples/s"), short(totals.samples_per_second));
-    this.fact(t("mean staleness"), decimal(totals.staleness_mean));
+    if (!inLockstep(run)) this.fact(t("mean staleness"), decimal(totals.staleness_mean));
     this.fact(t("bytes per sample"), traffic(run, totals));
     this.fact(t("elapsed"), duration(run.elapsed));
     if (!hasEnded(run.state)) this.fact(t("workers"), count(active));
@@ -149,6 +147,12 @@ export class Header {
     }
     setText(element, value);
   }
+}
+
+/** By what a run trains: the sync mode only where there are several. */
+function about(run: RunInfo): (string | null | undefined)[] {
+  const sync = inLockstep(run) ? null : run.sync;
+  return [run.program, run.strategy, run.combiner, sync, run.codec, run.master];
 }
 
 function place({ epoch, epochs, state }: RunInfo, eta: number | null): string {

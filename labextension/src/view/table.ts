@@ -1,7 +1,8 @@
 /** A row per worker, and those that lag behind in words. */
 
 import { h, setAttribute, setText } from "./dom";
-import { bytes, count, decimal, duration, short, shortened } from "./format";
+import { bytes, count, decimal, duration, percent, short, shortened } from "./format";
+import { inLockstep } from "./lockstep";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
 import { word } from "./words";
@@ -10,6 +11,8 @@ interface Column {
   name: () => string;
   title?: () => string;
   words?: boolean;
+  /** Shown only where all workers make each step together, or only where they do not. */
+  lockstep?: boolean;
   text: (worker: Worker) => string;
 }
 
@@ -20,7 +23,14 @@ const COLUMNS: Column[] = [
   { name: () => t("Milestones"), text: (w) => count(w.milestones) },
   { name: () => t("Samples/s"), text: (w) => short(w.samples_per_second) },
   {
+    name: () => t("Waits"),
+    title: () => t("Share of its time in which it waits, such as for others of a step"),
+    lockstep: true,
+    text: (w) => percent(w.waiting),
+  },
+  {
     name: () => t("Staleness"),
+    lockstep: false,
     title: () => t("Staleness: now / mean / highest"),
     text: (w) =>
       [count(w.staleness), decimal(w.staleness_mean), count(w.staleness_max)].join(" / "),
@@ -57,12 +67,12 @@ export class WorkerTable {
   readonly element: HTMLElement;
   private readonly body = h("tbody");
   private readonly stragglers = h("p", { class: "tos-stragglers", hidden: true });
+  private readonly heads = COLUMNS.map(({ name, title, words }) =>
+    h("th", { scope: "col", title: title?.(), class: words ? "tos-words" : undefined }, name()),
+  );
   private rows: Row[] = [];
 
   constructor() {
-    const heads = COLUMNS.map(({ name, title, words }) =>
-      h("th", { scope: "col", title: title?.(), class: words ? "tos-words" : undefined }, name()),
-    );
     this.element = h(
       "section",
       { class: "tos-panel", "data-tos": "workers", "aria-label": t("Workers") },
@@ -74,7 +84,7 @@ export class WorkerTable {
           "table",
           {},
           h("caption", { class: "tos-hidden" }, t("Workers, by executor and partition")),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("Executor")), ...heads)),
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("Executor")), ...this.heads)),
           this.body,
         ),
       ),
@@ -82,6 +92,9 @@ export class WorkerTable {
   }
 
   draw(model: RunModel): void {
+    const lockstep = inLockstep(model.run);
+    const unfit = COLUMNS.map((column) => column.lockstep === !lockstep);
+    this.heads.forEach((head, j) => (head.hidden = unfit[j]));
     while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();
     model.workers.forEach((worker, i) => {
       this.rows[i] ??= this.addRow();
@@ -89,7 +102,8 @@ export class WorkerTable {
       setAttribute(element, "data-state", worker.state);
       setName(head, worker.executor);
       COLUMNS.forEach((column, j) => {
-        setName(cells[j], column.text(worker));
+        cells[j].hidden = unfit[j];
+        if (!unfit[j]) setName(cells[j], column.text(worker));
       });
     });
     const words = stragglerText(model.workers);

@@ -1,7 +1,8 @@
 /** What theory predicts of so many workers, beside what was measured. */
 
 import { h, setAttribute, setText } from "./dom";
-import { decimal, MISSING, number } from "./format";
+import { decimal, MISSING, number, percent } from "./format";
+import { inLockstep } from "./lockstep";
 import type { RunModel, Totals } from "./model";
 import { t } from "./text";
 
@@ -41,7 +42,6 @@ interface Kind {
   text: (value: Maybe) => string;
 }
 
-const share = (value: Maybe): string => (value === null ? MISSING : `${Math.round(100 * value)} %`);
 const hundredths = (value: Maybe): string => (value === null ? MISSING : value.toFixed(2));
 
 /** In the order of the formulas. */
@@ -62,7 +62,7 @@ const KINDS: Kind[] = [
     name: () => t("Stable learning rate"),
     meaning: () =>
       t("The staler the steps, the smaller they must be: share of what one worker alone can take."),
-    text: share,
+    text: percent,
   },
 ];
 
@@ -111,7 +111,10 @@ export class Theory {
     );
   }
 
-  draw({ totals }: RunModel): void {
+  draw({ run, totals }: RunModel): void {
+    // It is about workers that push one by one.
+    this.element.hidden = inLockstep(run);
+    if (this.element.hidden) return;
     readings(totals).forEach((reading, i) => {
       show(this.rows[i], reading, KINDS[i].text);
     });

@@ -30,6 +30,7 @@ def assembled(flowers: Any) -> Any:
         ("sync", "ssp", "sync: expected 'asp'"),
         ("modelType", "both", "modelType: expected one of auto, classification, regression"),
         ("handleInvalid", "keep", "handleInvalid: expected one of error, skip"),
+        ("strategy", "allredcue", "Did you mean allreduce?"),
         ("combiner", "best", "best"),
         ("codec", "int3", "int3"),
         ("model", 7, "model: expected a compiled Keras model, or a function"),

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.settings import TOGETHER
 from tests.unit.telemetry.samples import started
 from tests.unit.widgets.support import FACTS, FakeRun
 from tos_notebook.chaos import Kill, Slow
+from tos_notebook.strategies import AllReduce
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
@@ -160,3 +162,15 @@ def test_a_run_that_nobody_holds_is_over(desk: Desk) -> None:
     ok, text = desk.ask("pause")
     assert not ok
     assert "has ended" in text
+
+
+def test_of_steps_made_together_neither_combiner_nor_sync_mode_is_offered() -> None:
+    run: Any = FakeRun()
+    run.settings, run.commands = TOGETHER, AllReduce.commands
+    facts = RunFacts(run)
+    forms = {action["name"]: action["arguments"] for action in facts()["actions"]}  # type: ignore[index]
+    assert "swap combiner" not in forms
+    names = [argument["name"] for argument in forms["set"]]  # type: ignore[attr-defined]
+    assert names == ["sync_interval", "codec", "learning_rate"]
+    assert (facts()["combiner"], facts()["lockstep"]) == (None, True)
+    assert facts()["strategy"] == "allreduce (of gradients)"
