@@ -17,7 +17,7 @@ from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
 from ..errors import InvalidTransition, TosError, WaitTimeout
-from ..events import Event, RunFinished, RunResumed, RunStarted, WeightsMeasured
+from ..events import Event, MilestoneCommitted, RunFinished, RunResumed, RunStarted, WeightsMeasured
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Progress
 from ..telemetry.bus import Sink
@@ -147,7 +147,8 @@ class Lifecycle:
                 sink(event)
 
     def _subject(self) -> Subject:
-        training, bus = self.parts.training, self.parts.bus
+        training, bus, resumed = self.parts.training, self.parts.bus, self.parts.resumed
+        past = () if resumed is None else resumed.past
         return Subject(
             training.snapshot,
             lambda: self.epochs.asked,
@@ -156,6 +157,7 @@ class Lifecycle:
             bus.flush,
             lambda: training.proven,
             lambda: training.spoiled,
+            sum(isinstance(event, MilestoneCommitted) for event in past),
         )
 
     # -- looking ----------------------------------------------------------------------

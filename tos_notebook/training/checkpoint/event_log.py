@@ -36,9 +36,16 @@ _TEXT = ("executor", "host")
 
 
 class Record:
-    """A sink that collects events until a checkpoint takes them."""
+    """A sink that collects events until a checkpoint takes them.
+
+    Attributes
+    ----------
+    milestones : int
+        How many were taken.
+    """
 
     def __init__(self) -> None:
+        self.milestones = 0
         self._lock = threading.Lock()
         self._events: list[Event] = []
 
@@ -53,12 +60,18 @@ class Record:
         with self._lock:
             taken = [e for e in self._events if _version(e) <= version]
             self._events = [e for e in self._events if _version(e) > version]
+        self.milestones += _milestones(taken)
         return taken
 
     def give_back(self, events: Sequence[Event]) -> None:
         """Undo `take`: what was taken could not be written."""
+        self.milestones -= _milestones(events)
         with self._lock:
             self._events = [*events, *self._events]
+
+
+def _milestones(events: Sequence[Event]) -> int:
+    return sum(isinstance(event, MilestoneCommitted) for event in events)
 
 
 def _version(event: Event) -> int:

@@ -48,6 +48,8 @@ class Subject:
     """Returns whether a resumed run is known to have the same rows as before."""
     spoiled: Callable[[], bool] = lambda: False
     """Returns whether it has trained others."""
+    before: int = 0
+    """Milestones of before a resume."""
 
 
 class CheckpointWriter:
@@ -232,22 +234,22 @@ class CheckpointWriter:
         self._number = number = self._number + 1
         nbytes = self._write_history(number, version)
         value, arrays = to_parts(self._origin, snapshot, asked, self._history)
-        totals, epochs = subject.totals(), self._origin.epochs
+        totals, epochs, now = subject.totals(), self._origin.epochs, time.time()
         summary = {
             "run": self._origin.run_id,
             "state": snapshot.state,
             "epoch": min(totals.epoch + 1, epochs),
             "epochs": epochs,
-            "milestones": version,
+            "milestones": subject.before + self._record.milestones,
             "samples": totals.samples,
             "loss": totals.loss,
             "elapsed": totals.elapsed,
-            "when": time.time(),
+            "when": now,
             "created": self._origin.created,
         }
         nbytes += self.folder.write(names.checkpoint(number), summary, value, arrays)
         self._saved = contents
-        self.status = replace(self.status, number=number, when=summary["when"], error=None)
+        self.status = replace(self.status, number=number, when=now, error=None)
         self._written[number] = self._clock()
         took = time.perf_counter() - began
         self._prune()

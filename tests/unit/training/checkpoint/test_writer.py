@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.numpy_program import Counting
 from tests.support.threads import LIMIT, Aside, wait_for_end
+from tests.unit.telemetry.samples import milestone
 from tests.unit.worker.support import Served, counting_training, finish, join, numbers, push, until
 from tos_notebook import combiners
 from tos_notebook.blocks.partitioners import RandomPartitioner
@@ -503,6 +504,19 @@ def test_a_checkpoint_that_is_being_written_can_be_seen(scene: Scene) -> None:
     scene.checkpointer.finish()
     assert set(seen) == {(scene.disk.uri, 7.0)}
     assert scene.checkpointer.saving is None
+
+
+def test_a_summary_counts_the_milestones_of_steps_that_all_have_made_together() -> None:
+    record = Record()
+    for number in range(6):
+        # Of three workers.
+        record(milestone(version=1 + number // 3))
+    taken = record.take(1)
+    assert record.milestones == 3
+    record.give_back(taken)
+    assert record.milestones == 0
+    record.take(2)
+    assert record.milestones == 6
 
 
 def test_checkpoints_come_by_milestones_and_one_at_the_end(scene: Scene) -> None:
