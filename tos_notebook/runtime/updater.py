@@ -67,8 +67,9 @@ class TensorFlowUpdater:
     def restore(self, state: Sequence[Array]) -> None:
         """See `Updater.restore`."""
         variables = list(self._module.updated)
-        expected = [(tuple(v.shape), v.dtype.as_numpy_dtype) for v in variables]
-        if [(s.shape, s.dtype.type) for s in state] != expected:
+        # By dtype: NumPy has two types for int64, and a file's may be the other one.
+        expected = [(tuple(v.shape), np.dtype(v.dtype.as_numpy_dtype)) for v in variables]
+        if [(s.shape, s.dtype) for s in state] != expected:
             raise ValueError(
                 f"expected the state of an optimizer with {len(variables)} variables, got "
                 f"{len(state)} arrays of other shapes or dtypes"
