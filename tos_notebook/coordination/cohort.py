@@ -34,6 +34,8 @@ class StepReport:
         There once the step is dealt with.
     since : float, optional
         When it began to wait, by the monotonic clock; None once it no longer does so in its push.
+    taken : bool
+        Whether its step is being made: it is recorded, and not answered yet.
     """
 
     member: Member
@@ -41,6 +43,7 @@ class StepReport:
     brought: Any
     reply: Reply | None = None
     since: float | None = None
+    taken: bool = False
 
     def enter(self) -> None:
         """Begin to wait for the others of the step."""
@@ -129,17 +132,24 @@ class Cohort:
         state = self._state
         with state.changed:
             report.member.hear(Doing.WAIT)
-            state.wait(report.member)
+            if not report.taken:
+                state.wait(report.member)
             state.changed.wait_for(lambda: self._over(report), state.timeouts.long_poll)
-            if report.reply is None and self._complete(report):
-                return self._take()
+            if self._complete(report):
+                return self._take(report.message.epoch)
             report.count_wait()
-            if report.reply is None and self._ends(report.member):
+            if self._open(report) and self._ends(report.member):
                 self._answer(report, "skipped", 0)
             return None
 
     def _over(self, report: StepReport) -> bool:
-        return report.reply is not None or self._ends(report.member) or self._complete(report)
+        if not self._open(report):
+            return report.reply is not None
+        return self._ends(report.member) or self._complete(report)
+
+    def _open(self, report: StepReport) -> bool:
+        """Whether a report waits for others: its step is neither made, nor being made."""
+        return report.reply is None and not report.taken
 
     def _ends(self, member: Member) -> bool:
         return self._state.directive(member) is Directive.STOP
@@ -148,7 +158,9 @@ class Cohort:
         """Whether every partition with rows left has reported a report's step."""
         state, epoch = self._state, report.message.epoch
         ledger, own = state.ledger, self._waiting.get(report.member.partition)
-        if own is not report or state.gate.held or state.settled or not state.machine.active:
+        if own is not report or not self._open(report):
+            return False
+        if state.gate.held or state.settled or not state.machine.active:
             return False
         return all(
             ledger.is_finished(epoch, partition) or self._reports_now(partition, epoch)
@@ -157,16 +169,19 @@ class Cohort:
 
     def _reports_now(self, partition: int, epoch: int) -> bool:
         report = self._waiting.get(partition)
-        if report is None or report.message.epoch != epoch:
+        if report is None or report.taken or report.message.epoch != epoch:
             return False
         # One that has left, or whose place another has taken, makes the step again.
         return self._state.membership.present(partition) is report.member
 
-    def _take(self) -> Step:
-        step = [self._waiting[partition] for partition in sorted(self._waiting)]
-        self._waiting.clear()
+    def _take(self, epoch: int) -> Step:
+        step = [self._waiting[p] for p in sorted(self._waiting) if self._reports_now(p, epoch)]
+        # They stay until they are answered, so that none of their workers continues before. What
+        # else there is has been left by workers that are gone.
+        self._waiting = {report.member.partition: report for report in step}
         for report in step:
             report.count_wait()
+            report.taken = True
             # A pause is not over before the step is.
             report.member.waiting = False
             self._reports.admit(report.member, report.message)

@@ -117,14 +117,17 @@ class Reduction:
 
     def _make(self, step: Step) -> None:
         try:
+            good = [report for report in step if self._is_good(report)]
             with self.lock:
-                version = self._merge(step)
+                version = self._merge(good)
         except BaseException as error:
             self._fail(step, error)
             return
-        steps = self._optimizer_steps(step)
-        for report in step:
-            report.member.suspect = None
+        finally:
+            for report in step:
+                report.member.suspect = None
+        steps = self._optimizer_steps(good)
+        for report in good:
             traffic = report.brought.traffic
             self._reports.merged(
                 report.member, report.message, version, 0, traffic, len(step), steps
@@ -135,12 +138,14 @@ class Reduction:
 
     def _optimizer_steps(self, step: Step) -> int:
         """Return how many steps the optimizer has made: here one, on workers one for each batch."""
-        return 1 if self._updater is not None else max(r.message.steps for r in step)
+        if self._updater is not None:
+            return 1
+        return max((report.message.steps for report in step), default=0)
 
     def _merge(self, step: Step) -> int:
         """Return the version that the step has made."""
         layout = self._parameters.layout
-        parts = [(r.brought.buffer, r.message.samples) for r in step if self._is_good(r)]
+        parts = [(report.brought.buffer, report.message.samples) for report in step]
         if not parts:
             return self._parameters.version
         mean(layout, parts, self._mean)
