@@ -33,7 +33,7 @@ class Simulation:
         while waiting:
             before = self._moves
             ended = [rank for rank, run in waiting.items() if next(run, self) is self]
-            assert ended or self._moves > before, f"ranks {sorted(waiting)} wait for ever"
+            assert ended or self._moves > before, f"ranks {sorted(waiting)} wait without an end"
             for rank in ended:
                 del waiting[rank]
         assert not any(self._links.values()), "what was sent was not received"

@@ -103,7 +103,7 @@ def _setting(action: Action, run: Any, name: str, text: str) -> Any:
 
 
 def _elsewhere(run: Any, name: str) -> str:
-    """Say which magic changes what is no setting; empty if none does."""
+    """Say which magic changes what `%tos_set` does not; empty if none does."""
     for action in ACTIONS.values():
         if not any(a.name == name and a.label for a in action.arguments):
             continue

@@ -10,7 +10,7 @@ from ..common.arrays import Array
 def digest(vector: Array) -> int:
     """Return 64 bits that differ, but for chance, where two vectors do.
 
-    It is no proof against intent. 100 MB take some 50 ms.
+    It proves nothing against intent. 100 MB take some 50 ms.
 
     Parameters
     ----------

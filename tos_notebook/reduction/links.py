@@ -248,8 +248,8 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) ->
     Raises
     ------
     PeerLost
-        Nothing has moved; it names the first of them. Or one that is sent to receives no more,
-        which the kernel may notice late, or not at all, by what is sent.
+        Nothing has moved; it names the first of them. Or a peer has closed, which the kernel may
+        notice late, or not at all, by what is sent to it.
     """
     links = [*receiving, *sending]
     poll, began = select.poll(), perf_counter()

@@ -124,7 +124,7 @@ class PeerListener:
             return self._arrived.pop(key)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Listen no more, and close what no mesh has taken; may be repeated.
+        """End listening, and close what no mesh has taken; may be repeated.
 
         Parameters
         ----------

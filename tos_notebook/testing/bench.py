@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from ..common.arrays import Array, Buffer
-from ..common.tracebacks import PACKAGE, is_users
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import WorkerHandler
 from ..coordination.settings import Settings
@@ -36,6 +34,7 @@ from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
 from ..worker.loop import Worker
 from ..worker.plan import Plan
+from .failures import fault, in_thread, place_of
 from .programs import Counting, NumpyProgram
 
 RUN = "check"
@@ -44,8 +43,6 @@ START = 3
 
 GRACE = 1.0
 """Seconds for what follows a failure: other workers' errors, and the report of a wait."""
-
-_STRATEGIES = f"{PACKAGE}strategies/"
 
 
 class Deadline:
@@ -77,7 +74,7 @@ class Deadline:
         stacks = sys._current_frames()
         for thread in threading.enumerate():
             if thread not in self._others and thread.ident in stacks:
-                place = _place(traceback.extract_stack(stacks[thread.ident]))
+                place = place_of(traceback.extract_stack(stacks[thread.ident]))
                 if place:
                     yield f"{thread.name} stands at {place}"
 
@@ -365,40 +362,3 @@ def require(holds: bool, expected: str, found: object) -> None:
     """
     if not holds:
         raise AssertionError(f"expected {expected}, got {found}")
-
-
-def in_thread(name: str, call: Callable[[], None]) -> Future[None]:
-    """Call in a thread of its own; return what comes of it."""
-    outcome: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return outcome
-
-
-def fault(who: str, error: BaseException) -> Exception:
-    """Return the failure of a check that an error explains; the error is its cause."""
-    kind = WaitTimeout if isinstance(error, WaitTimeout | ConnectTimeout) else AssertionError
-    found = kind(f"{who} {described(error)}")
-    found.__cause__ = error
-    return found
-
-
-def described(error: BaseException) -> str:
-    """Return an error's class and text, and where in the strategy it was raised."""
-    place = _place(traceback.extract_tb(error.__traceback__))
-    return f"{type(error).__name__}: {error}{place and f' (at {place})'}"
-
-
-def _place(frames: Iterable[traceback.FrameSummary]) -> str:
-    """Return the innermost of frames that is a strategy's; empty if none is."""
-    own = (f for f in frames if is_users(f.filename) or f.filename.startswith(_STRATEGIES))
-    places = [f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in own]
-    return places[-1] if places else ""

@@ -22,7 +22,8 @@ from ..events import CommandApplied, MilestoneCommitted
 from ..steering.machine import Command
 from ..strategies.base import Strategy
 from ..strategies.registry import as_strategy
-from .bench import GRACE, Bench, Deadline, Trial, described, in_thread, initial, require
+from .bench import GRACE, Bench, Deadline, Trial, initial, require
+from .failures import described, in_thread
 from .programs import SoftmaxRegression
 from .report import CheckReport, Finding
 

@@ -20,6 +20,7 @@ from ..coordination.snapshots import RunPosition
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
 from ..errors import ConfigError, InvalidTransition
+from ..program.capture import capture
 from ..program.export.base import Program
 from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
@@ -38,6 +39,17 @@ def probe(sc: Any, host: str, port: int) -> None:
     server = host, port
     if not is_probed(sc, server) and not runs_on(sc):
         warm_up(sc, server=server)
+
+
+def captured(program: Any, options: SessionOptions) -> Program:
+    """Return the program of what a session is given, as the strategy trains it."""
+    made, by_gradients = capture(program), "gradients" in options.strategy.needs
+    if made.gradients and not by_gradients:
+        raise ConfigError(
+            f"program: expected the model, or what tos.capture returns, for strategy "
+            f"{options.strategy.name!r}; got a program of a session that trains by gradients."
+        )
+    return made.for_gradients() if by_gradients else made
 
 
 def refuse_if_active(run: Run) -> None:

@@ -22,9 +22,7 @@ from ..codecs.pair import CodecPair
 from ..combiners import as_combiner
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..errors import ConfigError, InvalidTransition, SessionClosed, TosError
-from ..program.capture import capture
-from ..program.export.base import Program
+from ..errors import InvalidTransition, SessionClosed, TosError
 from ..steering.sync import SyncMode
 from ..steering.trigger import Trigger
 from ..strategies.base import Strategy
@@ -34,6 +32,7 @@ from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
 from .factory import RunFactory, RunRequest, asking
 from .launching import (
+    captured,
     first_request,
     probe,
     refuse_if_active,
@@ -140,7 +139,7 @@ class TrainingSession:
     ) -> None:
         # By name: a test compares the parameters with the fields.
         self._options = pick(SessionOptions, locals()).checked()
-        self.program = _captured(program, self._options)
+        self.program = captured(program, self._options)
         sc = connect(spark, warm_up=False).sparkContext
         self._ask = asking(sc)
         self._host = server_host or contact_host(sc)
@@ -391,17 +390,6 @@ class TrainingSession:
         state = "closed" if self._closed else f"serving at {self.address}"
         rule = self._options.strategy if self.combiner is None else self.combiner
         return f"<TrainingSession {state}: {self.program!r}, {rule!r}>"
-
-
-def _captured(program: Any, options: SessionOptions) -> Program:
-    """Return the program as the strategy trains it."""
-    made, by_gradients = capture(program), "gradients" in options.strategy.needs
-    if made.gradients and not by_gradients:
-        raise ConfigError(
-            f"program: expected the model, or what tos.capture returns, for strategy "
-            f"{options.strategy.name!r}; got a program of a session that trains by gradients."
-        )
-    return made.for_gradients() if by_gradients else made
 
 
 CLOSE_TIMEOUT = 30.0
