@@ -29,7 +29,7 @@ from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import DataDescription
 from ..data.stream import StreamSource
-from ..errors import CheckpointError, ConfigError
+from ..errors import CheckpointError
 from ..persist.described import describe
 from ..steering.trigger import Trigger
 from ..strategies.registry import STRATEGIES
@@ -42,7 +42,7 @@ from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan, require_slots
+from .epochs import RunPlan
 from .options import SessionOptions
 from .parts import Resumed, RunParts
 from .run import Run
@@ -164,11 +164,6 @@ class RunFactory:
             source = self.ask("Spark to lay the data out", partial(first.repartition, *layout))
         if source is not first:
             first.close()
-        try:
-            require_slots(request.settings, source.partitions, request.plan.slots)
-        except ConfigError:
-            source.close()
-            raise
         if request.resumed is not None:
             self._compare(check_content, source, request.resumed.checkpoint)
         run = self._make(request, source, on_end)

@@ -24,7 +24,7 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan
+from .epochs import RunPlan, require_slots
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
 from .observers.build import Observers, build
 from .options import ObserverOptions, RunOptions, SessionOptions
@@ -129,6 +129,7 @@ def first_request(
         observers.sinks,
         came_in=None if first is came else came.partitions,
     )
+    _require_slots(request)
     if options.every is not None:
         make = partial(factory.checkpointer, request, options.every)
         request = replace(
@@ -150,7 +151,7 @@ def resumed_request(
     origin = saved.origin
     check_columns(source.columns, factory.program.feeds)
     number = next(_run_numbers)
-    return RunRequest(
+    request = RunRequest(
         number,
         f"{origin.run_id}-resumed-{number}",
         RunPlan(origin.options, _slots(factory), pool_of(factory.sc), saved.asked),
@@ -162,6 +163,19 @@ def resumed_request(
         resumed,
         origin.came_in,
     )
+    _require_slots(request)
+    return request
+
+
+def _require_slots(request: RunRequest) -> None:
+    """Refuse partitions that would have to wait, before anything is written."""
+    layout, first = request.reached.layout, request.first
+    partitions = first.partitions if layout is None else layout.partitions
+    try:
+        require_slots(request.settings, partitions, request.plan.slots)
+    except ConfigError:
+        first.close()
+        raise
 
 
 def observers_of(factory: RunFactory, options: ObserverOptions) -> Observers:

@@ -1,0 +1,99 @@
+"""All-reduce on real Spark: the steps of one process, and a resumed run to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.support.watching import Watch
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import MilestoneCommitted
+
+LIMIT = 120.0
+ROWS, SIZE, EPOCHS = 250, 20, 3
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(ROWS, 6)).astype("float32")
+Y = RANDOM.integers(0, 3, ROWS)
+
+Sessions = Callable[..., tos.TrainingSession]
+
+
+def model(optimizer: Any) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(8, activation="tanh"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    made.compile(optimizer, "sparse_categorical_crossentropy")
+    return made
+
+
+def adam() -> Any:
+    return keras.optimizers.AdamW(0.01, global_clipnorm=0.5)
+
+
+def in_one_process() -> keras.Model:
+    """Train with batches that hold those of two workers together, in the order of the rows."""
+    made = model(adam())
+    halves = np.array_split(np.arange(ROWS), 2)
+    for _ in range(EPOCHS):
+        for start in range(0, len(halves[0]), SIZE):
+            rows = np.concatenate([half[start : start + SIZE] for half in halves])
+            made.train_on_batch(X[rows], Y[rows])
+    return made
+
+
+def bits(trained: keras.Model) -> list[bytes]:
+    return [weight.tobytes() for weight in trained.get_weights()]
+
+
+def test_two_workers_train_as_keras_does_with_their_batches_together(train: Sessions) -> None:
+    trained = model(adam())
+    session = train(trained, strategy="allreduce", batch_size=SIZE)
+    run = session.run((X, Y), EPOCHS, partitions=2, shuffle=False)
+    assert run.state == "finished"
+    for found, expected in zip(trained.get_weights(), in_one_process().get_weights(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
+    train: Sessions, spark_context: Any, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"strategy": "allreduce", "batch_size": SIZE}
+    whole = model(adam())
+    train(whole, **options).run((X, Y), EPOCHS, partitions=2, seed=3)
+
+    watch, stopped = Watch(), model(adam())
+    session = train(stopped, directory=str(tmp_path), **options)
+    run = session.start((X, Y), EPOCHS, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
+    run.chaos(tos.chaos.Pause(0.02, any=2))
+    watch.wait_for(MilestoneCommitted, 12)
+    run.stop()
+    session.close()
+    assert run.uri is not None
+    assert bits(stopped) != bits(whole)
+
+    resumed = model(adam())
+    continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
+    assert continued.state == "finished"
+    assert bits(resumed) == bits(whole)
+
+
+def test_partitions_that_would_wait_are_refused_before_anything_is_written(
+    train: Sessions, tmp_path: Path
+) -> None:
+    session = train(model("sgd"), strategy="allreduce", directory=str(tmp_path))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ConfigError, match="Give partitions=2"):
+        session.start((X, Y), partitions=5, checkpoint_every=10)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert session.run((X, Y)).state == "finished"
