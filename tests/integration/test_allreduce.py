@@ -93,7 +93,7 @@ def test_partitions_that_would_wait_are_refused_before_anything_is_written(
 ) -> None:
     session = train(model("sgd"), strategy="allreduce", directory=str(tmp_path))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ConfigError, match="Give partitions=2"):
+    with pytest.raises(ConfigError, match="at most 2, give Spark more slots"):
         session.start((X, Y), partitions=5, checkpoint_every=10)
     assert sorted(tmp_path.rglob("*")) == before
     assert session.run((X, Y)).state == "finished"

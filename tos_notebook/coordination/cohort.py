@@ -115,6 +115,21 @@ class Cohort:
             report = self._waiting.get(member.partition)
             return report if report is not None and report.member is member else None
 
+    def wait_made(self) -> bool:
+        """Wait for a step that is being made, for `Timeouts.long_poll` at most.
+
+        Returns
+        -------
+        bool
+            Whether none is. While one is, a worker that has just come must not continue: its
+            partition may be a step further than the parameters.
+        """
+        with self._state.changed:
+            return self._state.changed.wait_for(
+                lambda: not any(report.taken for report in self._waiting.values()),
+                self._state.timeouts.long_poll,
+            )
+
     def gather(self, report: StepReport) -> Step | None:
         """Wait for the others of a step, for `Timeouts.long_poll` at most.
 
@@ -175,7 +190,8 @@ class Cohort:
         return self._state.membership.present(partition) is report.member
 
     def _take(self, epoch: int) -> Step:
-        step = [self._waiting[p] for p in sorted(self._waiting) if self._reports_now(p, epoch)]
+        open_ones = [p for p in self._waiting if not self._state.ledger.is_finished(epoch, p)]
+        step = [self._waiting[p] for p in sorted(open_ones) if self._reports_now(p, epoch)]
         # They stay until they are answered, so that none of their workers continues before. What
         # else there is has been left by workers that are gone.
         self._waiting = {report.member.partition: report for report in step}

@@ -39,12 +39,15 @@ class Captured:
         Empty where unknown.
     origin : str
         Where the model is from, if the cell does not name it.
+    by_gradients : bool
+        Whether one optimizer makes the steps of all workers.
     """
 
     program: Any
     loss: str = ""
     optimizer: str = ""
     origin: str = ""
+    by_gradients: bool = False
 
     def lines(self, optimizer_state: str) -> Iterator[str]:
         """Yield what was captured, for people.
@@ -70,7 +73,8 @@ class Captured:
 
     def _state(self, policy: str) -> str:
         kept = len(self.program.optimizer_state)
-        return f"({counted(kept, 'tensor')} of state, {STATE[policy]})" if kept else ""
+        whose = "one for all workers" if self.by_gradients else STATE[policy]
+        return f"({counted(kept, 'tensor')} of state, {whose})" if kept else ""
 
 
 def captured(names: Names, options: Namespace) -> Captured:

@@ -7,7 +7,7 @@ import sys
 import threading
 from argparse import Namespace
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
@@ -138,6 +138,7 @@ class Trainer:
             raise
         # After what refuses options and data.
         fed = _fed(wanted["data"], made.program.feeds)
+        made = replace(made, by_gradients=session.program.gradients)
         say(*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
         return self._keep(run, session, options)
 

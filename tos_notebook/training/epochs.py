@@ -92,8 +92,9 @@ def require_slots(settings: Settings, partitions: int, slots: int) -> None:
     if settings.strategy.lockstep and partitions > slots:
         raise ConfigError(
             f"partitions: all workers make each step together, so that Spark must run a task for "
-            f"each of the {partitions} partitions at once. It runs {slots}. Give "
-            f"partitions={slots}, or train with strategy='ps'."
+            f"each of the {partitions} partitions at once. It runs {slots}. "
+            f"Lay the rows out in at most {slots}, give Spark more slots, or train with "
+            "strategy='ps'."
         )
 
 

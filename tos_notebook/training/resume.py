@@ -66,7 +66,7 @@ def resume(
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history continues, too. What
-    workers keep for themselves (optimizer state, and what a codec with error
+    workers keep for themselves (an optimizer's state of their own, and what a codec with error
     feedback has left out) starts over, as for any worker that is replaced.
 
     Parameters
@@ -315,6 +315,11 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
             saved.settings_with()
         return None
     combiner = as_combiner(given)
+    if saved.settings.shown.get("combiner") is None:
+        raise ConfigError(
+            f"combiner: expected none, since the run's strategy has none; got {combiner!r}. Leave "
+            "it out."
+        )
     if combiner.name != saved.own_combiner:
         raise ConfigError(
             f"combiner: the run continues with the one that it has, "

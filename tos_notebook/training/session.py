@@ -166,7 +166,7 @@ class TrainingSession:
 
     @combiner.setter
     def combiner(self, value: Any) -> None:
-        self._options = replace(self._options, combiner=as_combiner(value))
+        self._options = replace(self._options, combiner=as_combiner(value)).checked()
 
     @property
     def closed(self) -> bool:

@@ -41,6 +41,14 @@ def mean(layout: Layout, parts: Sequence[tuple[Buffer, int]], out: Buffer) -> No
 
 def _add_up(total: Array, vectors: Sequence[Array], shares: Sequence[float]) -> None:
     scratch = np.empty(min(PIECE, len(total)), total.dtype)
+    # Where losses are scaled, infinity is the optimizer's business. Else it was refused before.
+    with np.errstate(over="ignore", invalid="ignore"):
+        _add_pieces(total, vectors, shares, scratch)
+
+
+def _add_pieces(
+    total: Array, vectors: Sequence[Array], shares: Sequence[float], scratch: Array
+) -> None:
     for start in range(0, len(total), PIECE):
         piece = total[start : start + PIECE]
         for index, (vector, share) in enumerate(zip(vectors, shares, strict=True)):

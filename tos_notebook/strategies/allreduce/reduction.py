@@ -93,6 +93,8 @@ class Reduction:
     def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
         """See `Merger.poll`."""
         report = self._cohort.waiting(member)
+        if report is None and not self._cohort.wait_made():
+            return Proceed(Directive.WAIT, message.settings_version, None)
         if report is None:
             proceed = self._requests.poll(member, message)
         else:
@@ -120,21 +122,24 @@ class Reduction:
             good = [report for report in step if self._is_good(report)]
             with self.lock:
                 version = self._merge(good)
+            self._publish(good, version)
         except BaseException as error:
             self._fail(step, error)
             return
         finally:
             for report in step:
                 report.member.suspect = None
-        steps = self._optimizer_steps(good)
-        for report in good:
+        self._cohort.commit(step, version)
+
+    def _publish(self, step: Step, version: int) -> None:
+        steps = self._optimizer_steps(step)
+        for report in step:
             traffic = report.brought.traffic
             self._reports.merged(
                 report.member, report.message, version, 0, traffic, len(step), steps
             )
             # All have made them together.
             steps = 0
-        self._cohort.commit(step, version)
 
     def _optimizer_steps(self, step: Step) -> int:
         """Return how many steps the optimizer has made: here one, on workers one for each batch."""
@@ -152,7 +157,11 @@ class Reduction:
         if self._updater is None:
             return self._parameters.replace(list(layout.tensors(self._mean).values()))
         means = layout.vectors(self._mean)
-        return self._parameters.replace(self._updater.update(self._parameters.vectors, means))
+        try:
+            return self._parameters.replace(self._updater.update(self._parameters.vectors, means))
+        except BaseException:
+            self._parameters.torn = "The optimizer has begun a step that does not count."
+            raise
 
     def _is_good(self, report: StepReport) -> bool:
         """Whether what a worker brings is finite; else it is left out, or ends the run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,12 @@ class AllReduce:
     """All workers make each step together, by the mean of what they bring, weighted by rows.
 
     With gradients, n workers with batches of b rows train exactly as one process does with
-    batches of n * b rows: synchronous SGD, with any optimizer. With parameters, each worker makes
-    `every` steps of its own between two means: local SGD, or model averaging (Stich 2019, "Local
-    SGD Converges Fast and Communicates Little", ICLR; Povey et al. 2014, arXiv:1410.7455).
+    batches of n * b rows: synchronous SGD, with any optimizer. Only what looks at a whole batch
+    differs, such as BatchNormalization: each worker normalizes by its own.
+
+    With parameters, each worker makes `every` steps of its own between two means: local SGD, or
+    model averaging (Stich 2019, "Local SGD Converges Fast and Communicates Little", ICLR; Povey et
+    al. 2014, arXiv:1410.7455).
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class AllReduce:
     commands = frozenset(Command) - {Command.SWAP_COMBINER}
     when = "Exact synchronous SGD, the same result for any number of workers; workers of one speed."
     sync = BSP
-    variants = ALGORITHMS[1:]
+    variants = (*OF, *ALGORITHMS[1:])
     """What may stand behind the name, after a colon; see `parse`."""
 
     def __post_init__(self) -> None:
@@ -78,25 +81,27 @@ class AllReduce:
 
     @classmethod
     def parse(cls, text: str) -> AllReduce:
-        """Return the strategy for what stands behind its name: ``star``, or ``star/10``.
+        """Return the strategy for what stands behind its name: ``star``, or ``parameters/10``.
 
         Parameters
         ----------
         text : str
-            An algorithm, and after a slash how many batches are between two exchanges.
+            What workers average, or an algorithm. After a slash, how many batches are between two
+            exchanges.
 
         Raises
         ------
         ConfigError
             It is something else.
         """
-        algorithm, slash, every = text.partition("/")
-        if slash and not every.isdecimal():
+        first, slash, every = text.partition("/")
+        if first not in (*OF, *ALGORITHMS) or (slash and not every.isdecimal()):
             raise ConfigError(
-                f"strategy: expected allreduce:ALGORITHM/BATCHES, such as allreduce:star/10; got "
-                f"'allreduce:{text}'."
+                f"strategy: expected allreduce:WHAT or allreduce:WHAT/BATCHES, where WHAT is one "
+                f"of {', '.join((*OF, *ALGORITHMS))}; got 'allreduce:{text}'."
             )
-        return cls(every=int(every) if slash else 1, algorithm=algorithm or "auto")
+        made = cls(every=int(every) if slash else 1)
+        return replace(made, of=first) if first in OF else replace(made, algorithm=first)
 
     @property
     def sync_interval(self) -> int:

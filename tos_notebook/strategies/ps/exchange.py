@@ -109,18 +109,30 @@ class ParameterExchange:
         trained : iterable of ndarray
             The parameters after a milestone, in the program's order.
         """
-        # Encoded parameters travel as a difference, too, to those that both sides know.
+        # Encoded values travel as a difference, too, to those that both sides know.
         encoded = self._coding is not None and self._coding.up is not None
-        parameters = self._pushes == "weights" and encoded and self._known
-        self._differs = self._pushes == "delta" or parameters
+        self._differs = self._pushes == "delta" or (encoded and self._known)
+        # A gradient is a difference by itself.
+        whole = self._differs and self._pushes != "gradients"
         finite = True
-        for before, update, after in zip(self._tensors, self._updates, trained, strict=True):
-            if self._differs:
+        both = zip(self._tensors, self._updates, trained, self._layout.specs, strict=True)
+        for before, update, after, spec in both:
+            if whole or (self._differs and not spec.trained):
                 np.subtract(after, before, out=update)
             else:
                 np.copyto(update, after)
             finite = finite and is_finite(update)
+        if self._differs and self._pushes == "gradients" and not finite:
+            self._send_as_it_is()
         return finite
+
+    def _send_as_it_is(self) -> None:
+        """Make values of differences again: where losses are scaled, the server takes them."""
+        self._differs = False
+        both = zip(self._tensors, self._updates, self._layout.specs, strict=True)
+        for before, update, spec in both:
+            if not spec.trained:
+                update += before
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """Send the update, and adopt the reply."""
@@ -154,7 +166,7 @@ class ParameterExchange:
         if not message.finite:
             # Sent as it is, so that the server can tell what is wrong with it.
             return message, self._update
-        if coding.up is None or not (self._differs or self._pushes == "gradients"):
+        if coding.up is None or not self._differs:
             return self._complete(message, self._update), self._update
         self._add_residual(self._update)
         key = mix_key(self._partition, message.epoch, message.sequence)

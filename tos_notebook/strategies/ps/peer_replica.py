@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.coding import Coding, add
+from ...codecs.coding import Coding
 from ...codecs.pair import CodecPair
 from ...common.arrays import Buffer
 from ...errors import RemoteProtocolError
@@ -101,15 +101,24 @@ class PeerReplica:
         if self._encoded is None or self._coding is None or self._coding.up is None:
             return True
         self._coding.up.decode(self._encoded, self.buffer)
-        if pushes == "weights":
+        if pushes != "delta":
             if self._known is None:
                 raise RemoteProtocolError(
                     "Push: expected parameters as they are, got the difference to some that were "
                     "never sent."
                 )
-            add(self._layout, self.buffer, self._known)
+            self._add_known(self._known, pushes == "weights")
         # What is decoded is finite, or refused.
-        return pushes != "weights"
+        return pushes == "delta"
+
+    def _add_known(self, known: Buffer, trained: bool) -> None:
+        """Add what the worker has adopted to differences; gradients are none."""
+        own, before = self._layout.vectors(self.buffer), self._layout.vectors(known)
+        # The sum of finite ones may be infinite.
+        with np.errstate(over="ignore"):
+            for segment, one, other in zip(self._layout.segments, own, before, strict=True):
+                if trained or not segment.trained:
+                    one += other
 
     def reply(self, key: int) -> Buffer | None:
         """Return the payload for the parameters in `buffer`; None if they are shared."""

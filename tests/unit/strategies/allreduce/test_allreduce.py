@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,12 +12,15 @@ import numpy as np
 import pytest
 
 from tos_notebook.archive.spec import Trained
+from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import ConfigError, NonFiniteUpdate
 from tos_notebook.events import CommandApplied, MilestoneCommitted, UpdateSkipped
+from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import ASP
 from tos_notebook.strategies import AllReduce, ParameterServer, as_strategy
+from tos_notebook.strategies.allreduce.settings import ReduceSettings
 from tos_notebook.testing.bench import Bench, Deadline, Trial, initial
 from tos_notebook.testing.programs import SoftmaxRegression
 
@@ -176,6 +180,42 @@ def test_parameters_are_averaged_by_rows() -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-12)
 
 
+class Moving(SoftmaxRegression):
+    """Keeps a moving mean of its rows, far from 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        moving = ParameterSpec("moving", (4,), "float64", trained=False)
+        layout = Layout([*self.spec.layout.specs, moving])
+        self.spec = replace(self.spec, layout=layout)
+
+    def gradient(
+        self,
+        parameters: dict[str, Array],
+        batch: tuple[Array, ...],
+        found: dict[str, Array],
+        share: float,
+    ) -> dict[str, float]:
+        found["moving"] += share * (0.9 * parameters["moving"] + 0.1 * (batch[0] + 50).mean(axis=0))
+        return super().gradient(parameters, batch, found, share)
+
+    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        parameters["moving"][...] = gradients["moving"]
+        means = {name: value for name, value in gradients.items() if name != "moving"}
+        super().apply({name: parameters[name] for name in means}, means)
+
+
+@pytest.mark.parametrize("codec", ["fp32", "int8", "topk:0.4+ef", "sign+ef"])
+def test_statistics_survive_a_codec_that_sends_a_part_of_gradients(codec: str) -> None:
+    trial = Trial(AllReduce(algorithm="star"), Deadline(LIMIT))
+    trial.settings = ReduceSettings("gradients", as_codecs(codec))
+    with trial.bench(Moving()) as run:
+        run.begin((X, Y), 2, range(20))
+        run.work()
+        moving = parameters(run)["moving"]
+    np.testing.assert_allclose(moving, 50, atol=2.5)
+
+
 def test_what_does_not_go_with_it_says_what_does() -> None:
     strategy = AllReduce()
     with pytest.raises(ConfigError, match="expected none with strategy 'allreduce'"):
@@ -193,6 +233,7 @@ def test_what_does_not_go_with_it_says_what_does() -> None:
         ("allreduce", AllReduce()),
         ("AllReduce:star", AllReduce(algorithm="star")),
         ("allreduce:star/10", AllReduce(algorithm="star", every=10)),
+        ("allreduce:parameters/10", AllReduce(of="parameters", every=10)),
     ],
 )
 def test_a_name_may_say_more(text: str, expected: AllReduce) -> None:

@@ -17,6 +17,7 @@ from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import CheckpointError
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import BSP
@@ -137,6 +138,24 @@ def test_a_worker_does_not_continue_while_its_step_is_being_made(scene: Scene) -
     assert scene.counted == {"total": 4.0, "rows": 1.0}
 
 
+def test_the_next_attempt_of_a_lost_worker_waits_for_the_step_that_is_being_made(
+    scene: Scene,
+) -> None:
+    first, second = scene.join(0), scene.join(1)
+    first.push(3.0)
+    scene.program.go.clear()
+    pushing = Aside(lambda: second.push(5.0))
+    assert scene.program.begun.wait(LIMIT)
+    scene.run.state.lost(first.member, "it died")
+    again = scene.join(0)
+    # Its push counts, so that it must not train on from the parameters of before.
+    assert again.poll().directive is Directive.WAIT
+    scene.program.go.set()
+    pushing.result()
+    proceed = again.poll()
+    assert (proceed.directive, proceed.version) == (Directive.GO, 1)
+
+
 def test_a_pause_is_not_reported_while_a_step_is_being_made(scene: Scene) -> None:
     first, second = scene.join(0), scene.join(1)
     first.push(3.0)
@@ -191,6 +210,9 @@ def test_an_update_that_raises_ends_the_run_and_counts_for_no_worker(
     first.push(3.0)
     assert second.push(5.0).directive is Directive.STOP
     assert "It counts for no worker" in str(scene.run.error)
+    # The optimizer may have changed what it keeps.
+    with pytest.raises(CheckpointError, match="The optimizer has begun a step"):
+        scene.run.snapshot()
     assert isinstance(scene.run.error.__cause__, KeyError)
     assert not scene.seen(MilestoneCommitted)
     assert scene.run.state.ledger.committed(0, 0).steps == 0
