@@ -79,8 +79,8 @@ class MilestoneCommitted(Event):
     steps: int
     """Batches that were trained since the pull."""
     optimizer_steps: int
-    """By how many it takes the run's global step further: `steps`, where each worker counts. Where
-    all make a step together, the first worker's milestone has it, and the others have 0."""
+    """By how many it takes the run's global step further: of a step that all make together, the
+    first worker's milestone has it, and the others have 0."""
     samples: int
     loss: float
     """Mean over the milestone's samples."""
@@ -93,9 +93,8 @@ class MilestoneCommitted(Event):
     wait: float
     """Seconds the worker waited: told to (pause, synchronisation), or for others of a step."""
     exchange: float
-    """Seconds between sending an update and adopting the reply, which this milestone began with.
-
-    Those in which it waited for others of its step are in `wait`."""
+    """Seconds from sending an update to adopting the reply, which this milestone began with. A
+    wait for others of the step is in `wait`."""
     bytes_up: int
     """Bytes of the update as it came."""
     bytes_down: int
@@ -350,11 +349,7 @@ class StateChanged(Event):
 
 @dataclass(slots=True)
 class RunResumed(Event):
-    """A run continues from a checkpoint, in another process or after its end.
-
-    The events until the checkpoint come before, as they were; what was trained after it is gone,
-    and is trained again.
-    """
+    """A run continues from a checkpoint. The events until then come before, as they were."""
 
     checkpoint: int
     """Its number."""
@@ -363,7 +358,6 @@ class RunResumed(Event):
     samples: int | None
     """Rows of the data; None where the size is unknown."""
     lockstep: bool = False
-    """As in `RunStarted`."""
 
 
 @dataclass(slots=True)
