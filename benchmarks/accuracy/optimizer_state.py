@@ -27,8 +27,10 @@ from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
+from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.optimizer_state import POLICIES
 from tos_notebook.worker.plan import Plan
@@ -96,7 +98,7 @@ def train(
         connection = connect_inproc(served.listener)
         try:
             join = Join("run", number, 0, number, "here", number, segment="", metrics=[])
-            moves = exchange(connection, model.layout, plan.run, join, None)
+            moves = exchange(connection, model.layout, WorkerContext(join, new_secret()))
             Worker(connection, moves, runner, plan, join).run([])
         finally:
             connection.close()

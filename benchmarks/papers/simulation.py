@@ -23,8 +23,10 @@ from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Join
+from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
 
@@ -137,7 +139,7 @@ class Simulation:
         join = Join(RUN, partition, 0, self._tasks, "here", partition, segment="", metrics=[])
         connection = Gated(connect_inproc(self._listener), wait)
         try:
-            moves = exchange(connection, runner.spec.layout, RUN, join, None)
+            moves = exchange(connection, runner.spec.layout, WorkerContext(join, new_secret()))
             Worker(connection, moves, runner, self._plan, join).run([rows])
         finally:
             connection.close()

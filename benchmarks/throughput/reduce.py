@@ -25,8 +25,8 @@ import numpy as np
 from tos_notebook.reduction.mesh import Mesh, PeerListener
 from tos_notebook.reduction.reducer import Reducer
 from tos_notebook.reduction.schedules import ring
-from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import Secret
+from tos_notebook.transport.base import Endpoint
 
 from ..lib.harness import Row, milliseconds, program
 from ..lib.ring_bare import BareRing, Floats

@@ -331,6 +331,10 @@ class Runner(Protocol):
         """
         ...
 
+    def updater(self) -> Updater:
+        """Return the optimizer, of a program that was exported for gradients."""
+        ...
+
     def set_learning_rate(self, value: float) -> None:
         """Set the learning-rate variable.
 

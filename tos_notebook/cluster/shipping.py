@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 SHIPPED = (
     *("_version", "readable", "errors", "common", "layout"),
     *("wire", "chaos", "codecs", "archive", "blocks"),
-    *("transport", "runtime", "cluster", "data", "inference", "worker"),
+    *("transport", "runtime", "cluster", "data", "inference", "worker", "reduction"),
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
+    *(f"strategies.allreduce.{each}" for each in ("averaging", "milestone", "pace", "peers")),
+    "strategies.allreduce.mesh_exchange",
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
 )

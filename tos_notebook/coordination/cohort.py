@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..wire.messages import Directive, Push, Reply, Status
+from ..wire.messages import Directive, Formed, Proceed, Push, Ready, Reply, Status
 from .ledger import Admission
 from .membership import Doing, Member
+from .rendezvous import Rendezvous
 from .reports import Reports, check_report
 from .state import ControlState
 
@@ -44,6 +45,11 @@ class StepReport:
     reply: Reply | None = None
     since: float | None = None
     taken: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to record: the worker has rows left, and trained some."""
+        return self.message.steps > 0
 
     def enter(self) -> None:
         """Begin to wait for the others of the step."""
@@ -76,14 +82,37 @@ class Cohort:
     def __init__(self, state: ControlState, reports: Reports) -> None:
         self._state = state
         self._reports = reports
+        self._rendezvous = Rendezvous(state)
         self._waiting: dict[int, StepReport] = {}
+
+    def form(self, member: Member, message: Ready) -> Formed | Proceed:
+        """Let a worker wait for others that it connects to; see `Rendezvous.wait`.
+
+        Others whose milestone waits for one that is lost are told to train it again.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        with self._state.changed:
+            self._state.check_current(member)
+            member.epoch = message.epoch
+            member.hear(Doing.WAIT)
+            if self._rendezvous.enter(member, message):
+                for report in [r for r in self._waiting.values() if self._open(r)]:
+                    self._answer(report, "again", 0)
+                self._state.changed.notify_all()
+        if not self.wait_made():
+            return Proceed(Directive.WAIT, member.settings_version, None)
+        return self._rendezvous.wait(member, message.epoch)
 
     def enter(self, report: StepReport) -> Status | None:
         """Let a worker wait for the others of its step.
 
         Returns
         -------
-        {"duplicate", "skipped", "superseded"} or None
+        {"duplicate", "skipped", "superseded", "again"} or None
             Why it does not count; None if it waits.
 
         Raises
@@ -92,7 +121,8 @@ class Cohort:
             The report contradicts itself, or what was committed before.
         """
         member, message, state = report.member, report.message, self._state
-        check_report(member, message)
+        if report.counts or not self._rendezvous.used:
+            check_report(member, message)
         with state.lock:
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
@@ -100,8 +130,14 @@ class Cohort:
                 return "superseded"
             if state.settled or not state.machine.active:
                 return "skipped"
-            admission = state.ledger.check(
-                message.epoch, member.partition, member.task, message.sequence, message.steps
+            if self._rendezvous.used and not self._rendezvous.holds(member):
+                return "again"
+            admission = (
+                state.ledger.check(
+                    message.epoch, member.partition, member.task, message.sequence, message.steps
+                )
+                if report.counts
+                else Admission.COMMIT
             )
             if admission is not Admission.COMMIT:
                 return "duplicate" if admission is Admission.DUPLICATE else "superseded"
@@ -200,7 +236,8 @@ class Cohort:
             report.taken = True
             # A pause is not over before the step is.
             report.member.waiting = False
-            self._reports.admit(report.member, report.message)
+            if report.counts:
+                self._reports.admit(report.member, report.message)
         return step
 
     def commit(self, step: Step, version: int) -> None:
@@ -215,14 +252,14 @@ class Cohort:
         """
         with self._state.changed:
             for report in step:
-                self._answer(report, "committed", version)
+                self._answer(report, "committed" if report.counts else "skipped", version)
             self._state.changed.notify_all()
 
     def abandon(self, step: Step) -> None:
         """Answer all workers of a step that has come to nothing; the run has failed."""
         with self._state.changed:
             for report in step:
-                self._reports.abandon(True)
+                self._reports.abandon(report.counts)
                 self._answer(report, "skipped", 0)
             self._state.changed.notify_all()
 

@@ -12,7 +12,7 @@ from ..common.arrays import Buffer
 from ..errors import TosError
 from ..layout import Layout
 from ..transport.base import BytesLike
-from ..wire.messages import Answer, Poll, Push
+from ..wire.messages import Answer, Poll, Push, Ready
 from .cohort import Cohort
 from .membership import Member
 from .reports import Reports
@@ -132,6 +132,29 @@ class WorkerExchange(Protocol):
         payload : buffer or None
             The parameters to continue with; None while it waits. Must stay unchanged until the
             connection's next request.
+
+        Raises
+        ------
+        TosError
+            The request was refused. The worker gets the error, by its class.
+        """
+
+    def form(self, member: Member, message: Ready) -> tuple[Answer, BytesLike | None]:
+        """Answer a worker that is ready to train with others, once all of them are.
+
+        Parameters
+        ----------
+        member : Member
+            Who is ready.
+        message : Ready
+            Where others reach it.
+
+        Returns
+        -------
+        answer : Formed or Proceed
+            Who takes part; or to ask again, or to stop.
+        payload : buffer or None
+            What all of them begin with. Must stay unchanged until the connection's next request.
 
         Raises
         ------

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..blocks.block import Columns
 from ..errors import RemoteProtocolError, SessionClosed, TransportError
-from ..transport.acceptor import Endpoint
 from ..transport.auth import Secret
-from ..transport.base import Address, BytesLike
+from ..transport.base import Address, BytesLike, Endpoint
 from ..transport.listener import TcpListener
 from ..wire.messages import (
     Answer,
@@ -23,6 +22,7 @@ from ..wire.messages import (
     Loaded,
     Poll,
     Push,
+    Ready,
     Request,
     Rows,
     Suspect,
@@ -187,6 +187,8 @@ class WorkerHandler:
                 return run.requests.loaded(member, message), None
             case Poll():
                 return exchange.poll(member, message)
+            case Ready():
+                return exchange.form(member, message)
             case Failed():
                 return run.requests.failed(member, message), None
             case Labelled():

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ..errors import ConnectionClosed, LocalProtocolError, PeerLost, TransportError
-from ..transport.acceptor import LOOPBACK, Acceptor, Endpoint
-from ..transport.base import Address
+from ..transport.acceptor import Acceptor
+from ..transport.base import LOOPBACK, Address, Endpoint
 from ..transport.dial import open_channel
 from ..transport.sockets import SocketChannel, Timeouts
 from .links import Link, link_over, wait
@@ -21,6 +21,9 @@ _HELLO = struct.Struct(">QI")
 
 _READY = b"\x01"
 """What the one that was connected to says, once it takes the link into its mesh."""
+
+UNHEARD = 60.0
+"""Seconds in which a peer's host must acknowledge what was sent, however long the peer computes."""
 
 Key = tuple[int, int]
 """A generation and a rank."""
@@ -71,7 +74,7 @@ class PeerListener:
     ) -> None:
         self.secret = secret
         self.patience = patience
-        self.timeouts = Timeouts(patience, patience)
+        self.timeouts = Timeouts(min(patience, UNHEARD), patience)
         self._generation = 0
         self._arrived: dict[Key, SocketChannel[Any]] = {}
         self._changed = threading.Condition()

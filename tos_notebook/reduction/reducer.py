@@ -36,12 +36,15 @@ class Traffic(NamedTuple):
         Seconds in which it waited for peers.
     reducing : float
         Seconds in which it added.
+    weight : float
+        The sum of all ranks' weights, the same bits on each.
     """
 
     sent: Mapping[int, int]
     received: Mapping[int, int]
     waited: float
     reducing: float
+    weight: float
 
 
 class Reducer:
@@ -123,6 +126,8 @@ class Reducer:
             {link.rank: link.received for link in links},
             sum([link.waited for link in links]),
             self._reducing,
+            # A part without elements is not sent: its weight is this rank's alone.
+            max(held.weight for held in self._held),
         )
 
     def _reduce(self, plan: Plan, weight: float) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+
+# Before TensorFlow is imported, which reads it once.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 class _Withhold(MetaPathFinder, Loader):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,18 +12,17 @@ import numpy as np
 
 from ..archive.spec import Trained, read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
-from ..common.arrays import ALIGNMENT, Array
+from ..common.arrays import Array
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..readable import summary
 from .import_guard import without_keras
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with without_keras():
     import tensorflow as tf
 
-from .eager import eagerly, quiet
-
-CPU = "CPU:0"
+from .eager import eagerly
+from .saved import CPU, as_tensor, load_saved
+from .updater import TensorFlowUpdater
 
 
 def configure_threads(cores: int) -> None:
@@ -77,30 +74,6 @@ def device_for(gpus: Sequence[str]) -> str | None:
     return None
 
 
-def as_tensor(array: Array) -> tf.Tensor:
-    """Wrap an array, without copying it where that is safe.
-
-    It costs about 1 µs, against 100 µs for a copy of 800 kB; but TensorFlow aborts the
-    process when it meets a wrapped buffer at another alignment than its own allocator's,
-    and numpy wraps neither an array that is read-only nor one in another byte order.
-    """
-    flags, dtype = array.flags, array.dtype
-    if not dtype.isnative:
-        return tf.constant(array.astype(dtype.newbyteorder("=")))
-    if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
-        return tf.constant(array)
-    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-
-
-def load_saved(archive: Path) -> Any:
-    """Load the SavedModel in an archive, on the device of the caller's scope."""
-    with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(folder)
-        with eagerly(), quiet("absl"):
-            return tf.saved_model.load(folder)
-
-
 class TensorFlowRunner:
     """Trains an exported program; see `tos_notebook.archive.spec.Runner`.
 
@@ -143,6 +116,10 @@ class TensorFlowRunner:
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
             return Trained([np.asarray(v) for v in new], values)
+
+    def updater(self) -> TensorFlowUpdater:
+        """See `Runner.updater`."""
+        return TensorFlowUpdater(self.spec, self._module)
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

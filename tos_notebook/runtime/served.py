@@ -12,7 +12,7 @@ from ..blocks.sparse import at_once, dense
 from ..common.arrays import Array
 from ..errors import ShapeMismatch
 from .import_guard import without_keras
-from .runner import as_tensor, load_saved
+from .saved import as_tensor, load_saved
 
 with without_keras():
     import tensorflow as tf

@@ -12,7 +12,7 @@ from ..archive.spec import ProgramSpec, read_spec
 from ..common.arrays import Array
 from ..errors import InvalidTransition
 from .import_guard import without_keras
-from .runner import CPU, as_tensor, load_saved
+from .saved import CPU, as_tensor, load_saved
 
 with without_keras():
     import tensorflow as tf

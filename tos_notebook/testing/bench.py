@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -30,8 +30,10 @@ from ..errors import (
 from ..events import Event, MilestoneCommitted
 from ..layout import Layout
 from ..strategies.base import Strategy
+from ..transport.auth import new_secret
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
+from ..worker.exchange import WorkerContext
 from ..worker.loop import Worker
 from ..worker.plan import Plan
 from .failures import fault, in_thread, place_of
@@ -142,7 +144,7 @@ class Bench:
         self._served: list[BaseException] = []
         self.listener = InprocListener(lambda peer: _Handler(lambda: self.run, self._served))
         self.listener.start()
-        self._tasks = 0
+        self._tasks, self._secret = 0, new_secret()
         self._training: Future[None] = Future()
 
     def _publish(self, event: Event) -> None:
@@ -234,9 +236,11 @@ class Bench:
         join = Join(RUN, partition, self._tasks, self._tasks, "here", 1, segment="", metrics=[])
         plan = Plan(RUN, 0, False, 1, self.columns)
         layout = self.program.spec.layout
-        exchange = self.strategy.exchange(connection, layout, RUN, join, None)
         try:
-            Worker(connection, exchange, self.program, plan, join).run([])
+            with closing(
+                self.strategy.exchange(connection, layout, WorkerContext(join, self._secret))
+            ) as exchange:
+                Worker(connection, exchange, self.program, plan, join).run([])
         finally:
             connection.close()
 
@@ -282,7 +286,7 @@ class Bench:
         """Return what `Counting` has counted by these milestones: rows, or steps of all workers."""
         if not self._lockstep:
             return self.rows_told()
-        return len({(m.epoch, m.sequence) for m in self._milestones()})
+        return sum(milestone.optimizer_steps for milestone in self._milestones())
 
     def _milestones(self) -> list[MilestoneCommitted]:
         return [event for event in self.events if isinstance(event, MilestoneCommitted)]

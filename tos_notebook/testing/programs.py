@@ -75,6 +75,10 @@ class NumpyProgram:
         self.apply(parameters, self._copied(means)[1])
         return list(parameters.values())
 
+    def updater(self) -> NumpyProgram:
+        """See `Runner.updater`."""
+        return self
+
     def state(self) -> list[Array]:
         """See `Updater.state`."""
         return []

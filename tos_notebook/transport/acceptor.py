@@ -6,13 +6,12 @@ import errno
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..common.threads import join_all
 from ..errors import TransportError
 from .auth import Handshake, check_secret, server_handshake
-from .base import Address
+from .base import LOOPBACK, Address, Endpoint
 from .gate import Gate
 from .sockets import Connected, SocketChannel, Timeouts, is_loopback
 from .tls import Certificate, channel_over
@@ -23,39 +22,6 @@ Admit = Callable[[SocketChannel[Any], bytes], object]
 """Takes the channel to a peer that was let in, which it owns from now on, and the peer's hello."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where to listen.
-
-    Attributes
-    ----------
-    host : str
-        The interface to listen on, all of them if empty.
-    port : int
-        The port, any free one if 0.
-    last : int
-        The last of a range of ports, which begins with `port`: the first free one is taken.
-    tls : bool
-        Whether to speak TLS on the loopback interface, too. Elsewhere nothing else is spoken.
-    advice : str
-        What to do if one cannot listen there.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    last: int = 0
-    tls: bool = False
-    advice: str = (
-        "Set `server_host` to an address of this machine, and `server_port` to a free port, or to "
-        "0 for any."
-    )
-
-    def __str__(self) -> str:
-        ports = f"{self.port}-{self.last}" if self.last > self.port else str(self.port)
-        return f"{self.host}:{ports}"
-
-
-LOOPBACK = Endpoint()
 USUAL = Timeouts()
 MAX_PENDING = 256
 

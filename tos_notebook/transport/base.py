@@ -9,6 +9,7 @@ how frames get from one end to the other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ..common.arrays import Buffer
@@ -27,6 +28,41 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to listen.
+
+    Attributes
+    ----------
+    host : str
+        The interface to listen on, all of them if empty.
+    port : int
+        The port, any free one if 0.
+    last : int
+        The last of a range of ports, which begins with `port`: the first free one is taken.
+    tls : bool
+        Whether to speak TLS on the loopback interface, too. Elsewhere nothing else is spoken.
+    advice : str
+        What to do if one cannot listen there.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    last: int = 0
+    tls: bool = False
+    advice: str = (
+        "Set `server_host` to an address of this machine, and `server_port` to a free port, or to "
+        "0 for any."
+    )
+
+    def __str__(self) -> str:
+        ports = f"{self.port}-{self.last}" if self.last > self.port else str(self.port)
+        return f"{self.host}:{ports}"
+
+
+LOOPBACK = Endpoint()
 
 
 class Connection(Protocol):
@@ -198,6 +234,11 @@ class Channel(Protocol):
     @property
     def peer(self) -> str:
         """The other end's name."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """This end's address."""
         ...
 
     def send(self, head: bytes, payload: memoryview | None) -> None:

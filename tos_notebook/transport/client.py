@@ -36,6 +36,11 @@ class ChannelConnection:
         self._closed = False
         self._busy = Lock()
 
+    @property
+    def host(self) -> str:
+        """This side's address."""
+        return self._channel.host
+
     def request(
         self,
         message: Request,

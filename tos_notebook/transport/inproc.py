@@ -33,7 +33,7 @@ class InprocChannel:
         ended: Event,
         timeout: float | None,
     ) -> None:
-        self.peer = peer
+        self.peer, self.host = peer, "127.0.0.1"
         self._inbox = inbox
         self._outbox = outbox
         self._ended = ended

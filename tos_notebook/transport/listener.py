@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import TransportError
-from .acceptor import LOOPBACK, MAX_PENDING, USUAL, Acceptor, Endpoint
-from .base import HandlerFactory
+from .acceptor import MAX_PENDING, USUAL, Acceptor
+from .base import LOOPBACK, Endpoint, HandlerFactory
 from .server import RequestServer
 from .sockets import Timeouts
 

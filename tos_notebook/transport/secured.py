@@ -37,7 +37,7 @@ class SecuredSocket:
         # OpenSSL has one state for both directions. It is held for no longer than a call of its.
         self._state = threading.Lock()
         self._taken_leave = False
-        self.fileno = sock.fileno
+        self.fileno, self.getsockname = sock.fileno, sock.getsockname
         self.settimeout = sock.settimeout
         self.setsockopt = sock.setsockopt
         self.close = sock.close

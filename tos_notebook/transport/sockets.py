@@ -75,6 +75,11 @@ class SocketChannel(ABC, Generic[Wire]):
         self._had = 0
         self._header: Header | None = None
 
+    @property
+    def host(self) -> str:
+        """See `Channel.host`."""
+        return str(self._sock.getsockname()[0])
+
     def shake_hands(self, handshake: Handshake, deadline: float) -> None:
         """Run this side of a handshake.
 

@@ -13,6 +13,7 @@ from ..common.content import NO_DIGEST
 from .limits import (
     Count,
     Counts,
+    Hosts,
     Labels,
     Lines,
     Maybe,
@@ -28,7 +29,8 @@ from .limits import (
 )
 from .settings import WorkerSettings
 
-Status = Literal["committed", "duplicate", "skipped", "superseded"]
+Status = Literal["committed", "duplicate", "skipped", "superseded", "again"]
+"""``"again"``: it does not count yet, since a worker of the same milestone was lost."""
 
 
 class Directive(StrEnum):
@@ -110,7 +112,8 @@ class Loaded:
 class Push(NamedTuple):
     """One milestone. Payload: the update.
 
-    `finite` says that the update has neither NaN nor infinity in it; `compute`, `wait` and
+    Without steps, the worker only takes part in what others train. `finite` says that the update
+    has neither NaN nor infinity in it; `compute`, `wait` and
     `exchange` are seconds; `metrics` are values in the order of `Join.metrics`. `digest` is of a
     stream's rows from the epoch's first batch to this push's last one.
     """
@@ -183,6 +186,39 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker listens for others, by this address and certificate, to train an epoch with them.
+
+    `fingerprint` is in hexadecimal digits, or empty.
+    """
+
+    epoch: Count
+    host: Name
+    port: Count
+    fingerprint: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """All workers that an epoch needs are ready. Payload: what they begin with.
+
+    The worker is number `rank` of those at the addresses. `generation` grows from one answer of
+    this kind to the next. `whole` says whether each partition takes part. `version` is that of the
+    parameters.
+    """
+
+    generation: Count
+    rank: Count
+    hosts: Hosts
+    ports: Counts
+    fingerprints: Hosts
+    whole: bool
+    version: Count
+    settings_version: Count
+    settings: WorkerSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The program or the data raised: the exception's text and its traceback's lines.
 
@@ -223,8 +259,8 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Loaded | Push | Finish | Poll | Failed | Suspect | Labelled
-Answer = Joined | Rows | Reply | Proceed
+Request = Join | Fetch | Loaded | Push | Finish | Poll | Ready | Failed | Suspect | Labelled
+Answer = Joined | Rows | Reply | Proceed | Formed
 Message = Request | Answer | Refused | Goodbye
 
 KINDS: dict[int, type[Message]] = {
@@ -243,4 +279,6 @@ KINDS: dict[int, type[Message]] = {
     13: Suspect,
     14: Loaded,
     15: Labelled,
+    16: Ready,
+    17: Formed,
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ..archive.spec import Runner, Trained
 from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout
-from ..transport.base import Connection
+from ..transport.auth import Secret
+from ..transport.base import LOOPBACK, Connection, Endpoint
 from ..wire.messages import Join, Joined, Poll, Proceed, Push, Reply, Request
 from ..wire.settings import WorkerSettings
 
@@ -22,6 +25,18 @@ class Exchange(Protocol):
     vectors: list[Array]
     """The parameters to train, as they were adopted last: a vector for each segment of the layout,
     shape (segment.size,), in the segment's dtype."""
+
+    @property
+    def rounds(self) -> int:
+        """How many times `sync_interval` batches `train` takes at once."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether the other workers need this one in `train`, even without rows."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the milestone that was trained last does not count, and is trained again."""
 
     def join(self, message: Join) -> Joined:
         """Open the partition, which brings no parameters yet.
@@ -56,6 +71,50 @@ class Exchange(Protocol):
         ------
         RemoteProtocolError
             One that the strategy needs is missing.
+        """
+
+    def prepare(self, runner: Runner, epoch: int) -> Proceed | None:
+        """Get ready for `train`.
+
+        Parameters
+        ----------
+        runner : Runner
+            The program.
+        epoch : int
+            From 0.
+
+        Returns
+        -------
+        Proceed or None
+            What the server says meanwhile: the worker adopts its settings, ends if it must, and
+            calls again. None once the exchange is ready.
+
+        Raises
+        ------
+        RemoteProtocolError, TosError
+            See `join`.
+        """
+
+    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
+        """Train on rows.
+
+        Parameters
+        ----------
+        runner : Runner
+            The program.
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+            The rows of `rounds` times `sync_interval` batches, or those that are left of an epoch.
+        batch_size : int
+
+        Returns
+        -------
+        Trained or None
+            What to `write`. None if there is nothing to push: see `again` and `attends`.
+
+        Raises
+        ------
+        Exception
+            What the program raises.
         """
 
     def write(self, trained: Iterable[Array]) -> bool:
@@ -112,10 +171,34 @@ class Exchange(Protocol):
             See `join`.
         """
 
+    def close(self) -> None:
+        """Let other workers go; the connection stays its owner's."""
 
-ExchangeMaker = Callable[[Connection, Layout, str, Join, Path | None], Exchange]
-"""Makes it from a connection, the layout, the run's id, who the worker is, and a folder of the
-executor's that outlives the process; None if there is none. Picklable: Spark takes it there."""
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What an exchange may need to know of its worker.
+
+    Parameters
+    ----------
+    join : Join
+        Who the worker is.
+    secret : Secret
+        The session's, which lets workers connect to each other.
+    folder : Path or None
+        A folder of the executor's that outlives the process; None if there is none.
+    endpoint : Endpoint
+        Where other workers could connect.
+    """
+
+    join: Join
+    secret: Secret
+    folder: Path | None = None
+    endpoint: Endpoint = LOOPBACK
+
+
+ExchangeMaker = Callable[[Connection, Layout, WorkerContext], Exchange]
+"""Makes it from a connection to the server and the layout. Picklable: Spark takes it there."""
 
 
 def expect(kind: type[Answer], answer: object, message: Request) -> Answer:

@@ -165,26 +165,49 @@ class Worker:
 
     def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
         """Train from a batch to the end of an epoch; return whether another epoch follows."""
-        while count := self._steps(feed(steps, self._sync_interval)):
+        while self._prepared(epoch):
+            batch = feed(steps, self._batches)
+            count = self._steps(batch)
+            if not (count or self._exchange.attends):
+                return self._finish(epoch, feed.rows, steps)
             # The next rows are collected while the server merges.
-            directive = self._milestone(
-                epoch, sequence, steps, feed, partial(self._collect_next, feed, steps + count)
-            )
+            following = partial(self._collect_next, feed, steps + count)
+            directive = self._milestone(epoch, sequence, steps, feed, following)
             if self._unprepared is not None:
                 raise self._unprepared
             if not self._wait_for_go(directive):
                 return False
             self._update_optimizer_state()
-            steps += count
-            sequence += 1
-        finished = self._ask(Finish(epoch, feed.rows, steps), Proceed)
+            if not self._exchange.again:
+                steps += count
+                sequence += count > 0
+        return False
+
+    @property
+    def _batches(self) -> int:
+        """How many batches a milestone takes."""
+        return self._sync_interval * self._exchange.rounds
+
+    def _prepared(self, epoch: int) -> bool:
+        """Let the exchange get ready; return whether to continue."""
+        began = self._clock()
+        while (news := self._exchange.prepare(self._runner, epoch)) is not None:
+            self._adopt_settings(news.settings_version, news.settings)
+            if news.directive in (Directive.STOP, Directive.LEAVE):
+                return False
+        self._waited += self._clock() - began
+        return True
+
+    def _finish(self, epoch: int, rows: int, steps: int) -> bool:
+        """Tell the server that the rows of an epoch are used up; return whether to continue."""
+        finished = self._ask(Finish(epoch, rows, steps), Proceed)
         self._adopt_settings(finished.settings_version, finished.settings)
         return self._wait_for_go(finished.directive)
 
     def _collect_next(self, feed: Feed, steps: int) -> None:
         """Collect the rows to train after this exchange."""
         try:
-            feed(steps, self._sync_interval)
+            feed(steps, self._batches)
         except Exception as error:
             # The server's reply is on its way, and comes first.
             self._unprepared = error
@@ -197,13 +220,15 @@ class Worker:
         feed: Feed,
         meanwhile: Callable[[], object],
     ) -> Directive:
-        batch = feed(first, self._sync_interval)
+        batch = feed(first, self._batches)
         began = self._clock()
         try:
-            trained = self._runner.train(self._exchange.vectors, batch, self._plan.batch_size)
+            trained = self._exchange.train(self._runner, batch, self._plan.batch_size)
         except Exception:
             self._failed_at = epoch, self._failing_batches(first, batch)
             raise
+        if trained is None:
+            return Directive.GO
         self._chaos.apply(self._clock() - began)
         computed = self._clock()
         finite = self._exchange.write(trained.parameters)
@@ -213,7 +238,7 @@ class Worker:
             epoch=epoch,
             sequence=sequence,
             steps=self._steps(batch),
-            samples=len(batch[0]),
+            samples=len(batch[0]) if batch else 0,
             base_version=self._version,
             settings_version=self._settings_version,
             finite=finite,

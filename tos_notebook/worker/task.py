@@ -6,10 +6,11 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..archive.spec import ProgramSpec, Runner, Trained, read_spec
+from ..archive.spec import ProgramSpec, Runner, Trained, Updater, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive
@@ -18,10 +19,11 @@ from ..common.arrays import Array
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
-from ..transport.base import Connection
+from ..transport.base import LOOPBACK, Endpoint
+from ..transport.client import ChannelConnection
 from ..wire.messages import Join
 from .chaos_effects import ChaosEffects
-from .exchange import ExchangeMaker
+from .exchange import ExchangeMaker, WorkerContext
 from .loop import Worker
 from .plan import Plan
 
@@ -45,6 +47,8 @@ class Task:
     plan : Plan
     exchange : callable
         Makes the worker's side of the strategy.
+    peers : Endpoint
+        The ports on which it may listen for other workers.
     """
 
     host: str
@@ -55,6 +59,7 @@ class Task:
     cores: int
     plan: Plan
     exchange: ExchangeMaker
+    peers: Endpoint = LOOPBACK
 
     def __call__(self, partition: int, blocks: Iterable[Columns]) -> Iterator[int]:
         """Train one partition; yield its number when it is done."""
@@ -64,15 +69,23 @@ class Task:
         try:
             runner = _runner(self.program, self.plan.run, self.cores, gpus)
             join = self._join(partition)
-            run, layout = self.plan.run, runner.spec.layout
-            exchange = self.exchange(connection, layout, run, join, executor_folder())
-            chaos = ChaosEffects(kill=_die)
-            Worker(connection, exchange, runner, self.plan, join, chaos=chaos).run(whole(blocks))
+            context = WorkerContext(
+                join, self.secret, executor_folder(), self._endpoint(connection)
+            )
+            with closing(self.exchange(connection, runner.spec.layout, context)) as exchange:
+                worker = Worker(
+                    connection, exchange, runner, self.plan, join, chaos=ChaosEffects(kill=_die)
+                )
+                worker.run(whole(blocks))
         finally:
             connection.close()
         yield partition
 
-    def _connect(self) -> Connection:
+    def _endpoint(self, connection: ChannelConnection) -> Endpoint:
+        """Return where other workers connect: by the way on which this one reaches the server."""
+        return replace(self.peers, host=connection.host, tls=self.fingerprint is not None)
+
+    def _connect(self) -> ChannelConnection:
         from ..transport.dial import ANSWER, connect_tcp
 
         address = self.host, self.port
@@ -155,6 +168,10 @@ class LateRunner:
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
         return self._runner().train(vectors, columns, batch_size)
+
+    def updater(self) -> Updater:
+        """See `Runner.updater`."""
+        return self._runner().updater()
 
     def set_learning_rate(self, value: float) -> None:
         """See `Runner.set_learning_rate`."""

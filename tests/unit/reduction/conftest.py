@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.threads import LIMIT, Aside
 from tos_notebook.reduction.mesh import Mesh, PeerListener
-from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.base import Endpoint
 
 SECRET = new_secret()
 

@@ -16,9 +16,8 @@ from tos_notebook.errors import AuthenticationError, ConnectionClosed, LocalProt
 from tos_notebook.reduction.mesh import Mesh, Peer, PeerListener
 from tos_notebook.reduction.reducer import Reducer
 from tos_notebook.reduction.schedules import ring
-from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
-from tos_notebook.transport.base import Address
+from tos_notebook.transport.base import Address, Endpoint
 
 
 def open_sockets() -> set[str]:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tos_notebook.errors import RemoteProtocolError, ShapeMismatch
-from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
-from tos_notebook.transport.base import BytesLike
+from tos_notebook.transport.base import BytesLike, Endpoint
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.inproc import InprocListener, connect_inproc

@@ -13,8 +13,9 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from tos_notebook.transport.acceptor import MAX_PENDING, Endpoint
+from tos_notebook.transport.acceptor import MAX_PENDING
 from tos_notebook.transport.auth import client_handshake, new_secret
+from tos_notebook.transport.base import Endpoint
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.transport.server import STEADY
 from tos_notebook.transport.sockets import Timeouts

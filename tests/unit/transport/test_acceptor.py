@@ -21,8 +21,9 @@ from tos_notebook.errors import (
     ConnectTimeout,
     TransportError,
 )
-from tos_notebook.transport.acceptor import Acceptor, Endpoint
+from tos_notebook.transport.acceptor import Acceptor
 from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.base import Endpoint
 from tos_notebook.transport.dial import open_channel
 from tos_notebook.transport.secured import SecuredSocket
 from tos_notebook.transport.sockets import SocketChannel, Timeouts

@@ -26,8 +26,8 @@ from tos_notebook.errors import (
     ConnectTimeout,
     TransportError,
 )
-from tos_notebook.transport.acceptor import Endpoint
 from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.base import Endpoint
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, MAGIC, VERSION, decode_header, encode_head

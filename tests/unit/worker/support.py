@@ -34,6 +34,7 @@ from tos_notebook.transport.dial import connect_tcp, open_channel
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.transport.sockets import Timeouts
 from tos_notebook.wire.messages import Finish, Join, Push
+from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
 
@@ -227,7 +228,9 @@ class Served:
         plan = Plan("run", seed, shuffle, batch_size, columns, optimizer_state, count_labels)
         try:
             who = join(partition, task)
-            moves = exchange(connection, program.spec.layout, plan.run, who, folder)
+            moves = exchange(
+                connection, program.spec.layout, WorkerContext(who, new_secret(), folder)
+            )
             Worker(connection, moves, program, plan, who).run(blocks)
         finally:
             connection.close()

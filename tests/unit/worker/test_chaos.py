@@ -15,7 +15,9 @@ from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerFailed, WorkerLost
 from tos_notebook.steering.machine import Command, RunEvent
 from tos_notebook.strategies.ps.exchange import exchange
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.worker.chaos_effects import ChaosEffects, refuse
+from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
 
@@ -50,7 +52,7 @@ class Machine:
         given: dict[str, Any] = {"sleep": self._sleep, "kill": self._die} | options
         try:
             who = join(partition, task)
-            moves = exchange(connection, self.program.spec.layout, "run", who, None)
+            moves = exchange(connection, self.program.spec.layout, WorkerContext(who, new_secret()))
             effects = ChaosEffects(**given)
             Worker(connection, moves, self.program, plan, who, lambda: self.now, effects).run([])
         finally:

@@ -29,9 +29,11 @@ from tos_notebook.errors import (
 )
 from tos_notebook.events import UpdateSkipped, WorkerFailed, WorkerLost
 from tos_notebook.strategies.ps.exchange import exchange
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.widgets.failure import failure as in_view
 from tos_notebook.wire.messages import Directive, Failed, Finish, Joined, Proceed, Rows
 from tos_notebook.wire.settings import WorkerSettings
+from tos_notebook.worker.exchange import WorkerContext
 from tos_notebook.worker.loading import fetch
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
@@ -408,7 +410,7 @@ KNOWN = Proceed(Directive.WAIT, 0, None)
 
 
 def worker(connection: Scripted) -> Worker:
-    moves = exchange(connection, Counting().spec.layout, "run", join(), None)  # type: ignore[arg-type]
+    moves = exchange(connection, Counting().spec.layout, WorkerContext(join(), new_secret()))  # type: ignore[arg-type]
     return Worker(connection, moves, Counting(), Plan("run", 0, False, 1, 0), join())
 
 

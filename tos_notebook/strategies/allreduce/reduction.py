@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...archive.spec import Updater
-from ...common.arrays import Buffer
+from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Cohort, Step, StepReport
 from ...coordination.membership import Member
 from ...coordination.reports import Reports, check_range
@@ -74,8 +74,15 @@ class Reduction:
         self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int] = (0, 0)
     ) -> Reply:
         """See `Merger.push`; waits a while for the other workers of the step."""
+        reply = self._enter(member, message, Brought(update, traffic))
+        if reply.directive is Directive.WAIT:
+            return reply
+        return reply._replace(version=self._parameters.read(update)[1])
+
+    def _enter(self, member: Member, message: Push, brought: Any) -> Reply:
+        """Wait a while for the others of a step; a reply without it has the version before."""
         check_range("base_version", message.base_version, 0, self._parameters.version)
-        report = StepReport(member, message, Brought(update, traffic))
+        report = StepReport(member, message, brought)
         status = self._cohort.enter(report)
         if status is None:
             reply = self._gather(report)
@@ -86,29 +93,27 @@ class Reduction:
             return Reply(
                 message.base_version, message.settings_version, "committed", Directive.WAIT, None
             )
-        if reply.directive is Directive.WAIT:
-            return reply
-        return reply._replace(version=self._parameters.read(update)[1])
+        return reply
 
     def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
         """See `Merger.poll`."""
+        proceed = self._proceed(member, message)
+        go = proceed.directive is Directive.GO
+        return replace(proceed, version=self._parameters.read(center)[1] if go else None)
+
+    def _proceed(self, member: Member, message: Poll) -> Proceed:
+        """Answer a waiting worker; with the version after its step, if that is made by now."""
         report = self._cohort.waiting(member)
         if report is None and not self._cohort.wait_made():
             return Proceed(Directive.WAIT, message.settings_version, None)
         if report is None:
-            proceed = self._requests.poll(member, message)
-        else:
-            reply = self._gather(report)
-            if reply is None:
-                return Proceed(Directive.WAIT, message.settings_version, None)
-            if reply.status == "superseded":
-                raise SessionClosed(
-                    f"Partition {member.partition} belongs to a later attempt by now."
-                )
-            proceed = Proceed(reply.directive, reply.settings_version, reply.settings)
-        if proceed.directive is not Directive.GO:
-            return proceed
-        return replace(proceed, version=self._parameters.read(center)[1])
+            return self._requests.poll(member, message)
+        reply = self._gather(report)
+        if reply is None:
+            return Proceed(Directive.WAIT, message.settings_version, None)
+        if reply.status == "superseded":
+            raise SessionClosed(f"Partition {member.partition} belongs to a later attempt by now.")
+        return Proceed(reply.directive, reply.settings_version, reply.settings, reply.version)
 
     def _gather(self, report: StepReport) -> Reply | None:
         """Wait for the others; make the step, if this is the thread that is to do so."""
@@ -121,8 +126,8 @@ class Reduction:
         try:
             good = [report for report in step if self._is_good(report)]
             with self.lock:
-                version = self._merge(good)
-            self._publish(good, version)
+                version = self._merge(step, good)
+            self._publish([report for report in good if report.counts], version)
         except BaseException as error:
             self._fail(step, error)
             return
@@ -147,10 +152,10 @@ class Reduction:
             return 1
         return max((report.message.steps for report in step), default=0)
 
-    def _merge(self, step: Step) -> int:
+    def _merge(self, step: Step, good: Step) -> int:
         """Return the version that the step has made."""
         layout = self._parameters.layout
-        parts = [(report.brought.buffer, report.message.samples) for report in step]
+        parts = [(report.brought.buffer, report.message.samples) for report in good]
         if not parts:
             return self._parameters.version
         mean(layout, parts, self._mean)
@@ -169,19 +174,31 @@ class Reduction:
         if report.message.finite or scaled:
             return True
         member, message = report.member, report.message
-        found = find_non_finite(self._parameters.layout, report.brought.buffer)
+        found = self._find_non_finite(report)
         if found is None:
             return True
         error = self._reports.explain(member, message, found)
         if self._non_finite != "skip":
             raise error
-        self._reports.skip(member, message, error)
+        return self._leave_out(report, error)
+
+    def _leave_out(self, report: StepReport, error: TosError) -> bool:
+        """Publish what is left out; return whether the rest counts."""
+        self._reports.skip(report.member, report.message, error)
         return False
+
+    def _find_non_finite(self, report: StepReport) -> NonFiniteUpdate | None:
+        return find_non_finite(self._parameters.layout, report.brought.buffer)
+
+    def state(self) -> list[Array]:
+        """Return the optimizer's state, copied."""
+        return [] if self._updater is None else self._updater.state()
 
     def _fail(self, step: Step, error: BaseException) -> None:
         """End the run: the step counts for no worker."""
         for report in step:
-            self._reports.revoke(report.member, report.message, self._tear)
+            if report.counts:
+                self._reports.revoke(report.member, report.message, self._tear)
         if not isinstance(error, TosError):
             first = step[0].message
             made = CombinerError(

@@ -20,10 +20,13 @@ class ReduceSettings:
         What workers average.
     codec : CodecPair
         How that and the parameters travel.
+    star : bool
+        Whether they travel through the driver.
     """
 
     of: str
     codec: CodecPair = PLAIN
+    star: bool = True
     lockstep = True
 
     @property
@@ -46,7 +49,22 @@ class ReduceSettings:
                 "combiner: expected none with strategy 'allreduce', which averages what workers "
                 "bring. Train with strategy='ps' to choose one."
             )
-        return replace(self, **changes)
+        return replace(self, **changes).checked()
+
+    def checked(self) -> ReduceSettings:
+        """Return them.
+
+        Raises
+        ------
+        ConfigError
+            Workers cannot encode what they exchange with each other.
+        """
+        if not (self.star or self.codec.lossless):
+            raise ConfigError(
+                f"codec: expected 'fp32' where workers exchange with each other, got "
+                f"'{self.codec}'. Leave it out, or train with strategy='allreduce:star'."
+            )
+        return self
 
     def require_saveable(self) -> None:
         """See `StrategySettings.require_saveable`; the optimizer keeps arrays only."""

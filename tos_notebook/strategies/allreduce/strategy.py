@@ -23,6 +23,8 @@ from ...worker.exchange import ExchangeMaker
 from ..base import NonFinite, without_optimizer
 from ..ps import residual
 from ..ps.exchange import exchange
+from .mesh_exchange import MeshExchangeMaker
+from .mesh_trainer import MeshTrainer
 from .parameters import StepParameters
 from .settings import ReduceSettings
 from .trainer import Copied, ReduceTrainer
@@ -30,7 +32,7 @@ from .trainer import Copied, ReduceTrainer
 OF = ("gradients", "parameters")
 """What workers can average."""
 
-ALGORITHMS = ("auto", "star")
+ALGORITHMS = ("auto", "ring", "direct", "halving", "two_level", "star")
 """Ways between the workers."""
 
 
@@ -53,9 +55,11 @@ class AllReduce:
     every : int
         Batches between two exchanges, where a session does not say otherwise. Gradients of
         several batches are averaged, as those of one larger batch.
-    algorithm : {"auto", "star"}
-        The way between the workers. ``"star"``: through the driver, which adds up, and makes the
-        optimizer's step.
+    algorithm : {"auto", "ring", "direct", "halving", "two_level", "star"}
+        The way between the workers; see `tos_notebook.reduction.schedules`. ``"star"``: through
+        the driver, which adds up, and makes the optimizer's step. All others: workers connect to
+        each other, and the driver only counts. ``"auto"`` measures their links, and takes the
+        fastest of those.
 
     Raises
     ------
@@ -116,7 +120,9 @@ class AllReduce:
     @property
     def exchange(self) -> ExchangeMaker:
         """See `Strategy.exchange`."""
-        return exchange
+        if self.algorithm == "star":
+            return exchange
+        return MeshExchangeMaker(self.of, self.algorithm)
 
     def trainer(
         self,
@@ -128,7 +134,8 @@ class AllReduce:
     ) -> ReduceTrainer:
         """See `Strategy.trainer`."""
         optimizer = updater() if self.needs else None
-        return ReduceTrainer(StepParameters(layout, initial), optimizer, settings, non_finite)
+        kind = ReduceTrainer if self.algorithm == "star" else MeshTrainer
+        return kind(StepParameters(layout, initial), optimizer, settings, non_finite)
 
     def sweep(self, folder: Path, run_id: str) -> None:
         """See `Strategy.sweep`."""
@@ -145,11 +152,14 @@ class AllReduce:
                 f"combiner: expected none with strategy 'allreduce', which averages what workers "
                 f"bring; got {combiner.name}. Leave it out, or train with strategy='ps'."
             )
-        return ReduceSettings(self.of, codec)
+        return self._settings(codec)
+
+    def _settings(self, codec: CodecPair) -> ReduceSettings:
+        return ReduceSettings(self.of, codec, self.algorithm == "star").checked()
 
     def exact_settings(self) -> ReduceSettings:
         """See `Strategy.exact_settings`."""
-        return ReduceSettings(self.of, PLAIN)
+        return self._settings(PLAIN)
 
     def settings_to_json(self, settings: ReduceSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`."""
@@ -159,7 +169,7 @@ class AllReduce:
         self, value: Mapping[str, Any], combiner: Combiner | None = None
     ) -> ReduceSettings:
         """See `Strategy.settings_from_json`."""
-        return ReduceSettings(value["of"], as_codecs(value["codec"]))
+        return replace(self._settings(as_codecs(value["codec"])), of=value["of"])
 
     def own_combiner(self, value: Mapping[str, Any]) -> None:
         """See `Strategy.own_combiner`."""

@@ -97,7 +97,7 @@ class ReduceTrainer:
         with self._reduction.lock:
             entered()
             center, version = self._parameters.read()
-            return Copied(center, version, [] if self._updater is None else self._updater.state())
+            return Copied(center, version, self._reduction.state())
 
     def restore(self, copied: Copied) -> None:
         """See `Trainer.restore`."""

@@ -8,12 +8,12 @@ so that what one reply leaves out is in the difference of the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
+from ...archive.spec import Runner, Trained
 from ...codecs.coding import Coding, add
 from ...codecs.pair import CodecPair, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
@@ -24,7 +24,7 @@ from ...transport.base import Connection
 from ...transport.shared import Segment
 from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
-from ...worker.exchange import expect
+from ...worker.exchange import WorkerContext, expect
 from .residual import Place, ResidualStore
 
 
@@ -39,6 +39,9 @@ class ParameterExchange:
     residuals : ResidualStore
         What encoded updates leave out.
     """
+
+    rounds = 1
+    attends = again = False
 
     def __init__(self, connection: Connection, layout: Layout, residuals: ResidualStore) -> None:
         self._connection = connection
@@ -100,6 +103,13 @@ class ParameterExchange:
             self._coding = Coding(self._layout, codecs)
             update = self._layout.allocate()
             self._write_to(update, list(self._layout.tensors(update).values()))
+
+    def prepare(self, runner: Runner, epoch: int) -> None:
+        """See `Exchange.prepare`: it needs the server only."""
+
+    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
+        """Train by the parameters that were adopted last."""
+        return runner.train(self.vectors, columns, batch_size)
 
     def write(self, trained: Iterable[Array]) -> bool:
         """Make the update of what was trained; return whether it is finite.
@@ -207,14 +217,16 @@ class ParameterExchange:
                 "that say how they differ from others."
             )
 
+    def close(self) -> None:
+        """See `Exchange.close`: it knows no other worker."""
+
 
 def _after(message: Push) -> Place:
     return message.epoch, message.sequence + 1
 
 
-def exchange(
-    connection: Connection, layout: Layout, run: str, join: Join, folder: Path | None
-) -> ParameterExchange:
+def exchange(connection: Connection, layout: Layout, context: WorkerContext) -> ParameterExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-    residuals = ResidualStore(layout.nbytes, folder, run, join.partition, join.task)
+    join = context.join
+    residuals = ResidualStore(layout.nbytes, context.folder, join.run, join.partition, join.task)
     return ParameterExchange(connection, layout, residuals)

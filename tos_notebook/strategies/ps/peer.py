@@ -11,7 +11,7 @@ from ...coordination.settings import Settings
 from ...errors import RemoteProtocolError, SessionClosed
 from ...layout import Layout
 from ...transport.base import BytesLike
-from ...wire.messages import Answer, Directive, Poll, Proceed, Push, Reply
+from ...wire.messages import Answer, Directive, Poll, Proceed, Push, Ready, Reply
 from .peer_replica import PeerReplica
 
 
@@ -141,6 +141,16 @@ class PeerExchange:
             return proceed, None
         self._owing = False
         return proceed, replica.reply(proceed.version)
+
+    def form(self, member: Member, message: Ready) -> NoReturn:
+        """See `WorkerExchange.form`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            Its workers exchange with the server only.
+        """
+        raise RemoteProtocolError("Ready: expected workers that exchange with the server only.")
 
 
 def _refuse() -> NoReturn:

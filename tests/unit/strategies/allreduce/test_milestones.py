@@ -100,7 +100,7 @@ class Crew:
 
 
 def test_who_waits_for_others_in_a_push_has_waited_and_not_exchanged(clock: Clock) -> None:
-    crew = Crew(AllReduce())
+    crew = Crew(AllReduce(algorithm="star"))
     first = crew.beside(lambda: crew.push(0), 0)
     clock.now += 3
     crew.push(1)
@@ -115,7 +115,7 @@ def test_who_waits_for_others_in_a_push_has_waited_and_not_exchanged(clock: Cloc
 
 
 def test_what_a_worker_waits_after_its_push_it_counts_itself(clock: Clock) -> None:
-    crew = Crew(AllReduce(), long_poll=0.0)
+    crew = Crew(AllReduce(algorithm="star"), long_poll=0.0)
     assert crew.push(0) is Directive.WAIT
     clock.now += 3
     assert crew.poll(0) is Directive.WAIT
@@ -127,7 +127,7 @@ def test_what_a_worker_waits_after_its_push_it_counts_itself(clock: Clock) -> No
 
 
 def test_no_exchange_is_shorter_than_nothing(clock: Clock) -> None:
-    crew = Crew(AllReduce())
+    crew = Crew(AllReduce(algorithm="star"))
     first = crew.beside(lambda: crew.push(0), 0)
     clock.now += 3
     crew.push(1)
@@ -142,11 +142,11 @@ def test_no_exchange_is_shorter_than_nothing(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("strategy", "steps", "expected"),
     [
-        (AllReduce(), (1, 1), 1),
+        (AllReduce(algorithm="star"), (1, 1), 1),
         # The mean of several batches' gradients is one step's.
-        (AllReduce(every=4), (4, 3), 1),
+        (AllReduce(every=4, algorithm="star"), (4, 3), 1),
         # Each worker's own optimizer makes a step for each batch.
-        (AllReduce(of="parameters", every=4), (4, 3), 4),
+        (AllReduce("parameters", 4, "star"), (4, 3), 4),
     ],
 )
 def test_a_step_of_all_workers_is_told_once(

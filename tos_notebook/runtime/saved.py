@@ -1,0 +1,42 @@
+"""Load a SavedModel, and hand arrays to it."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from ..common.arrays import ALIGNMENT, Array
+from .import_guard import without_keras
+
+with without_keras():
+    import tensorflow as tf
+
+from .eager import eagerly, quiet
+
+CPU = "CPU:0"
+
+
+def as_tensor(array: Array) -> tf.Tensor:
+    """Wrap an array, without copying it where that is safe.
+
+    It costs about 1 µs, against 100 µs for a copy of 800 kB; but TensorFlow aborts the
+    process when it meets a wrapped buffer at another alignment than its own allocator's,
+    and numpy wraps neither an array that is read-only nor one in another byte order.
+    """
+    flags, dtype = array.flags, array.dtype
+    if not dtype.isnative:
+        return tf.constant(array.astype(dtype.newbyteorder("=")))
+    if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
+        return tf.constant(array)
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def load_saved(archive: Path) -> Any:
+    """Load the SavedModel in an archive, on the device of the caller's scope."""
+    with tempfile.TemporaryDirectory(prefix="tos-program-") as folder:
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+        with eagerly(), quiet("absl"):
+            return tf.saved_model.load(folder)

@@ -1,0 +1,83 @@
+"""The weighted mean of parameters or gradients over the workers of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+
+from ...common.arrays import Array
+from ...reduction.mesh import Mesh
+from ...reduction.reducer import Reducer
+from ...reduction.schedules import Schedule
+
+NOTHING = 1e-30
+"""The weight of a worker that has rows, and nothing to add: no sum of rows is changed by it."""
+
+
+class Averager:
+    """Replaces vectors by their means over all ranks, and counts what that takes.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        Formed.
+    schedule : Schedule
+    vectors : sequence of ndarray
+        Replaced in place. Of integers, the mean is rounded.
+
+    Attributes
+    ----------
+    sent, received : int
+        Bytes to and from other workers, since `clear`.
+    seconds, waited : float
+        That it has taken, and of those the seconds in which it waited for others.
+    """
+
+    def __init__(self, mesh: Mesh, schedule: Schedule, vectors: Sequence[Array]) -> None:
+        self._vectors = vectors
+        self._wide = [v if v.dtype.kind == "f" else np.empty(v.size) for v in vectors]
+        # Each keeps the plan for its vector.
+        self._reducers = [Reducer(mesh, schedule) for _ in vectors]
+        self._agreeing = Reducer(mesh, schedule)
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin to count."""
+        self.sent = self.received = 0
+        self.seconds = self.waited = 0.0
+
+    def average(self, weight: float) -> float:
+        """Make the means; return the sum of the weights.
+
+        Parameters
+        ----------
+        weight : float
+            Rows. Of weight 0, this worker's vectors count for nothing.
+        """
+        began, total = perf_counter(), 0.0
+        for reducer, vector, wide in zip(self._reducers, self._vectors, self._wide, strict=True):
+            if wide is not vector:
+                wide[...] = vector
+            total = self._reduce(reducer, wide, weight)
+            if wide is not vector:
+                vector[...] = np.rint(wide, out=wide)
+        self.seconds += perf_counter() - began
+        return total
+
+    def agree(self, numbers: Array) -> None:
+        """Replace some numbers by their means over all ranks.
+
+        Parameters
+        ----------
+        numbers : ndarray, shape (n,), float64
+        """
+        self._reduce(self._agreeing, numbers, 1.0)
+
+    def _reduce(self, reducer: Reducer, vector: Array, weight: float) -> float:
+        traffic = reducer.reduce(vector, weight)
+        self.sent += sum(traffic.sent.values())
+        self.received += sum(traffic.received.values())
+        self.waited += traffic.waited
+        return traffic.weight

@@ -1,0 +1,257 @@
+"""The worker's side of all-reduce among the workers.
+
+They exchange several times in a milestone, which counts for all of them or for none. When one is
+lost, all continue with what the driver holds a copy of: the state after the last milestone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from ...archive.spec import Runner, Trained, Updater
+from ...common.arrays import Array, Buffer, is_finite
+from ...errors import ConnectError, ConnectionClosed, PeerLost
+from ...layout import Layout
+from ...reduction.digest import digest
+from ...transport.base import Connection
+from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Push, Reply
+from ...wire.settings import WorkerSettings
+from ...worker.exchange import WorkerContext, ask, expect
+from .averaging import NOTHING, Averager
+from .milestone import Milestone, join, split
+from .pace import Pace
+from .peers import Peers
+
+ATTEMPTS = 3
+"""To connect to all others, before a worker says that it cannot."""
+
+
+class MeshExchange:
+    """Parameters that workers train together; see `Exchange`.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the server.
+    layout : Layout
+    context : WorkerContext
+    of : {"gradients", "parameters"}
+        What workers average.
+    algorithm : str
+        See `Peers`.
+    """
+
+    _averager: Averager
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        context: WorkerContext,
+        of: str,
+        algorithm: str,
+    ) -> None:
+        self._connection, self._layout = connection, layout
+        self._peers = Peers(context, algorithm, layout.nbytes)
+        self._of = of
+        self._parameters, self._work = layout.allocate(), layout.allocate()
+        self.vectors = layout.vectors(self._parameters)
+        self._targets = list(layout.tensors(self._work).values())
+        self._updater: Updater | None = None
+        self._spoiled: Buffer | None = None
+        self._rank, self._version, self._base = 0, 0, 0
+        self._epoch, self._every = -1, 1
+        self._attempts = 0
+        self._pace = Pace()
+        self.attends, self.again = True, False
+
+    @property
+    def rounds(self) -> int:
+        """See `Exchange.rounds`."""
+        return self._pace.rounds
+
+    def join(self, message: Join) -> Joined:
+        """See `Exchange.join`."""
+        return ask(self._connection, message, Joined)
+
+    def use(self, settings: WorkerSettings) -> None:
+        """See `Exchange.use`."""
+        self._every = settings.sync_interval
+
+    def prepare(self, runner: Runner, epoch: int) -> Proceed | None:
+        """Connect to all other workers that an epoch needs, unless that is done."""
+        if self.again or (epoch != self._epoch and not self._peers.whole):
+            self._peers.cut()
+        if epoch != self._epoch:
+            self._epoch, self.attends = epoch, True
+        if self._peers.formed:
+            return None
+        message = self._peers.ready(epoch)
+        answer, payload = self._connection.request(message)
+        if isinstance(answer, Proceed):
+            return answer
+        formed = expect(Formed, answer, message)
+        self._adopt(runner, np.frombuffer(payload or b"", np.uint8))
+        self._connect(formed)
+        return Proceed(Directive.GO, formed.settings_version, formed.settings)
+
+    def _adopt(self, runner: Runner, copy: Buffer) -> None:
+        """Begin with what all workers begin with."""
+        if self._of == "gradients":
+            self._updater = self._updater or runner.updater()
+        like = [] if self._updater is None else self._updater.state()
+        self._parameters[:], state = split(copy, self._layout, like)
+        if self._updater is not None:
+            self._updater.restore(state)
+
+    def _connect(self, formed: Formed) -> None:
+        try:
+            mesh, schedule, _ = self._peers.form(formed)
+        except (PeerLost, ConnectionClosed) as error:
+            # Perhaps it was lost meanwhile, and Spark starts another one.
+            self._attempts += 1
+            if self._attempts < ATTEMPTS:
+                return
+            raise ConnectError(
+                f"This worker cannot connect to another one. {error} Let executors reach each "
+                "other, or train with strategy='allreduce:star', which needs the driver only."
+            ) from error
+        self._averager = Averager(mesh, schedule, self._layout.vectors(self._work))
+        self._rank, self._version = formed.rank, formed.version
+        self._attempts, self.again = 0, False
+        self._pace = Pace()
+
+    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
+        """See `Exchange.train`."""
+        self._averager.clear()
+        self._spoiled = None
+        try:
+            return self._train(runner, columns, batch_size)
+        except (PeerLost, ConnectionClosed):
+            self.again = True
+            return None
+
+    def _train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
+        began, size = perf_counter(), self._every * batch_size
+        sums, rows = dict.fromkeys(runner.spec.outputs, 0.0), 0
+        self._made = self._left_out = 0
+        for start in range(0, self.rounds * size, size):
+            part = tuple(column[start : start + size] for column in columns)
+            count, weight = len(part[0]) if part else 0, 0.0
+            if count:
+                trained = runner.train(self.vectors, part, batch_size)
+                weight = self._take(trained.parameters, count)
+                rows += count
+                for name in sums:
+                    sums[name] += trained.values[name] * count
+            if not self._make(weight):
+                # No worker has rows left, and all learn it here.
+                self.attends = False
+                break
+            self._made += 1
+        if not self._made:
+            return None
+        self._pace.agree(self._made, perf_counter() - began, self._averager)
+        nothing = float("nan")
+        return Trained([], {n: total / rows if rows else nothing for n, total in sums.items()})
+
+    def _take(self, trained: Iterable[Array], rows: int) -> float:
+        """Take what this worker adds to a round; return its weight."""
+        scaled = self._updater is not None and self._updater.scales_loss
+        finite = True
+        for target, array in zip(self._targets, trained, strict=True):
+            np.copyto(target, array)
+            finite = finite and (scaled or is_finite(target))
+        if finite:
+            return rows
+        if self._spoiled is None:
+            self._spoiled = self._work.copy()
+        self._left_out += 1
+        self._work[:] = 0
+        return NOTHING
+
+    def _make(self, weight: float) -> float:
+        """Make a round together with the other workers; return what they all weigh."""
+        total = self._averager.average(weight)
+        if total < 1:
+            # There is nothing to add, as if the rows of this round were not there.
+            return total
+        if self._updater is None:
+            self._parameters[:] = self._work
+        else:
+            means = self._layout.vectors(self._work)
+            self._layout.pack(self._updater.update(self.vectors, means), self._parameters)
+        return total
+
+    def write(self, trained: Iterable[Array]) -> bool:
+        """See `Exchange.write`: what was trained is there."""
+        return self._spoiled is None
+
+    def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
+        """Report what all workers have made; the first one sends a copy of it."""
+        averager, began = self._averager, perf_counter()
+        copy = None
+        if self._rank == 0:
+            state = [] if self._updater is None else self._updater.state()
+            copy = join(self._parameters, state)
+        milestone = Milestone(
+            digest(self._parameters),
+            self._made,
+            self._left_out,
+            averager.sent,
+            averager.received,
+            copy,
+            self._spoiled,
+        )
+        self._base = self._version
+        message = message._replace(
+            base_version=self._base,
+            compute=max(0.0, message.compute - averager.seconds),
+            wait=message.wait + averager.waited,
+            exchange=message.exchange + max(0.0, averager.seconds - averager.waited),
+        )
+        answer, _ = self._connection.request(message, milestone.pack(), None, meanwhile)
+        reply = expect(Reply, answer, message)
+        self._note(reply.version)
+        self._pace.reported(perf_counter() - began)
+        return reply
+
+    def poll(self, message: Poll) -> Proceed:
+        """See `Exchange.poll`."""
+        proceed = ask(self._connection, message, Proceed)
+        if proceed.version is not None:
+            self._note(proceed.version)
+        return proceed
+
+    def _note(self, version: int) -> None:
+        """Take note of the driver's version: each milestone that counts makes a new one."""
+        self._version = version
+        self.again = version == self._base
+
+    def close(self) -> None:
+        """End the links to other workers."""
+        self._peers.close()
+
+
+@dataclass(frozen=True, slots=True)
+class MeshExchangeMaker:
+    """Makes the worker's side of a run; see `worker.exchange.ExchangeMaker`.
+
+    Parameters
+    ----------
+    of, algorithm : str
+        See `MeshExchange`.
+    """
+
+    of: str
+    algorithm: str
+
+    def __call__(
+        self, connection: Connection, layout: Layout, context: WorkerContext
+    ) -> MeshExchange:
+        """Return it."""
+        return MeshExchange(connection, layout, context, self.of, self.algorithm)

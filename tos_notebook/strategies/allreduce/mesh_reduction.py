@@ -1,0 +1,164 @@
+"""Counts the milestones of workers that exchange with each other, and keeps the latest copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...common.arrays import Array, Buffer
+from ...coordination.cohort import Step, StepReport
+from ...coordination.membership import Member
+from ...errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError
+from ...layout import Layout
+from ...transport.base import BytesLike
+from ...wire.messages import Answer, Formed, Poll, Proceed, Push, Ready, Reply
+from ..ps.non_finite import find_non_finite
+from .milestone import Milestone, join, longest, split, unpack
+from .reduction import Reduction
+
+
+class MeshReduction(Reduction):
+    """Takes what workers have made together; see `Reduction`.
+
+    Each milestone counts for all of them or for none. One worker brings a copy of what all have
+    then, from which they continue when one of them is lost.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._state = super().state()
+        self.copied = self._parameters.layout.nbytes + sum(each.nbytes for each in self._state)
+
+    @property
+    def layout(self) -> Layout:
+        """Of the parameters."""
+        return self._parameters.layout
+
+    def state(self) -> list[Array]:
+        """See `Reduction.state`."""
+        return [each.copy() for each in self._state]
+
+    def restore(self, state: list[Array]) -> None:
+        """Continue with a state of the optimizer."""
+        self._state = [each.copy() for each in state]
+
+    def report(self, member: Member, message: Push, milestone: Milestone) -> Reply:
+        """Wait a while for the milestones of the other workers."""
+        reply = self._enter(member, message, milestone)
+        if reply.status in ("again", "duplicate"):
+            return reply._replace(version=self._parameters.version)
+        return reply
+
+    def proceed(self, member: Member, message: Poll) -> Proceed:
+        """Answer a waiting worker, which has what it continues with."""
+        return self._proceed(member, message)
+
+    def form(self, member: Member, message: Ready) -> tuple[Formed | Proceed, Buffer | None]:
+        """Let a worker wait for all others; return what they begin with."""
+        formed = self._cohort.form(member, message)
+        if isinstance(formed, Proceed):
+            return formed, None
+        with self.lock:
+            parameters, version = self._parameters.read()
+            return replace(formed, version=version), join(parameters, self._state)
+
+    def _find_non_finite(self, report: StepReport) -> NonFiniteUpdate | None:
+        spoiled = report.brought.spoiled
+        return None if spoiled is None else find_non_finite(self._parameters.layout, spoiled)
+
+    def _leave_out(self, report: StepReport, error: TosError) -> bool:
+        """Publish the rounds to which a worker added nothing; it trained in all others."""
+        message = report.message
+        rounds = min(1.0, report.brought.left_out / max(1, report.brought.rounds))
+        steps = max(1, round(message.steps * rounds))
+        self._reports.skip(report.member, message._replace(steps=steps), error)
+        return True
+
+    def _optimizer_steps(self, step: Step) -> int:
+        if self._updater is None:
+            return super()._optimizer_steps(step)
+        return max((report.brought.rounds for report in step), default=0)
+
+    def _merge(self, step: Step, good: Step) -> int:
+        _require_same(step)
+        first = step[0]
+        if first.brought.copy is None:
+            raise RemoteProtocolError(
+                f"Push: expected a copy of the parameters of partition {first.member.partition}, "
+                "got none."
+            )
+        parameters, state = split(first.brought.copy, self._parameters.layout, self._state)
+        self._state = [each.copy() for each in state]
+        return self._parameters.adopt(parameters)
+
+
+def _require_same(step: Step) -> None:
+    """Raise CombinerError if workers hold different parameters."""
+    first, *others = step
+    for other in others:
+        if other.brought.digest != first.brought.digest:
+            pair = first.member, other.member
+            raise CombinerError(
+                "Expected the same parameters on all workers after a milestone, but those of "
+                f"partition {pair[1].partition} on {pair[1].host} are not those of partition "
+                f"{pair[0].partition} on {pair[0].host}. Processors of two kinds compute "
+                "differently: use hosts of one kind, or train with strategy='allreduce:star'."
+            )
+
+
+class MeshPeer:
+    """Serves one worker that exchanges with others; see `WorkerExchange`.
+
+    Parameters
+    ----------
+    reduction : MeshReduction
+    """
+
+    shared = brief = False
+
+    def __init__(self, reduction: MeshReduction) -> None:
+        self._reduction = reduction
+        self._layout = reduction.layout
+        self._received: Buffer = np.empty(0, np.uint8)
+        self._came = self._received
+
+    def open(self) -> None:
+        """See `WorkerExchange.open`."""
+
+    def close(self) -> None:
+        """See `WorkerExchange.close`."""
+        self._received = self._came = np.empty(0, np.uint8)
+
+    def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
+        """See `WorkerExchange.receive_into`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            No milestone has that length.
+        """
+        most = longest(self._layout, self._reduction.copied) if isinstance(message, Push) else 0
+        if nbytes > most:
+            raise RemoteProtocolError(
+                f"{type(message).__name__}: expected a payload of at most {most} bytes, got "
+                f"{nbytes}."
+            )
+        if len(self._received) < nbytes:
+            self._received = np.empty(nbytes, np.uint8)
+        self._came = self._received[:nbytes]
+        return self._came.data if nbytes else None
+
+    def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.push`."""
+        milestone = unpack(self._came, self._layout, self._reduction.copied)
+        return self._reduction.report(member, message, milestone), None
+
+    def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.poll`."""
+        return self._reduction.proceed(member, message), None
+
+    def form(self, member: Member, message: Ready) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.form`."""
+        return self._reduction.form(member, message)

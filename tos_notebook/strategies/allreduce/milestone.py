@@ -1,0 +1,113 @@
+"""What a worker that exchanges with others sends to the driver with a milestone."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...common.arrays import Array, Buffer
+from ...errors import RemoteProtocolError
+from ...layout import Layout
+
+_HEAD = struct.Struct("<QQQQQ??6x")
+
+
+class Milestone(NamedTuple):
+    """What it did, and what it has by now.
+
+    Parameters
+    ----------
+    digest : int
+        Of the parameters; see `reduction.digest`.
+    rounds : int
+        How often the workers have exchanged.
+    left_out : int
+        Rounds to which this worker added nothing, since what it had is not finite.
+    sent, received : int
+        Bytes to and from other workers.
+    copy : ndarray of uint8, shape (nbytes,), optional
+        Parameters, and behind them the optimizer's state.
+    spoiled : ndarray of uint8, shape (layout.nbytes,), optional
+        What was left out first.
+    """
+
+    digest: int
+    rounds: int
+    left_out: int
+    sent: int
+    received: int
+    copy: Buffer | None = None
+    spoiled: Buffer | None = None
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that have come from the worker, and gone to it."""
+        return self.sent, self.received
+
+    def pack(self) -> Buffer:
+        """Return it as bytes."""
+        there = [part for part in (self.copy, self.spoiled) if part is not None]
+        flags = self.copy is not None, self.spoiled is not None
+        head = _HEAD.pack(*self[:5], *flags)
+        return np.concatenate([np.frombuffer(head, np.uint8), *there])
+
+
+def longest(layout: Layout, copied: int) -> int:
+    """Return the most bytes that a milestone has.
+
+    Parameters
+    ----------
+    layout : Layout
+    copied : int
+        Bytes of a copy.
+    """
+    return _HEAD.size + copied + layout.nbytes
+
+
+def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
+    """Return what `Milestone.pack` made bytes of.
+
+    Raises
+    ------
+    RemoteProtocolError
+        They are something else.
+    """
+    if len(data) < _HEAD.size:
+        raise RemoteProtocolError(
+            f"Push: expected at least {_HEAD.size} bytes of a milestone, got {len(data)}."
+        )
+    digest, rounds, left_out, sent, received, has_copy, has_spoiled = _HEAD.unpack_from(data.data)
+    rest = data[_HEAD.size :]
+    expected = has_copy * copied + has_spoiled * layout.nbytes
+    if len(rest) != expected:
+        raise RemoteProtocolError(
+            f"Push: expected {expected} bytes behind a milestone's numbers, got {len(rest)}."
+        )
+    copy = rest[:copied] if has_copy else None
+    spoiled = rest[has_copy * copied :] if has_spoiled else None
+    return Milestone(digest, rounds, left_out, sent, received, copy, spoiled)
+
+
+def join(parameters: Buffer, state: Sequence[Array]) -> Buffer:
+    """Return parameters, and behind them the optimizer's state, as bytes."""
+    return np.concatenate([parameters, *(s.reshape(-1).view(np.uint8) for s in state)])
+
+
+def split(copy: Buffer, layout: Layout, like: Sequence[Array]) -> tuple[Buffer, list[Array]]:
+    """Return what `join` has joined.
+
+    Parameters
+    ----------
+    copy : ndarray of uint8
+    layout : Layout
+    like : sequence of ndarray
+        Of the shapes and dtypes of the state.
+    """
+    state, start = [], layout.nbytes
+    for each in like:
+        state.append(copy[start : start + each.nbytes].view(each.dtype).reshape(each.shape))
+        start += each.nbytes
+    return copy[: layout.nbytes], state

@@ -1,0 +1,48 @@
+"""How often workers exchange between two reports to the driver."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .averaging import Averager
+
+MILESTONE, MOST = 0.05, 2.0
+"""Seconds that a milestone takes, for which a pause or stop waits, and the most of them."""
+
+SHARE = 20
+"""By how much longer a milestone takes than its report, as long as it may."""
+
+
+class Pace:
+    """Chooses the number of rounds by what they have taken, the same for all workers.
+
+    Attributes
+    ----------
+    rounds : int
+        Of the next milestone.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = 1
+        self._report = 0.0
+
+    def reported(self, seconds: float) -> None:
+        """Note how long a report has taken."""
+        self._report = seconds
+
+    def agree(self, made: int, seconds: float, averager: Averager) -> None:
+        """Choose, by the means of all workers: those are the same bits on each.
+
+        Parameters
+        ----------
+        made : int
+            Rounds of the present milestone.
+        seconds : float
+            That they have taken.
+        averager : Averager
+        """
+        taken = np.array([seconds, self._report])
+        averager.agree(taken)
+        due = min(max(MILESTONE, SHARE * float(taken[1])), MOST)
+        fitting = int(made * due / max(float(taken[0]), 1e-6))
+        self.rounds = max(1, min(2 * self.rounds, fitting))

@@ -1,0 +1,115 @@
+"""How a worker reaches the other workers of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...reduction.choice import choose
+from ...reduction.measuring import Speed, measure
+from ...reduction.mesh import Mesh, Peer, PeerListener
+from ...reduction.schedules import Schedule, direct, halving, ring, two_level
+from ...transport.base import Address
+from ...wire.messages import Formed, Ready
+from ...worker.exchange import WorkerContext
+
+PATIENCE = 600.0
+"""Seconds that another worker may compute between two exchanges. One that dies is noticed at once,
+and one whose host is gone within a minute."""
+
+FORMING = 20.0
+"""Seconds to connect to all others, once all of them are there."""
+
+FIXED: dict[str, Callable[[int], Schedule]] = {"ring": ring, "direct": direct, "halving": halving}
+"""The algorithms for any number of workers on any hosts."""
+
+ADVICE = "Give executors more free ports in spark.tos.worker.port, such as 40000-40100."
+
+
+class Links(NamedTuple):
+    """Links to all other workers, and the algorithm for them."""
+
+    mesh: Mesh
+    schedule: Schedule
+    speed: Speed | None
+    """None where it was not measured: the algorithm was given, or there is one worker."""
+
+
+class Peers:
+    """Connects a worker to all others of a generation.
+
+    Parameters
+    ----------
+    context : WorkerContext
+    algorithm : {"auto", "ring", "direct", "halving", "two_level"}
+        ``"auto"``: the fastest for the links, which are measured.
+    nbytes : int
+        Of what is exchanged.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether each partition takes part.
+    """
+
+    def __init__(self, context: WorkerContext, algorithm: str, nbytes: int) -> None:
+        self._secret = context.secret
+        self._endpoint = replace(context.endpoint, advice=ADVICE)
+        self._algorithm, self._nbytes = algorithm, nbytes
+        self._listener: PeerListener | None = None
+        self._mesh: Mesh | None = None
+        self.whole = False
+
+    @property
+    def formed(self) -> bool:
+        """Whether it is connected."""
+        return self._mesh is not None and not self._mesh.closed
+
+    def ready(self, epoch: int) -> Ready:
+        """Return what the others have to know.
+
+        Raises
+        ------
+        TransportError
+            No port of those that it may take is free.
+        """
+        address, fingerprint = self._listening().here
+        return Ready(epoch, *address, fingerprint.hex() if fingerprint else "")
+
+    def _listening(self) -> PeerListener:
+        if self._listener is None:
+            self._listener = PeerListener(self._secret, self._endpoint, PATIENCE)
+        return self._listener
+
+    def form(self, message: Formed) -> Links:
+        """Connect to all others, and choose the algorithm.
+
+        Raises
+        ------
+        PeerLost, ConnectionClosed
+            One cannot be reached, or was lost meanwhile.
+        """
+        places = zip(message.hosts, message.ports, message.fingerprints, strict=True)
+        peers = [Peer(Address(host, port), bytes.fromhex(f) or None) for host, port, f in places]
+        mesh = Mesh(self._listening(), message.rank, peers, message.generation)
+        self._mesh, self.whole = mesh, message.whole
+        mesh.form(FORMING)
+        if mesh.n == 1 or self._algorithm in FIXED:
+            return Links(mesh, FIXED.get(self._algorithm, ring)(mesh.n), None)
+        if self._algorithm == "two_level":
+            return Links(mesh, two_level(message.hosts), None)
+        speed = measure(mesh)
+        return Links(mesh, choose(mesh.n, self._nbytes, *speed, message.hosts), speed)
+
+    def cut(self) -> None:
+        """End the links; the others notice."""
+        if self._mesh is not None:
+            self._mesh.close()
+            self._mesh = None
+
+    def close(self) -> None:
+        """End the links, and listen no more."""
+        self.cut()
+        if self._listener is not None:
+            self._listener.close()
