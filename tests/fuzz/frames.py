@@ -62,6 +62,7 @@ from tos_notebook.wire.messages import (
     Poll,
     Proceed,
     Push,
+    Ready,
     Refused,
     Reply,
     Rows,
@@ -235,6 +236,8 @@ class World:
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
         connection.request(Labelled([0, 1], [5, 3]))
         connection.request(Suspect("row", 3, "nan", 1))
+        with suppress(TosError):
+            connection.request(Ready(0, "127.0.0.1", 4000, ""))
         for wrong in (Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):
                 connection.request(wrong)

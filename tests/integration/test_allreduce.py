@@ -13,7 +13,7 @@ import pytest
 import tos_notebook as tos
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import MilestoneCommitted
+from tos_notebook.events import MilestoneCommitted, WorkerJoined
 
 LIMIT = 120.0
 ROWS, SIZE, EPOCHS = 250, 20, 3
@@ -56,25 +56,29 @@ def bits(trained: keras.Model) -> list[bytes]:
     return [weight.tobytes() for weight in trained.get_weights()]
 
 
-def test_two_workers_train_as_keras_does_with_their_batches_together(train: Sessions) -> None:
+@pytest.mark.parametrize("algorithm", ["star", "auto"])
+def test_two_workers_train_as_keras_does_with_their_batches_together(
+    algorithm: str, train: Sessions
+) -> None:
     trained = model(adam())
-    session = train(trained, strategy="allreduce", batch_size=SIZE)
+    session = train(trained, strategy=f"allreduce:{algorithm}", batch_size=SIZE)
     run = session.run((X, Y), EPOCHS, partitions=2, shuffle=False)
     assert run.state == "finished"
     for found, expected in zip(trained.get_weights(), in_one_process().get_weights(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(("algorithm", "epochs"), [("star", EPOCHS), ("ring", 40)])
 def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
-    train: Sessions, spark_context: Any, tmp_path: Path
+    algorithm: str, epochs: int, train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"strategy": "allreduce", "batch_size": SIZE}
+    options: dict[str, Any] = {"strategy": f"allreduce:{algorithm}", "batch_size": SIZE}
     whole = model(adam())
-    train(whole, **options).run((X, Y), EPOCHS, partitions=2, seed=3)
+    train(whole, **options).run((X, Y), epochs, partitions=2, seed=3)
 
     watch, stopped = Watch(), model(adam())
     session = train(stopped, directory=str(tmp_path), **options)
-    run = session.start((X, Y), EPOCHS, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
+    run = session.start((X, Y), epochs, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))
     watch.wait_for(MilestoneCommitted, 12)
     run.stop()
@@ -86,6 +90,22 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
     assert continued.state == "finished"
     assert bits(resumed) == bits(whole)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions) -> None:
+    options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
+    whole, watch = model(adam()), Watch()
+    train(whole, **options).run((X, Y), 200, partitions=2, seed=3)
+
+    broken = model(adam())
+    run = train(broken, **options).start((X, Y), 200, partitions=2, seed=3, sinks=[watch])
+    run.chaos(tos.chaos.Kill(worker=worker))
+    run.wait(LIMIT)
+    assert run.state == "finished"
+    assert len(watch.of(WorkerJoined)) == 3
+    assert run.status.samples == 200 * ROWS
+    assert bits(broken) == bits(whole)
 
 
 def test_partitions_that_would_wait_are_refused_before_anything_is_written(

@@ -26,6 +26,9 @@ SERVER_HOST, SERVER_PORT = "spark.tos.server.host", "spark.tos.server.port"
 SERVER_TLS = "spark.tos.server.tls"
 """Where executors are to find the parameter server; for ``spark-defaults.conf`` or ``config``."""
 
+WORKER_PORT = "spark.tos.worker.port"
+"""A port, or a range of them, on which a worker may listen for others."""
+
 DATA_LIMIT = "spark.tos.data.limit"
 """How much data Spark may store for a run: dealt rows, and persisted ones."""
 
@@ -226,6 +229,27 @@ def contact_port(sc: SparkContext) -> int:
     if not value.isdecimal() or int(value) > HIGHEST_PORT:
         raise ConfigError(f"{SERVER_PORT}: expected a port, 0 to {HIGHEST_PORT}, got {value!r}.")
     return int(value)
+
+
+def worker_ports(sc: SparkContext) -> tuple[int, int]:
+    """Return the first and the last port on which a worker may listen; 0 for any.
+
+    They are ``spark.tos.worker.port``, such as ``40000-40100``. Each worker of a host takes one.
+
+    Raises
+    ------
+    ConfigError
+        The setting is neither a port nor a range of them.
+    """
+    value = setting(sc, WORKER_PORT, "0")
+    first, dash, last = value.replace(" ", "").partition("-")
+    ports = [first, last] if dash else [first, first]
+    good = all(port.isdecimal() and int(port) <= HIGHEST_PORT for port in ports)
+    if not good or int(ports[0]) > int(ports[1]) or (dash and not int(first)):
+        raise ConfigError(
+            f"{WORKER_PORT}: expected a port or a range such as 40000-40100, got {value!r}."
+        )
+    return int(ports[0]), int(ports[1])
 
 
 def encrypts_loopback(sc: SparkContext) -> bool:

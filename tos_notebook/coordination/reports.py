@@ -154,6 +154,11 @@ class Reports:
         steps = message.steps if optimizer_steps is None else optimizer_steps
         self._state.publish(member.milestone(message, version, staleness, traffic, workers, steps))
 
+    def describe_links(self, text: str) -> None:
+        """Tell the user how workers exchange with each other, in a sentence."""
+        with self._state.lock:
+            self._state.links = text
+
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""
         place = (message.epoch, member.partition, member.attempt, message.sequence)

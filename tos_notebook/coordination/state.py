@@ -89,6 +89,8 @@ class ControlState:
         """How many there were, with those that are not kept any more."""
         self.error: TosError | None = None
         self.skew: tuple[str, ...] = ()
+        # How workers reach each other, in a sentence.
+        self.links = ""
         # Batches of updates that were not finite, and why the first was left out.
         self._left_out, self._left_out_first = 0, ""
         self.publish, self.locate = publish, locate
@@ -130,12 +132,13 @@ class ControlState:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of the data: that partitions differ, what was left out."""
+        """What the user should know: that partitions differ, how workers exchange, what is left."""
         with self.lock:
+            notes = self.skew + ((self.links,) if self.links else ())
             if not self._left_out:
-                return self.skew
+                return notes
             batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"
-            return *self.skew, f"The server left out {batches}. The first: {self._left_out_first}"
+            return *notes, f"The server left out {batches}. The first: {self._left_out_first}"
 
     def report(self, event: RunEvent) -> None:
         """Move the state machine by something that happened."""

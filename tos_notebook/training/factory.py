@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..archive.spec import Updater
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
-from ..cluster.executors import executor_of_started, task_cores
+from ..cluster.executors import executor_of_started, task_cores, worker_ports
 from ..cluster.files import archive_name, digest_of, executor_folder
 from ..cluster.jobs import cancel
 from ..cluster.storage import Storage
@@ -36,6 +36,7 @@ from ..strategies.registry import STRATEGIES
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
 from ..transport.auth import Secret
+from ..transport.base import Endpoint
 from ..worker.plan import Plan
 from ..worker.task import Task
 from .checkpoint.contents import Checkpoint, Origin
@@ -303,6 +304,7 @@ class RunFactory:
                 count_labels=request.as_they_come,
             ),
             self.options.strategy.exchange,
+            Endpoint("", *worker_ports(self.sc)),
         )
 
     def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:

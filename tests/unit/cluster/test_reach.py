@@ -13,7 +13,12 @@ from pyspark import cloudpickle
 
 from tos_notebook.cluster import connect as connecting
 from tos_notebook.cluster.environment import _reachability
-from tos_notebook.cluster.executors import contact_host, contact_port, encrypts_loopback
+from tos_notebook.cluster.executors import (
+    contact_host,
+    contact_port,
+    encrypts_loopback,
+    worker_ports,
+)
 from tos_notebook.cluster.reach import ReachabilityProbe, listening_host, make_probe
 from tos_notebook.errors import ConfigError
 
@@ -80,6 +85,23 @@ def test_settings_say_where_the_server_is_found_before_sparks_own_address() -> N
 def test_a_setting_that_is_no_port_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=r"spark\.tos\.server\.port: expected a port"):
         contact_port(context(**{"spark.tos.server.port": value}))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("0", (0, 0)), ("40000", (40000, 40000)), ("40000-40100", (40000, 40100))],
+)
+def test_a_setting_says_on_which_ports_workers_listen(
+    value: str, expected: tuple[int, int]
+) -> None:
+    assert worker_ports(context()) == (0, 0)
+    assert worker_ports(context(**{"spark.tos.worker.port": value})) == expected
+
+
+@pytest.mark.parametrize("value", ["any", "-1", "7-", "0-9", "40100-40000", "1-65536", "1-2-3"])
+def test_a_setting_that_is_no_range_of_ports_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"spark\.tos\.worker\.port: expected a port or a range"):
+        worker_ports(context(**{"spark.tos.worker.port": value}))
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("False", False)])

@@ -56,6 +56,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     limits.Short: TEXTS,
     limits.Text: TEXTS,
     limits.Names: st.lists(TEXTS, max_size=4, unique=True),
+    limits.Hosts: st.lists(TEXTS, max_size=4),
     limits.Lines: st.lists(TEXTS, max_size=4),
     limits.Pair: st.lists(COUNTS, max_size=2),
     limits.Shape: st.lists(COUNTS, max_size=4),
@@ -222,10 +223,10 @@ def with_settings(text: bytes, packed: bool) -> tuple[int, bytes]:
     return kind, b'["go",1,' + text + b",null]"
 
 
-@pytest.mark.parametrize(("status", "directive"), [(4, 0), (0, 4), (255, 255)])
+@pytest.mark.parametrize(("status", "directive"), [(5, 0), (0, 4), (255, 255)])
 def test_an_unknown_status_or_directive_is_refused(status: int, directive: int) -> None:
     kind, _ = encode_body(REPLY)
-    with pytest.raises(RemoteProtocolError, match="Reply: expected a status below 4"):
+    with pytest.raises(RemoteProtocolError, match="Reply: expected a status below 5"):
         decode_body(kind, struct.pack(">qqBBI", 1, 1, status, directive, 0))
 
 

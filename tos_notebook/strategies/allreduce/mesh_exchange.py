@@ -22,7 +22,7 @@ from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Pus
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
 from .averaging import NOTHING, Averager
-from .milestone import Milestone, join, split
+from .milestone import ALGORITHMS, Milestone, join, split
 from .pace import Pace
 from .peers import Peers
 
@@ -46,6 +46,7 @@ class MeshExchange:
     """
 
     _averager: Averager
+    _links: tuple[int, float, float]
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class MeshExchange:
 
     def _connect(self, formed: Formed) -> None:
         try:
-            mesh, schedule, _ = self._peers.form(formed)
+            mesh, schedule, speed = self._peers.form(formed)
         except (PeerLost, ConnectionClosed) as error:
             # Perhaps it was lost meanwhile, and Spark starts another one.
             self._attempts += 1
@@ -120,6 +121,7 @@ class MeshExchange:
                 f"This worker cannot connect to another one. {error} Let executors reach each "
                 "other, or train with strategy='allreduce:star', which needs the driver only."
             ) from error
+        self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         self._averager = Averager(mesh, schedule, self._layout.vectors(self._work))
         self._rank, self._version = formed.rank, formed.version
         self._attempts, self.again = 0, False
@@ -204,6 +206,7 @@ class MeshExchange:
             self._left_out,
             averager.sent,
             averager.received,
+            *self._links,
             copy,
             self._spoiled,
         )

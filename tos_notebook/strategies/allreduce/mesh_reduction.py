@@ -91,6 +91,8 @@ class MeshReduction(Reduction):
             )
         parameters, state = split(first.brought.copy, self._parameters.layout, self._state)
         self._state = [each.copy() for each in state]
+        if first.brought.bandwidth:
+            self._reports.describe_links(first.brought.links)
         return self._parameters.adopt(parameters)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +13,9 @@ from ...common.arrays import Array, Buffer
 from ...errors import RemoteProtocolError
 from ...layout import Layout
 
-_HEAD = struct.Struct("<QQQQQ??6x")
+_HEAD = struct.Struct("<QQQQQBdd??")
+
+ALGORITHMS = ("ring", "direct", "halving", "two_level")
 
 
 class Milestone(NamedTuple):
@@ -28,6 +31,10 @@ class Milestone(NamedTuple):
         Rounds to which this worker added nothing, since what it had is not finite.
     sent, received : int
         Bytes to and from other workers.
+    algorithm : int
+        Of `ALGORITHMS`, by which the workers have exchanged.
+    latency, bandwidth : float
+        Of the links, in seconds and in bytes a second; 0 where they were not measured.
     copy : ndarray of uint8, shape (nbytes,), optional
         Parameters, and behind them the optimizer's state.
     spoiled : ndarray of uint8, shape (layout.nbytes,), optional
@@ -39,6 +46,9 @@ class Milestone(NamedTuple):
     left_out: int
     sent: int
     received: int
+    algorithm: int
+    latency: float
+    bandwidth: float
     copy: Buffer | None = None
     spoiled: Buffer | None = None
 
@@ -47,11 +57,19 @@ class Milestone(NamedTuple):
         """Bytes that have come from the worker, and gone to it."""
         return self.sent, self.received
 
+    @property
+    def links(self) -> str:
+        """How the workers have exchanged, for the user."""
+        return (
+            f"Workers exchange by {ALGORITHMS[self.algorithm]}, the fastest way for their links: "
+            f"{self.latency * 1e3:.2g} ms, {self.bandwidth / 1e9:.2g} GB/s."
+        )
+
     def pack(self) -> Buffer:
         """Return it as bytes."""
         there = [part for part in (self.copy, self.spoiled) if part is not None]
         flags = self.copy is not None, self.spoiled is not None
-        head = _HEAD.pack(*self[:5], *flags)
+        head = _HEAD.pack(*self[:8], *flags)
         return np.concatenate([np.frombuffer(head, np.uint8), *there])
 
 
@@ -79,16 +97,18 @@ def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
         raise RemoteProtocolError(
             f"Push: expected at least {_HEAD.size} bytes of a milestone, got {len(data)}."
         )
-    digest, rounds, left_out, sent, received, has_copy, has_spoiled = _HEAD.unpack_from(data.data)
+    *numbers, has_copy, has_spoiled = _HEAD.unpack_from(data.data)
     rest = data[_HEAD.size :]
     expected = has_copy * copied + has_spoiled * layout.nbytes
     if len(rest) != expected:
         raise RemoteProtocolError(
             f"Push: expected {expected} bytes behind a milestone's numbers, got {len(rest)}."
         )
+    if not numbers[5] < len(ALGORITHMS) or not all(0 <= n < math.inf for n in numbers[6:]):
+        raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[5:]}.")
     copy = rest[:copied] if has_copy else None
     spoiled = rest[has_copy * copied :] if has_spoiled else None
-    return Milestone(digest, rounds, left_out, sent, received, copy, spoiled)
+    return Milestone._make((*numbers, copy, spoiled))
 
 
 def join(parameters: Buffer, state: Sequence[Array]) -> Buffer:
@@ -101,6 +121,10 @@ def split(copy: Buffer, layout: Layout, like: Sequence[Array]) -> tuple[Buffer, 
 
     Parameters
     ----------
+    algorithm : int
+        Of `ALGORITHMS`, by which the workers have exchanged.
+    latency, bandwidth : float
+        Of the links, in seconds and in bytes a second; 0 where they were not measured.
     copy : ndarray of uint8
     layout : Layout
     like : sequence of ndarray

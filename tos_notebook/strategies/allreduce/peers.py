@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from ...errors import WorkerEnvironment
 from ...reduction.choice import choose
 from ...reduction.measuring import Speed, measure
 from ...reduction.mesh import Mesh, Peer, PeerListener
@@ -73,13 +74,22 @@ class Peers:
         ------
         TransportError
             No port of those that it may take is free.
+        WorkerEnvironment
+            The executor lacks a package.
         """
         address, fingerprint = self._listening().here
         return Ready(epoch, *address, fingerprint.hex() if fingerprint else "")
 
     def _listening(self) -> PeerListener:
         if self._listener is None:
-            self._listener = PeerListener(self._secret, self._endpoint, PATIENCE)
+            try:
+                self._listener = PeerListener(self._secret, self._endpoint, PATIENCE)
+            except ImportError as error:
+                raise WorkerEnvironment(
+                    f"Workers encrypt what they send each other, but executor host "
+                    f"{self._endpoint.host} cannot import what that needs: {error}. Install "
+                    "cryptography there, or train with strategy='allreduce:star'."
+                ) from error
         return self._listener
 
     def form(self, message: Formed) -> Links:
