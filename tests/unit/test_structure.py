@@ -68,7 +68,7 @@ NAMED_VALUES = {
         *("magics.find.Names.bound", "magics.find.Names.found"),
     ),
     "arguments that a function is then called with": (
-        *("magics.arguments.given", "magics.arguments.watching", "training.options.subset"),
+        *("magics.arguments.given", "magics.arguments.observing", "training.options.subset"),
     ),
     "what IPython completes": ("magics.completion.Matcher",),
     "what a strategy shows of its own": ("coordination.settings.StrategySettings.shown",),

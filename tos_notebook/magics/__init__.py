@@ -7,19 +7,18 @@ from textwrap import dedent, fill
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode, Union
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
 
-from ..common.checks import did_you_mean
+from ..common.checks import at_least_one, did_you_mean, not_negative
 from ..errors import ConfigError
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
-from ..training.options import DEFAULTS, HELP, NON_FINITE
-from ..worker.optimizer_state import POLICIES
+from ..training.options import OPTIONS, Option
 from . import board, steer
 from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
-from .parsers import IF_RUNNING, ON_INTERRUPT, PARSERS
+from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import Trainer, is_noninteractive
 
@@ -49,11 +48,20 @@ def command(action: Action) -> Callable[..., None]:
     return made
 
 
-def trait(kind: type[TraitType[Any, Any]], name: str, **settings: Any) -> Any:
-    """Return the trait of one of the options of `tos_notebook.training.options`."""
-    default = DEFAULTS[name]
-    made = kind(default_value=default, allow_none=default is None, help=HELP[name], **settings)
-    return made.tag(config=True)
+_TRAITS = {"int": Int, "float": Float, "bool": Bool, "str": Unicode}
+_LEAST = {at_least_one: 1, not_negative: 0}
+
+
+def trait(option: Option) -> Any:
+    """Return the trait of an option, by its type and its check."""
+    more: dict[str, Any] = {"default_value": option.default, "allow_none": option.default is None}
+    if option.check in _LEAST:
+        more["min"] = _LEAST[option.check]
+    if option.words:
+        return Enum(option.words, help=option.help, **more).tag(config=True)
+    if option.name == "shuffle":
+        return Union([Bool(), Enum(("partitions",))], help=option.help, **more).tag(config=True)
+    return _TRAITS[option.plain](help=option.help, **more).tag(config=True)
 
 
 @magics_class
@@ -62,24 +70,9 @@ class TosMagics(Magics):
 
     data = Unicode("", help="variable of the training data").tag(config=True)
     validation = Unicode("", help="variable of the validation data").tag(config=True)
-    epochs = trait(Int, "epochs", min=1)
-    batch_size = trait(Int, "batch_size", min=1)
-    sync_interval = trait(Int, "sync_interval", min=1)
-    strategy = trait(Unicode, "strategy")
-    sync = trait(Unicode, "sync")
-    codec = trait(Unicode, "codec")
-    combiner = trait(Unicode, "combiner")
-    repartition_every = trait(Int, "repartition_every", min=1)
-    partitions = trait(Int, "partitions", min=1)
-    seed = trait(Int, "seed", min=0)
-    patience = trait(Float, "patience")
-    stall_timeout = trait(Float, "stall_timeout")
-    shuffle = trait(Union, "shuffle", trait_types=[Bool(), Enum(("partitions",))])
-    non_finite = trait(Enum, "non_finite", values=NON_FINITE)
-    optimizer_state = trait(Enum, "optimizer_state", values=POLICIES)
+    locals().update({name: trait(each) for name, each in CONFIGURABLE.items()})
     checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
-    checkpoint_every = Unicode("30s", help=HELP["checkpoint_every"]).tag(config=True)
-    keep = trait(Int, "keep", min=1)
+    checkpoint_every = Unicode("30s", help=OPTIONS["checkpoint_every"].help).tag(config=True)
     on_interrupt = Enum(ON_INTERRUPT, "leave", help="what interrupting --wait does").tag(
         config=True
     )

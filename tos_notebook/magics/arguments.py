@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError
+from ..training.options import ObserverOptions, subset
 from . import find
 from .find import Names
 
@@ -21,25 +23,19 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
         for name, text in texts.items()
         if text
     }
-    if options.callbacks:
-        found["callbacks"] = names.several("--callbacks", options.callbacks)
-    if options.tensorboard:
-        found["tensorboard"] = options.tensorboard
-    return found | watching(names, options)
+    return found | observing(names, options)
 
 
-def watching(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return what may be wanted of a resumed run, too, by name of the parameter."""
-    found: dict[str, Any] = {}
-    if options.validation_every is not None:
-        found["validation_every"] = every(options.validation_every)
-    if options.validation_on is not None:
-        found["validation_on"] = options.validation_on
-    if options.stop_when is not None:
-        found["stop_when"] = _conditions(names, options.stop_when)
-    if options.mlflow:
-        found["mlflow"] = options.mlflow
-    return found
+def observing(names: Names, options: Namespace) -> dict[str, Any]:
+    """Return what a resumed run may have beside it, too, by name of the parameter."""
+    given = {n: v for n, v in subset(ObserverOptions, vars(options)).items() if v != ""}
+    for name in ("validation", "learning_rate"):
+        # Read where it is known what else they say.
+        given.pop(name, None)
+    for name, read in _READ.items():
+        if name in given:
+            given[name] = read(names, given[name])
+    return given
 
 
 def every(text: str) -> str | int:
@@ -49,6 +45,14 @@ def every(text: str) -> str | int:
 
 def _conditions(names: Names, text: str) -> Any:
     return names.several("--stop-when", text) if _NAMES.fullmatch(text) else text
+
+
+_READ: Mapping[str, Callable[[Names, str], Any]] = {
+    "callbacks": lambda names, text: names.several("--callbacks", text),
+    "stop_when": _conditions,
+    "validation_every": lambda _, text: every(text),
+}
+"""What makes a value of text, where it is not the text."""
 
 
 def learning_rate(names: Names, text: str | None) -> tuple[str | None, Any]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
-from ..steering.trigger import PLACES
-from ..training.options import HELP, NON_FINITE
-from ..worker.optimizer_state import POLICIES
+from ..training.options import (
+    NON_FINITE,
+    OPTIONS,
+    RESUMABLE,
+    Option,
+    RunOptions,
+    SessionOptions,
+    options_of,
+)
 from .options import TYPES, Parser, identifier, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
@@ -21,9 +28,122 @@ COUNT: dict[str, Any] = {"metavar": "N", "type": whole}
 PAIR: dict[str, Any] = {"metavar": "NAME=VALUE", "type": pair}
 
 
+SECONDS: dict[str, Any] = {"metavar": "SECONDS", "type": number}
+EVERY: dict[str, Any] = {"metavar": "TIME", "kind": "every"}
+
+OFFERED = {
+    name: option
+    for name, option in OPTIONS.items()
+    if name not in ("partitioner", "on_callback_error", "histograms", "sinks")
+}
+"""The options that a cell may name."""
+
+CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in options_of(SessionOptions, RunOptions)}
+"""Those that have defaults of the user's."""
+
+RESUMED = RESUMABLE.keys() - {"callbacks", "tensorboard", "checkpoint_every", "keep"}
+"""Those that a resumed run is given in a cell."""
+
+_PLAIN: Mapping[str, Mapping[str, Any]] = {
+    "int": COUNT,
+    "float": SECONDS,
+    "bool": {"action": "store_const", "const": True},
+    "str": NAME,
+}
+"""How an option is written, by its type."""
+
+_SPELLED: Mapping[str, Mapping[str, Any]] = {
+    "strategy": {
+        "more": " (a name of tos.strategies.describe(), or a variable that holds a strategy)",
+        "kind": "strategy",
+    },
+    "sync": {
+        "more": " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the "
+        "slowest active worker; bsp: all for all, at every milestone)",
+        "kind": "sync",
+        "metavar": "MODE",
+    },
+    "codec": {
+        "more": " (fp32: as they are; bf16, fp16, int8, int4, sign+ef, topk:0.01+ef or "
+        "powersgd:4+ef; two with a slash between for updates and for replies)",
+        "kind": "codec",
+    },
+    "combiner": {
+        "more": " (a built-in's name, or a variable that holds a combiner)",
+        "kind": "combiner",
+    },
+    "shuffle": {
+        "more": ", and each partition keeps its rows",
+        "metavar": "[partitions]",
+        "nargs": "?",
+        "const": True,
+        "action": "store",
+        "choices": ("partitions",),
+    },
+    "checkpoint_every": {"when": "with --checkpoint: ", **EVERY},
+    "validation": {"more": ", of the same form", "kind": "data"},
+    "validation_every": EVERY,
+    "callbacks": {"kind": "callbacks", **NAMES},
+    "learning_rate": {
+        "more": ", by its variable; for a graph, the variable that %%tos_set learning_rate=... "
+        "sets",
+        "kind": "rate",
+        "metavar": "RATE",
+        "type": str,
+    },
+    "stop_when": {
+        "more": ", by their variables; of loss, metrics (of validation with val_), samples, steps, "
+        "seconds, minutes, hours",
+        "kind": "condition",
+        "metavar": "CONDITION",
+    },
+    "tensorboard": {"more": ", for %%tos_tensorboard", "metavar": "URI"},
+    "mlflow": {
+        "more": "; without it, in the present one",
+        "metavar": "[NAME]",
+        "nargs": "?",
+        "const": True,
+        "action": "store",
+    },
+}
+"""What is said of options in a cell besides, or is written in another way than by their type."""
+
+
+_RESUMED: Mapping[str, Mapping[str, Any]] = {
+    "epochs": {"more": ", with those that are done"},
+    "learning_rate": {"more": ", by its variable"},
+}
+"""The same for a run that continues."""
+
+
+def _option(parser: Parser, option: Option, **others: Any) -> Parser:
+    """Add one of the options of `tos_notebook.training.options`, with its line of help.
+
+    Parameters
+    ----------
+    parser : Parser
+    option : Option
+    **others
+        As for `Parser.add`; `when` and `more` are said before and after the line.
+    """
+    written = {"choices": option.words} if option.words else _PLAIN[option.plain]
+    settings = {**written, **_SPELLED.get(option.name, {}), **others}
+    text = f"{settings.pop('when', '')}{option.help}{settings.pop('more', '')}"
+    return parser.add(f"--{option.name.replace('_', '-')}", help=text, **settings)
+
+
 def _train() -> Parser:
     parser = Parser("%%tos_train")
-    _add_training(parser)
+    _add_data(parser)
+    for option in OFFERED.values():
+        _option(parser, option)
+    text = "leave the rows in their partitions and in their order"
+    parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
+    text = (
+        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
+        "on from there. Nowhere by default"
+    )
+    parser.add("--checkpoint", metavar="URI", help=text)
     _add_program(parser)
     text = "variable for the run; %(default)s by default"
     parser.add("-o", "--output", type=identifier, default="run", **NAME, help=text)
@@ -34,25 +154,7 @@ def _train() -> Parser:
     return parser.add("--if-running", choices=IF_RUNNING, help=text)
 
 
-def _option(
-    parser: Parser, name: str, *, when: str = "", more: str = "", **settings: Any
-) -> Parser:
-    """Add one of the options of `tos_notebook.training.options`, with its line of help.
-
-    Parameters
-    ----------
-    parser : Parser
-    name : str
-    when, more : str
-        What to say before and after the line.
-    **settings
-        As for `Parser.add`.
-    """
-    flag = f"--{name.replace('_', '-')}"
-    return parser.add(flag, help=f"{when}{HELP[name]}{more}", **settings)
-
-
-def _add_training(parser: Parser) -> None:
+def _add_data(parser: Parser) -> None:
     text = (
         "training data: an RDD of (feature, label), a tuple of arrays, arrays by name, one for "
         "each feed: x,y, or a DataFrame, of which --features and --label name the columns"
@@ -65,67 +167,6 @@ def _add_training(parser: Parser) -> None:
     parser.add("--weight", **NAME, help=text)
     text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
     parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
-    _option(parser, "validation", more=", of the same form", kind="data", **NAME)
-    _option(parser, "callbacks", kind="callbacks", **NAMES)
-    _option(parser, "epochs", **COUNT)
-    _add_exchange(parser)
-    _option(parser, "repartition_every", **COUNT)
-    _option(parser, "partitions", **COUNT)
-    _option(parser, "seed", **COUNT)
-    _add_limits(parser)
-    kept: dict[str, Any] = {"nargs": "?", "const": True, "choices": ("partitions",)}
-    more = ", and each partition keeps its rows"
-    _option(parser, "shuffle", more=more, metavar="[partitions]", **kept)
-    text = "leave the rows in their partitions and in their order"
-    parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
-    _option(parser, "non_finite", choices=NON_FINITE)
-    _option(parser, "optimizer_state", choices=POLICIES)
-    text = (
-        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
-        "on from there. Nowhere by default"
-    )
-    parser.add("--checkpoint", metavar="URI", help=text)
-    when = "with --checkpoint: "
-    _option(parser, "checkpoint_every", when=when, kind="every", metavar="TIME")
-    _option(parser, "keep", **COUNT)
-    _option(parser, "tensorboard", more=", for %%tos_tensorboard", metavar="URI")
-    _add_watching(parser)
-
-
-def _add_exchange(parser: Parser) -> None:
-    _option(parser, "batch_size", **COUNT)
-    _option(parser, "sync_interval", **COUNT)
-    more = " (a name of tos.strategies.describe(), or a variable that holds a strategy)"
-    _option(parser, "strategy", more=more, kind="strategy", **NAME)
-    more = (
-        " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the slowest "
-        "active worker; bsp: all for all, at every milestone)"
-    )
-    _option(parser, "sync", more=more, kind="sync", metavar="MODE")
-    more = (
-        " (fp32: as they are; bf16, fp16, int8, int4, sign+ef, topk:0.01+ef or powersgd:4+ef; "
-        "two with a slash between for updates and for replies)"
-    )
-    _option(parser, "codec", more=more, kind="codec", **NAME)
-    more = " (a built-in's name, or a variable that holds a combiner)"
-    _option(parser, "combiner", more=more, kind="combiner", **NAME)
-
-
-def _add_limits(parser: Parser, when: str = "") -> None:
-    for name in ("patience", "stall_timeout"):
-        _option(parser, name, when=when, metavar="SECONDS", type=number)
-
-
-def _add_watching(parser: Parser) -> None:
-    _option(parser, "validation_every", kind="every", metavar="TIME")
-    _option(parser, "validation_on", choices=PLACES)
-    more = (
-        ", by their variables; of loss, metrics (of validation with val_), samples, steps, "
-        "seconds, minutes, hours"
-    )
-    _option(parser, "stop_when", more=more, kind="condition", metavar="CONDITION")
-    more = "; without it, in the present one"
-    _option(parser, "mlflow", more=more, metavar="[NAME]", nargs="?", const=True)
 
 
 def _add_program(parser: Parser) -> None:
@@ -146,8 +187,6 @@ def _add_program(parser: Parser) -> None:
         "ones by default"
     )
     parser.add("--params", kind="params", **NAMES, help=text)
-    more = ", by its variable; for a graph, the variable that %%tos_set learning_rate=... sets"
-    _option(parser, "learning_rate", more=more, kind="rate", metavar="RATE")
     text = "graph: constants for placeholders that no record feeds, as a dict"
     parser.add("--feed-dict", kind="dict", **NAME, help=text)
 
@@ -176,19 +215,15 @@ def _resume() -> Parser:
     parser = _command(ACTIONS[Command.RESUME])
     text = "a saved run's folder: continue from its last checkpoint; without it, %%tos_pause ends"
     parser.add("uri", nargs="?", metavar="URI", help=text)
-    when = "with a URI: "
     text = "with a URI: the run's training data, if they were no arrays"
     parser.add("--data", kind="data", **NAME, help=text)
-    _option(parser, "validation", when=when, kind="data", **NAME)
     text = "with a URI: the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)
     text = "with a URI: the run's combiner, if it is your own"
     parser.add("--combiner", kind="combiner", **NAME, help=text)
-    parser.add("--epochs", **COUNT, help="with a URI: another number of epochs")
-    more = ", by its variable"
-    _option(parser, "learning_rate", when=when, more=more, kind="rate", metavar="RATE")
-    _add_limits(parser, when)
-    _add_watching(parser)
+    for option in OFFERED.values():
+        if option.name in RESUMED:
+            _option(parser, option, when="with a URI: ", **_RESUMED.get(option.name, {}))
     text = "with a URI: variable for the run; run by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 

@@ -160,7 +160,7 @@ class Trainer:
             )
         space = self._shell.user_ns
         names = Names(space)
-        given = subset(RunOptions, vars(options)) | arguments.watching(names, options)
+        given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
         for option in ("data", "validation"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))

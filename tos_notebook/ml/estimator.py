@@ -12,11 +12,18 @@ from pyspark.sql import functions, types
 
 from ..data.dataframe import FrameColumns, is_persisted
 from ..errors import ConfigError, DataError
-from ..training.options import ObserverOptions, RunOptions, SessionOptions, subset
+from ..training.options import (
+    ObserverOptions,
+    RunOptions,
+    SessionOptions,
+    documents,
+    offers,
+    subset,
+)
 from ..training.session import TrainingSession
 from .columns import fed, quoted
 from .model import TensorModel
-from .params import OPTIONS, TrainingParams
+from .params import OFFERED, TrainingParams, refuse_unknown
 from .persistence import Stored
 
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ PARTS = 1_000_000
 """Into so many `validationFraction` can tell rows apart."""
 
 
+@documents(OFFERED.values())
 class TensorEstimator(Estimator, TrainingParams, Stored):
     """Trains a Keras model on a DataFrame, by workers that push to a parameter server.
 
@@ -48,28 +56,6 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         How much a row counts in the loss.
     predictionCol, probabilityCol, rawPredictionCol, handleInvalid, modelType : str
         Those of `TensorModel`.
-    epochs : int
-        Passes over the data.
-    batchSize : int
-        Rows of one batch of each worker.
-    learningRate : float, optional
-        By default the one that the model was compiled with.
-    stopWhen : str, optional
-        A condition that ends a fit early, with the weights as they are then, such as
-        ``"val_accuracy > 0.98"`` or ``"minutes > 30"``; see `tos_notebook.stop`.
-    strategy : str
-        What workers exchange, and with whom: ``"ps"``, or such as ``"allreduce:star"``.
-    syncInterval : int, optional
-        Batches between two exchanges; this and the next three as for
-        `tos_notebook.TrainingSession`.
-    sync : str, optional
-        ``"asp"``, ``"ssp:s"`` or ``"bsp"``.
-    combiner : str, optional
-    codec : str
-    numTrainWorkers : int, optional
-        Partitions to spread the rows over, each with a worker; by default those of the data.
-    seed : int
-        The order of rows, and which of them validate, are pure functions of it.
     validationIndicatorCol : str, optional
         A boolean column: rows with true are not trained on, but validated with after each epoch.
     validationFraction : float
@@ -89,6 +75,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     """
 
     @keyword_only
+    @offers(OFFERED.values())
     def __init__(
         self,
         *,
@@ -102,20 +89,11 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         rawPredictionCol: str = "rawPrediction",
         handleInvalid: str = "error",
         modelType: str = "auto",
-        epochs: int = RunOptions.epochs,
-        batchSize: int = SessionOptions.batch_size,
-        learningRate: float | None = ObserverOptions.learning_rate,
-        stopWhen: str | None = ObserverOptions.stop_when,
-        strategy: str = SessionOptions.strategy,
-        syncInterval: int | None = SessionOptions.sync_interval,
-        sync: str | None = SessionOptions.sync,
-        combiner: str | None = SessionOptions.combiner,
-        codec: str = SessionOptions.codec,
-        numTrainWorkers: int | None = RunOptions.partitions,
-        seed: int = RunOptions.seed,
         validationIndicatorCol: str | None = None,
         validationFraction: float = 0.0,
+        **options: Any,
     ) -> None:
+        refuse_unknown(options)
         super().__init__()
         self.setParams(**self._input_kwargs)
 
@@ -199,7 +177,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         train, validation = self._split(dataset)
         rows = self._columns(train, program)
         rest = None if validation is None else self._columns(validation, program)
-        given = {option: self.given(name) for name, option in OPTIONS.items()}
+        given = {option: self.given(each.name) for option, each in OFFERED.items()}
         settings = subset(SessionOptions, given)
         options = subset(RunOptions, given) | subset(ObserverOptions, given)
         with TrainingSession(dataset.sparkSession, program, **settings) as session:

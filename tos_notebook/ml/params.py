@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -21,37 +22,15 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
-from ..codecs.pair import as_codecs
-from ..combiners import as_combiner
-from ..common.checks import at_least_one, below, not_negative, one_of, positive
+from ..common.checks import at_least_one, below, one_of, positive
 from ..steering.conditions import parse
-from ..steering.sync import as_sync
-from ..strategies.registry import as_strategy
-from ..training.options import DEFAULTS, HELP
+from ..training.options import OPTIONS, Check, Option
 from .source import as_model_source
 
-Check = Callable[[str, Any], object]
-
-_OFFERED: Mapping[str, tuple[Callable[[Any], Any], Check]] = {
-    "epochs": (TypeConverters.toInt, at_least_one),
-    "batch_size": (TypeConverters.toInt, at_least_one),
-    "learning_rate": (TypeConverters.toFloat, positive),
-    "stop_when": (TypeConverters.toString, lambda _, value: parse(str(value))),
-    "strategy": (TypeConverters.toString, lambda _, value: as_strategy(value)),
-    "sync_interval": (TypeConverters.toInt, at_least_one),
-    "sync": (TypeConverters.toString, lambda _, value: as_sync(value)),
-    "combiner": (TypeConverters.toString, lambda _, value: as_combiner(value)),
-    "codec": (TypeConverters.toString, lambda _, value: as_codecs(value)),
-    "partitions": (TypeConverters.toInt, at_least_one),
-    "seed": (TypeConverters.toInt, not_negative),
-}
-"""Options of sessions and runs that an estimator has, with their types and checks."""
-
-
-_DOCS = {
-    **HELP,
-    "stop_when": "a condition that ends a fit early, such as val_loss < 0.1",
-    "partitions": "partitions to spread the rows over, each with a worker; by default the data's",
+_CONVERTERS = {
+    "int": TypeConverters.toInt,
+    "float": TypeConverters.toFloat,
+    "str": TypeConverters.toString,
 }
 
 
@@ -60,11 +39,46 @@ def _named(option: str) -> str:
     return "numTrainWorkers" if option == "partitions" else first + "".join(map(str.title, others))
 
 
-OPTIONS = {_named(option): option for option in _OFFERED}
-"""The options by the names that Spark ML has for them."""
+_TOLD = {
+    "learning_rate": "by default the one that the model was compiled with",
+    "seed": "of the order of rows, and of the choice of those that validate",
+    "stop_when": "a condition that ends a fit early, such as val_loss < 0.1",
+    "partitions": "partitions to spread the rows over, each with a worker; by default the data's",
+}
+"""What is said of options that are not quite those of a session or a run."""
+
+
+def _offered(option: Option) -> Option:
+    """Return an option as a parameter in Spark's words: a number, a text, or unset."""
+    annotation = option.plain if option.default is not None else f"{option.plain} | None"
+    return replace(
+        option,
+        name=_named(option.name),
+        annotation=annotation,
+        help=_TOLD.get(option.name, option.help),
+        doc="" if option.name in _TOLD else option.doc,
+        takes="",
+    )
+
+
+OFFERED = {name: _offered(each) for name, each in OPTIONS.items() if each.estimator}
+"""Options of sessions and runs that an estimator has, by their names in a session or a run."""
+
+
+def refuse_unknown(given: Mapping[str, Any]) -> None:
+    """Refuse what is no option, as Python refuses an unknown keyword argument."""
+    for name in given.keys() - {each.name for each in OFFERED.values()}:
+        raise TypeError(f"TensorEstimator.__init__() got an unexpected keyword argument {name!r}")
+
+
+def _check(option: Option) -> Check:
+    return lambda _, value: option.checked(value)
+
 
 CHECKS: Mapping[str, Check] = {
-    **{name: _OFFERED[option][1] for name, option in OPTIONS.items()},
+    **{each.name: _check(each) for each in OFFERED.values()},
+    "learningRate": positive,
+    "stopWhen": lambda _, value: parse(str(value)),
     "validationFraction": lambda name, value: below(name, value, 1),
     "modelType": lambda name, value: one_of(name, value, ("auto", "classification", "regression")),
     "handleInvalid": lambda name, value: one_of(name, value, ("error", "skip")),
@@ -178,13 +192,13 @@ class TrainingParams(
 
     def __init__(self) -> None:
         super().__init__()
-        defaults = {name: DEFAULTS[option] for name, option in OPTIONS.items()}
-        given = {name: value for name, value in defaults.items() if value is not None}
+        given = {p.name: p.default for p in OFFERED.values() if p.default is not None}
         self._setDefault(validationFraction=0.0, **given)
 
 
 # Spark has batchSize, learningRate and seed.
-for _name in OPTIONS.keys() - set(dir(TrainingParams)):
-    _convert, _check = _OFFERED[OPTIONS[_name]]
-    _range = " (>= 1)" if _check is at_least_one else ""
-    setattr(TrainingParams, _name, _param(_name, _DOCS[OPTIONS[_name]] + _range, _convert))
+for _each in OFFERED.values():
+    if not hasattr(TrainingParams, _each.name):
+        _range = " (>= 1)" if _each.check is at_least_one else ""
+        _made = _param(_each.name, _each.help + _range, _CONVERTERS[_each.plain])
+        setattr(TrainingParams, _each.name, _made)

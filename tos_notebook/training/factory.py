@@ -44,7 +44,7 @@ from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
-from .options import SessionOptions
+from .options import CheckedOptions
 from .parts import Resumed, RunParts
 from .run import Run
 
@@ -133,7 +133,7 @@ class RunFactory:
     host : str
         Where executors reach the server.
     secret : Secret
-    options : SessionOptions
+    options : CheckedOptions
         Checked. Those that can change between runs are in the settings of each run.
     ask : Asking
         Makes calls into Spark that end.
@@ -145,7 +145,7 @@ class RunFactory:
     server: RunServer
     host: str
     secret: Secret
-    options: SessionOptions
+    options: CheckedOptions
     ask: Asking
 
     def make(self, request: RunRequest, on_end: Callable[[], None]) -> Run:

@@ -27,7 +27,7 @@ from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan, require_slots
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
 from .observers.build import Observers, build
-from .options import ObserverOptions, RunOptions, SessionOptions
+from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
 from .run import Run
 
@@ -41,7 +41,7 @@ def probe(sc: Any, host: str, port: int) -> None:
         warm_up(sc, server=server)
 
 
-def captured(program: Any, options: SessionOptions) -> Program:
+def captured(program: Any, options: CheckedOptions) -> Program:
     """Return the program of what a session is given, as the strategy trains it."""
     made, by_gradients = capture(program), "gradients" in options.strategy.needs
     if made.gradients and not by_gradients:
@@ -73,7 +73,7 @@ def require_directory(directory: str | None, options: RunOptions) -> None:
         require_known(options.partitioner)
 
 
-def refuse_without_state(program: Program, options: SessionOptions) -> None:
+def refuse_without_state(program: Program, options: CheckedOptions) -> None:
     """Refuse to reset what the program's optimizer does not have."""
     if options.optimizer_state == "reset" and not program.optimizer_state:
         raise ConfigError(

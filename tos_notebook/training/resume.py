@@ -37,7 +37,16 @@ from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
 from .launching import observers_of
-from .options import ObserverOptions, RunOptions, SessionOptions, pick, require_resumable, subset
+from .options import (
+    RESUMABLE,
+    ObserverOptions,
+    RunOptions,
+    SessionOptions,
+    offers,
+    pick,
+    require_resumable,
+    subset,
+)
 from .parts import Resumed
 from .run import Run
 from .session import TrainingSession
@@ -46,6 +55,7 @@ from .summaries import active_run, summaries
 logger = logging.getLogger(__name__)
 
 
+@offers(RESUMABLE.values())
 def resume(
     uri: str,
     data: Any = None,
@@ -69,6 +79,13 @@ def resume(
     workers keep for themselves (an optimizer's state of their own, and what a codec with error
     feedback has left out) starts over, as for any worker that is replaced.
 
+    From `epochs` on, these are options of `TrainingSession.start`. None leaves one as it was. A run
+    that has ended needs more `epochs`. Callbacks need the model, and start over. Event files
+    continue in another file of the same folder. No schedule or condition is saved. A schedule
+    continues at the global step that the run has reached. A time counts from the run's first
+    start, without that in between. MLflow begins another run, unless the one to continue is
+    active: ``mlflow.start_run(run_id)``.
+
     Parameters
     ----------
     uri : str
@@ -85,21 +102,6 @@ def resume(
     server_host : str, optional
     server_port : int, optional
         As for `TrainingSession`.
-    **options
-        Those of `TrainingSession.start` that a resumed run can be given:
-
-        ``epochs``: another number of epochs, such as more, for a run that has ended.
-
-        ``validation``, ``validation_every``, ``validation_on``, ``callbacks``,
-        ``on_callback_error``, ``tensorboard``, ``histograms``, ``sinks``: callbacks need the model,
-        and start over; event files continue in another file of the same folder.
-
-        ``learning_rate``, ``stop_when``, ``mlflow``: none is saved. MLflow begins another run,
-        unless the one to continue is active: ``mlflow.start_run(run_id)``. A schedule continues at
-        the global step that the run has reached; a time counts from the run's first start, without
-        that in between.
-
-        ``checkpoint_every``, ``keep``, ``patience``, ``stall_timeout``: as they were by default.
 
     Raises
     ------

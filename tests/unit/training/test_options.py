@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ import tos_notebook as tos
 from tos_notebook.errors import ConfigError
 from tos_notebook.magics import TosMagics
 from tos_notebook.ml import TensorEstimator
-from tos_notebook.ml.params import OPTIONS
+from tos_notebook.ml.params import OFFERED
 from tos_notebook.training.options import (
-    DEFAULTS,
-    HELP,
     KINDS,
+    OPTIONS,
     RESUMABLE,
     ObserverOptions,
     RunOptions,
@@ -31,25 +30,53 @@ PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "dir
 """Parameters that say where and on what, not how."""
 
 
+DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
+
+
 @pytest.mark.parametrize(
     ("function", "kinds"),
     [
-        (TrainingSession.__init__, (SessionOptions,)),
+        (TrainingSession, (SessionOptions,)),
         (TrainingSession.start, (RunOptions, ObserverOptions)),
     ],
 )
 def test_parameters_are_the_options(function: Callable[..., Any], kinds: tuple[Any, ...]) -> None:
+    """What Shift-Tab shows: name, type, default and text of each, and the types as objects."""
     found = inspect.signature(function).parameters
-    expected = {f.name: f.default for kind in kinds for f in fields(kind)}
-    assert {n: p.default for n, p in found.items() if n not in PLACES} == expected
+    expected = {f.name: (f.default, f.type) for kind in kinds for f in fields(kind)}
+    assert {n: (p.default, p.annotation) for n, p in found.items() if n not in PLACES} == expected
+    by_keyword = {n for n, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert expected.keys() - by_keyword <= {"epochs"}
+    hints = get_type_hints(function.__init__ if isinstance(function, type) else function)
+    assert found.keys() <= {"self", *hints}
     for name in expected:
-        assert f"{name} : " in (inspect.getdoc(function) or "") + (TrainingSession.__doc__ or "")
+        assert f"{name} : {OPTIONS[name].takes}" in (inspect.getdoc(function) or "")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TrainingSession(None), "__init__() missing 1 required positional argument: 'pro"),
+        (
+            lambda: TrainingSession(None, None, "ps"),
+            "__init__() takes 3 positional arguments but 4",
+        ),
+        (lambda: TrainingSession(None, None, epoch=1), "__init__() got an unexpected keyword arg"),
+        (lambda: TrainingSession.start(None, None, epoch=1), "start() got an unexpected keyword"),
+        (lambda: TensorEstimator(epoch=1), "__init__() got an unexpected keyword argument 'epoch'"),
+    ],
+)
+def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert f".{message}" in str(raised.value)
 
 
 def test_an_estimator_has_the_defaults() -> None:
     estimator = TensorEstimator()
     parameters = inspect.signature(vars(TensorEstimator)["__init__"].__wrapped__).parameters
-    for name, option in OPTIONS.items():
+    for option, each in OFFERED.items():
+        name = each.name
         value = estimator.getOrDefault(name) if estimator.isDefined(name) else None
         assert value == parameters[name].default == DEFAULTS[option]
 
@@ -63,8 +90,8 @@ def test_the_magics_have_the_defaults() -> None:
 
 
 def test_names_are_unique_and_help_is_plain() -> None:
-    assert len(HELP) == sum(len(fields(kind)) for kind in KINDS)
-    for text in HELP.values():
+    assert len(OPTIONS) == sum(len(fields(kind)) for kind in KINDS)
+    for text in (option.help for option in OPTIONS.values()):
         assert not set("%\n") & set(text)
         assert not text.endswith(".")
         assert len(text) <= 100
@@ -123,5 +150,9 @@ def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -
 
 
 def test_what_a_resumed_run_takes_is_told() -> None:
-    text = inspect.getdoc(tos.resume) or ""
-    assert [name for name in RESUMABLE if f"``{name}``" not in text] == []
+    text, parameters = inspect.getdoc(tos.resume) or "", inspect.signature(tos.resume).parameters
+    assert [name for name in RESUMABLE if f"\n{name} : " not in text] == []
+    assert {name: parameters[name].default for name in RESUMABLE} == {
+        name: None if name in {f.name for f in fields(RunOptions)} else DEFAULTS[name]
+        for name in RESUMABLE
+    }

@@ -44,7 +44,7 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
         Spark has no slot for a look at the validation data, or does not answer.
     """
     makers: list[Maker] = []
-    rate, rows, every = None, None, options.every
+    rate, rows, every = None, None, options.validated_every
     if options.validation is not None:
         look = partial(validation_rows, sc, options.validation, program, options.validation_on)
         rows = ask("the first rows of the validation data", look)

@@ -1,0 +1,78 @@
+"""The options of sessions and runs: names, defaults, checks, and help for each.
+
+`TrainingSession`, its `start`, `tos_notebook.resume`, `TensorEstimator` and the magics make their
+parameters, flags and help of these fields. A new option is a field here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from ...common.checks import did_you_mean
+from ...errors import ConfigError
+from .observers import ObserverOptions
+from .option import Check, Option, documents, offers, options_of, takes
+from .run import RunOptions
+from .session import NON_FINITE, CheckedOptions, SessionOptions
+
+__all__ = [
+    "KINDS",
+    "NON_FINITE",
+    "OPTIONS",
+    "RESUMABLE",
+    "Check",
+    "CheckedOptions",
+    "ObserverOptions",
+    "Option",
+    "RunOptions",
+    "SessionOptions",
+    "documents",
+    "offers",
+    "options_of",
+    "pick",
+    "require_resumable",
+    "subset",
+    "takes",
+]
+
+Options = TypeVar("Options", SessionOptions, RunOptions, ObserverOptions)
+
+KINDS = (SessionOptions, RunOptions, ObserverOptions)
+
+OPTIONS = options_of(*KINDS)
+"""What is said of each option, by its name."""
+
+RESUMABLE = {
+    **{n: each.optional for n, each in options_of(RunOptions).items() if not each.lasts},
+    **options_of(ObserverOptions),
+}
+"""What a run may be given when it is resumed: without, it does what it was asked before."""
+
+
+def pick(kind: type[Options], given: Mapping[str, Any]) -> Options:
+    """Return the options of one kind, of all that are given by name."""
+    return kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
+
+
+def subset(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of one kind that are given and not None, by name."""
+    return {f.name: given[f.name] for f in fields(kind) if given.get(f.name) is not None}
+
+
+def require_resumable(given: Iterable[str]) -> None:
+    """Refuse what a resumed run cannot be given.
+
+    Raises
+    ------
+    ConfigError
+        A run keeps the option when it is resumed, or its name is unknown.
+    """
+    for name in given:
+        if name in RESUMABLE:
+            continue
+        if name in OPTIONS:
+            raise ConfigError(f"{name}: a resumed run keeps the one that it has; leave it out.")
+        hint = did_you_mean(name, RESUMABLE) or f" It takes {', '.join(RESUMABLE)}."
+        raise ConfigError(f"resume: unknown option {name!r}.{hint}")

@@ -1,0 +1,146 @@
+"""What a user has beside a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from ...errors import ConfigError
+from ...steering.trigger import PLACES, Trigger, as_trigger
+from ...telemetry.bus import Sink
+from ...telemetry.mlflow import MLflow
+from .option import as_given, in_range, option
+
+CALLBACK_ERRORS = ("disable", "raise")
+"""What a callback that raises can do."""
+
+
+# Not comparable: arrays, which validation may be, do not say whether they are equal.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObserverOptions:
+    """What a user has beside a run; see `TrainingSession.start`."""
+
+    validation: Any = option(
+        None,
+        "data that are evaluated after each epoch",
+        "Evaluated when an epoch is done, while training continues.",
+        takes="as data, but no callable, optional",
+    )
+    validation_every: str | int | Trigger | None = option(
+        None,
+        "how often the validation data are evaluated, instead: 30s, or 50 (milestones)",
+        """
+        Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
+        the evaluations at the ends of epochs, too.
+        """,
+        takes="str or int, optional",
+        check=as_trigger,
+    )
+    validation_on: str = option(
+        "driver",
+        "where to evaluate: on the driver, which gets the rows once, or in free slots of executors",
+        """
+        Where. The driver gets the rows of an RDD or a DataFrame once; executors measure them
+        where they lie, and need a slot that training leaves free.
+        """,
+        check=PLACES,
+    )
+    callbacks: Any = option(
+        (),
+        "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch",
+        """
+        Called on a thread of the driver, where a milestone counts as a batch; the exchange
+        never waits for them. See docs/callbacks.md.
+        """,
+        takes="sequence of keras.callbacks.Callback",
+    )
+    on_callback_error: str = option(
+        "disable",
+        "what a callback that raises does: it is called no more, or ends the run",
+        check=CALLBACK_ERRORS,
+    )
+    learning_rate: float | Callable[[int], Any] | None = option(
+        None,
+        "a number to begin with, or a schedule of the global step",
+        """
+        To begin with, or by the global step, an int: the optimizer steps that all workers
+        together have made. Instead of the program's own. See docs/training.md.
+        """,
+        takes="float, keras.optimizers.schedules.LearningRateSchedule, callable, optional",
+        estimator=True,
+    )
+    stop_when: Any = option(
+        None,
+        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or conditions of tos.stop',
+        """
+        Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.stop`,
+        words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.
+        """,
+        takes="callable, str, or sequence of them, optional",
+        estimator=True,
+    )
+    tensorboard: str | None = option(
+        None,
+        "where event files go, a Hadoop URI or a local path",
+        """
+        A folder, as a Hadoop URI or a local path, for event files, written while the run
+        trains; they need the package ``tensorboard``. See docs/tensorboard.md.
+        """,
+    )
+    histograms: bool | None = option(
+        None,
+        "whether the distribution of each weight is recorded",
+        """
+        Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
+        event files; by default where event files are written.
+        """,
+    )
+    mlflow: bool | str | MLflow | None = option(
+        None,
+        "log the run in MLflow, in an experiment of this name",
+        """
+        Whether the run is logged in MLflow, or the name of the experiment, or more to choose;
+        in the active MLflow run if there is one. Needs the package ``mlflow``. See
+        docs/mlflow.md.
+        """,
+        takes="bool, str or tos_notebook.MLflow, optional",
+    )
+    sinks: Sequence[Sink] = option(
+        (),
+        "further consumers of the run's events",
+        """
+        Further consumers of the run's events. Each has a thread of its own. One that raises,
+        or is 50,000 events behind, gets no more; a note in `Run.status` says so. The end of
+        the run waits 10 s for those that are still busy.
+        """,
+        takes="sequence of callable",
+        check=as_given(tuple),
+    )
+
+    def checked(self) -> Self:
+        """Return them as a run uses them, `validation_every` as an object.
+
+        Raises
+        ------
+        ConfigError
+            One is out of range, or needs validation data.
+        """
+        place = self.validation_on
+        if self.validation is None and place != ObserverOptions.validation_on:
+            raise ConfigError(
+                f"validation_on: expected validation data to evaluate on {place!r}; give "
+                "validation=..., too."
+            )
+        if self.validation is None and self.validation_every is not None:
+            raise ConfigError(
+                f"validation_every: expected validation data to evaluate every "
+                f"{self.validation_every}; give validation=..., too."
+            )
+        return replace(self, **in_range(ObserverOptions, self))
+
+    @property
+    def validated_every(self) -> Trigger | None:
+        """How often the validation data are evaluated; None for after each epoch."""
+        every = self.validation_every
+        return None if every is None else as_trigger("validation_every", every)

@@ -1,0 +1,207 @@
+"""Fields of options, and functions whose parameters and help are made from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import wraps
+from inspect import Parameter, cleandoc, signature
+from textwrap import fill, indent
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
+
+from ...common.checks import one_of
+
+Value = TypeVar("Value")
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Arguments = TypeVar("Arguments")
+Result = TypeVar("Result")
+Documented = TypeVar("Documented", bound=Callable[..., Any])
+
+Check = Callable[[str, Any], Any]
+"""Takes a name and a value, and returns the value, or raises ConfigError."""
+
+_PARAMETERS = "Parameters\n----------\n"
+_SECTION = re.compile(r"(?=\n\n\w+\n-{3,}\n)")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is said of an option, of which all that offer it make their parameters and help.
+
+    Parameters
+    ----------
+    name : str
+    default : object
+    annotation : str
+        The type, as a signature shows it.
+    help : str
+        One line, without a full stop.
+    doc : str
+        Text for a docstring; by default the line.
+    takes : str
+        The type, as a docstring has it; by default made of the annotation.
+    check : callable or tuple of str, optional
+        What returns the value as it is used, or raises ConfigError; or all words that it may be.
+    lasts : bool
+        Whether a run keeps its value when it is resumed.
+    estimator : bool
+        Whether a `TensorEstimator` has it, too.
+    """
+
+    name: str
+    default: Any
+    annotation: str
+    help: str
+    doc: str
+    takes: str
+    check: Check | tuple[str, ...] | None
+    lasts: bool
+    estimator: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words that the value may be; empty if it may be others."""
+        return self.check if isinstance(self.check, tuple) else ()
+
+    @property
+    def plain(self) -> str:
+        """The type of a value that is written as text: int, float, bool or str."""
+        found = re.search(r"\b(int|float|bool|str)\b", self.annotation)
+        return found[0] if found else "str"
+
+    @property
+    def entry(self) -> str:
+        """The option among the parameters of a docstring."""
+        text = cleandoc(self.doc) or fill(f"{self.help[0].upper()}{self.help[1:]}.", 92)
+        return f"{self.name} : {self.takes or self._takes}\n{indent(text, '    ')}"
+
+    @property
+    def _takes(self) -> str:
+        if self.words:
+            return "{" + ", ".join(f'"{word}"' for word in self.words) + "}"
+        *others, last = self.annotation.split(" | ")
+        if last == "None" and self.default is None:
+            *others, last = others
+            last += ", optional"
+        return f"{', '.join(others)} or {last}" if others else last
+
+    @property
+    def parameter(self) -> Parameter:
+        """The option as a parameter by keyword."""
+        kind = Parameter.KEYWORD_ONLY
+        return Parameter(self.name, kind, default=self.default, annotation=self.annotation)
+
+    @property
+    def optional(self) -> Option:
+        """The same, None by default."""
+        annotation = f"{self.annotation.removesuffix(' | None')} | None"
+        return replace(self, default=None, annotation=annotation)
+
+    def checked(self, value: Any) -> Any:
+        """Return a value as it is used.
+
+        Raises
+        ------
+        ConfigError
+            It is out of range.
+        """
+        unset = value is None and (self.default is None or self.annotation.endswith("None"))
+        if unset or self.check is None:
+            return value
+        return one_of(self.name, value, self.words) if self.words else self.check(self.name, value)  # type: ignore[operator]
+
+
+def option(
+    default: Value,
+    text: str,
+    doc: str = "",
+    *,
+    takes: str = "",
+    check: Check | tuple[str, ...] | None = None,
+    lasts: bool = False,
+    estimator: bool = False,
+) -> Value:
+    """Return the field of an option, typed as its default; see `Option` for the parameters."""
+    said = {"help": text, "doc": doc, "takes": takes, "check": check}
+    made: Any = field(default=default, metadata=said | {"lasts": lasts, "estimator": estimator})
+    return cast(Value, made)
+
+
+def options_of(*kinds: type) -> dict[str, Option]:
+    """Return what is said of the options of dataclasses, by name."""
+    found = [f for kind in kinds for f in fields(cast(Any, kind)) if f.metadata]
+    return {f.name: Option(f.name, f.default, str(f.type), **f.metadata) for f in found}
+
+
+def as_given(check: Callable[[Any], Any]) -> Check:
+    """Return a check of a function that takes only the value."""
+    return lambda _, value: check(value)
+
+
+def in_range(kind: type, options: Any) -> Mapping[str, Any]:
+    """Return the options of a kind as they are used, each by its own check.
+
+    Raises
+    ------
+    ConfigError
+        One is out of range.
+    """
+    return {n: each.checked(getattr(options, n)) for n, each in options_of(kind).items()}
+
+
+def documents(options: Collection[Option]) -> Callable[[Documented], Documented]:
+    """Add options behind the other parameters in the docstring of a class or function."""
+
+    def decorate(documented: Documented) -> Documented:
+        head, mark, rest = cleandoc(documented.__doc__ or "").partition(_PARAMETERS)
+        own, *more = _SECTION.split(rest, maxsplit=1)
+        entries = "\n".join([own, *(each.entry for each in options)])
+        documented.__doc__ = "".join([head, mark, entries, *more])
+        return documented
+
+    return decorate
+
+
+def offers(options: Collection[Option]) -> Callable[[Documented], Documented]:
+    """Let a function name options where it has ``**``: it takes them by name, and checks them."""
+
+    def decorate(function: Documented) -> Documented:
+        shown = signature(function)
+        own = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        parameters = [*own, *(each.parameter for each in options)]
+        cast(Any, function).__signature__ = shown.replace(parameters=parameters)
+        return documents(options)(function) if function.__doc__ else function
+
+    return decorate
+
+
+def takes(
+    kind: Callable[Given, Arguments],
+) -> Callable[[Callable[[Owner, Arguments], Result]], Callable[Concatenate[Owner, Given], Result]]:
+    """Let a method take the fields of a dataclass as parameters, and get one object of them.
+
+    Parameters
+    ----------
+    kind : type
+        The dataclass. Its constructor refuses what the method does not take, in its name.
+    """
+    make: Any = kind
+
+    def decorate(
+        method: Callable[[Owner, Arguments], Result],
+    ) -> Callable[Concatenate[Owner, Given], Result]:
+        @wraps(method)
+        def taking(self: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
+            return method(self, kind(*args, **given))
+
+        make.__init__.__qualname__ = method.__qualname__
+        result = method.__annotations__["return"]
+        made: Any = taking
+        made.__signature__ = signature(make.__init__).replace(return_annotation=result)
+        hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
+        made.__annotations__ = hints | {"return": result}
+        return documents(options_of(make).values())(taking) if method.__doc__ else taking
+
+    return decorate

@@ -1,0 +1,138 @@
+"""What a run does."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
+
+from ...blocks.partitioners import AnyPartitioner
+from ...common.checks import at_least_one, not_negative, one_of, positive
+from ...steering.trigger import Trigger, as_trigger
+from .option import in_range, option
+
+
+def _shuffle(name: str, value: Any) -> Any:
+    return one_of(name, value, ("partitions",)) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run does; see `TrainingSession.start`."""
+
+    epochs: int = option(1, "passes over the data", check=at_least_one, estimator=True)
+    _: KW_ONLY
+    shuffle: bool | str = option(
+        True,
+        "deal the rows at random, with a new order in each epoch; partitions: the new order only",
+        """
+        True deals the rows to the partitions at random before the first epoch, and each epoch
+        takes a partition's rows in a new random order. ``"partitions"`` does the latter only:
+        each partition keeps the rows that it comes with. False keeps their order, too. See
+        docs/data.md.
+        """,
+        takes='bool or "partitions"',
+        check=_shuffle,
+        lasts=True,
+    )
+    repartition_every: int | None = option(
+        None,
+        "epochs between two random repartitions of the data",
+        "Epochs between two random repartitions of all rows; never by default.",
+        check=at_least_one,
+        lasts=True,
+    )
+    partitions: int | None = option(
+        None,
+        "partitions; by default those of the data, for arrays as many as Spark runs tasks at once",
+        """
+        Number of partitions. By default the partitioner's own; else those of the RDD or
+        DataFrame; for arrays and functions as many as Spark runs tasks at once. An RDD or
+        a DataFrame that is not dealt keeps its own number: another one is an error.
+        """,
+        check=at_least_one,
+        lasts=True,
+        estimator=True,
+    )
+    partitioner: AnyPartitioner | None = option(
+        None,
+        "lays the rows out before the first epoch, instead of dealing them",
+        """
+        Lays the rows out before the first epoch, such as one of `tos_notebook.partitioners`,
+        instead of dealing them.
+        """,
+        takes="Partitioner or LabelPartitioner, optional",
+        lasts=True,
+    )
+    seed: int = option(
+        0,
+        "of the order of rows and of repartitions",
+        "Order and repartitioning are pure functions of it.",
+        check=not_negative,
+        lasts=True,
+        estimator=True,
+    )
+    patience: float = option(
+        60.0,
+        "seconds without news after which the run says what it waits for",
+        """
+        Seconds without news after which the run says what it waits for: in `Run.status`, in
+        the live view, and as event `Stalled`. A milestone that takes longer is news, too.
+        """,
+        check=positive,
+    )
+    # Ten times as long. A mistake costs one milestone, which is trained again, but a worker that
+    # computes needs the time more than the others do; see `coordination.standstill`.
+    stall_timeout: float | None = option(
+        600.0,
+        "seconds without news after which a worker that stands still loses its place",
+        """
+        Seconds without news after which a worker that is alive but stands still loses its
+        place: the server refuses it from then on, the others wait for it no longer, and Spark
+        kills its task and starts another attempt behind the last committed batch. None for
+        never. To load the data and for its first milestone a worker has five times as long,
+        and always three times as long as the longest milestone so far. A worker that waits
+        for others, or for a paused run, does not stand still.
+        """,
+        check=positive,
+    )
+    checkpoint_every: str | int | Trigger | None = option(
+        None,
+        "how often the run is saved: 30s, 5min, 2h, or a number of milestones",
+        """
+        How often all that a run needs to continue is saved in `directory`, which must be given:
+        ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
+        it ends. `tos_notebook.resume` continues there. Never by default.
+        """,
+        takes="str or int, optional",
+        check=as_trigger,
+    )
+    keep: int = option(
+        3,
+        "checkpoints to keep",
+        """
+        Checkpoints to keep; with more than one, a damaged one does no harm. Those of the last
+        minute are kept, too.
+        """,
+        check=at_least_one,
+    )
+
+    def checked(self) -> Self:
+        """Return them as a run uses them, `checkpoint_every` as an object.
+
+        Raises
+        ------
+        ConfigError
+            One is out of range.
+        """
+        return replace(self, **in_range(RunOptions, self))
+
+    @property
+    def every(self) -> Trigger | None:
+        """How often the run is saved; None for never."""
+        every = self.checkpoint_every
+        return None if every is None else as_trigger("checkpoint_every", every)
+
+    @property
+    def deals(self) -> bool:
+        """Whether the rows are dealt to the partitions at random."""
+        return bool(self.shuffle) and self.shuffle != "partitions"

@@ -1,0 +1,146 @@
+"""How a session trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...codecs import Codec
+from ...codecs.pair import CodecPair, as_codecs
+from ...combiners import Combiner, as_combiner
+from ...common.checks import at_least_one
+from ...errors import ConfigError
+from ...steering.sync import SyncMode, as_sync
+from ...strategies.base import NonFinite, Strategy
+from ...strategies.registry import as_strategy
+from ...worker.optimizer_state import POLICIES
+from .option import as_given, in_range, option
+
+NON_FINITE = ("raise", "skip")
+"""What an update with NaN or infinity can do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """How a session trains; see `TrainingSession`."""
+
+    strategy: str | Strategy = option(
+        "ps",
+        "what workers exchange, and with whom; see tos.strategies",
+        'What workers exchange, and with whom: ``"ps"``, or one of `tos_notebook.strategies`.',
+        check=as_given(as_strategy),
+        estimator=True,
+    )
+    combiner: Any = option(
+        None,
+        "how the server merges; by default dynsgd, with bsp fedavg",
+        """
+        The rule by which the server merges a push; ``"dynsgd"`` by default, with
+        ``sync="bsp"`` ``"fedavg"``.
+        """,
+        takes="str, Combiner, class or function, optional",
+        check=as_given(as_combiner),
+        estimator=True,
+    )
+    sync_interval: int | None = option(
+        None,
+        "batches between two exchanges; by default 10, with allreduce 1",
+        'Batches between two exchanges; by default the strategy\'s, 10 with ``"ps"``.',
+        check=at_least_one,
+        estimator=True,
+    )
+    sync: str | SyncMode | None = option(
+        None,
+        "who waits for whom: asp, ssp:3 or bsp; by default asp, with allreduce bsp",
+        """
+        How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
+        ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
+        finished or has died makes no other wait.
+        """,
+        check=as_given(as_sync),
+        estimator=True,
+    )
+    codec: str | Codec | CodecPair = option(
+        "fp32",
+        "how updates and replies travel, such as int8",
+        """
+        How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
+        and for replies. As they are by default.
+        """,
+        check=as_given(as_codecs),
+        estimator=True,
+    )
+    batch_size: int = option(
+        100,
+        "rows of one batch of each worker",
+        """
+        Rows of one batch of each worker. `keras.fit` makes as many steps in an epoch where its
+        batch size is this one times the number of workers.
+        """,
+        check=at_least_one,
+        estimator=True,
+    )
+    non_finite: str = option(
+        "raise",
+        "what an update with NaN or infinity does: end the run, or be left out",
+        check=NON_FINITE,
+    )
+    optimizer_state: str = option(
+        "keep",
+        "what becomes of optimizer state (Adam's m and v) when a worker adopts parameters",
+        """
+        What becomes of a worker's optimizer state (momentum, Adam's m and v), which belongs to the
+        parameters that it has trained, when it adopts the server's.
+
+        ``"keep"``: it stays as it is, and costs nothing. It holds means over many steps, and soon
+        gradients of the new parameters, too: in `benchmarks/accuracy/optimizer_state.py` this is
+        0.3 to 0.6 points more accurate than to reset it. It belongs to the Python process: with
+        more partitions than Spark runs tasks at once, a process continues with that of the last
+        partition that it trained.
+
+        ``"reset"``: it goes back to the values that it was captured with, and with it the count of
+        steps by which Adam corrects for state that begins at 0; a schedule of the learning rate
+        continues. Some 50 us for each tensor. For parameters that have little to do with those that
+        the worker left, such as after long sync intervals, and to let a worker recover whose state
+        has become NaN (`non_finite`). With short intervals momentum never builds up.
+        """,
+        check=POLICIES,
+    )
+
+    def checked(self) -> CheckedOptions:
+        """Return them with strategy, combiner, sync mode and codec as objects.
+
+        Raises
+        ------
+        ConfigError, CombinerError, CodecError
+            One is out of range.
+        """
+        values = dict(in_range(SessionOptions, self))
+        strategy: Strategy = values["strategy"]
+        if values["sync"] is None:
+            values["sync"] = strategy.sync
+        if values["sync_interval"] is None:
+            values["sync_interval"] = at_least_one("sync_interval", strategy.sync_interval)
+        if values["combiner"] is None:
+            values["combiner"] = strategy.default_combiner(values["sync"])
+        checked = CheckedOptions(**values)
+        own = strategy.settings(checked.combiner, checked.codec)
+        own.check(checked.sync, checked.sync_interval)
+        if "gradients" in strategy.needs and self.optimizer_state == "reset":
+            raise ConfigError(
+                "optimizer_state: expected 'keep', since one optimizer makes the steps of all "
+                "workers; got 'reset'. Leave it out."
+            )
+        return checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedOptions(SessionOptions):
+    """Options in range, and as a run uses them."""
+
+    strategy: Strategy
+    combiner: Combiner | None
+    sync_interval: int
+    sync: SyncMode
+    codec: CodecPair
+    non_finite: NonFinite
