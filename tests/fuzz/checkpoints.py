@@ -37,6 +37,7 @@ from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.settings import ServerSettings, settings_in
 from tos_notebook.training.checkpoint.contents import Checkpoint, Origin, from_sealed, to_parts
 from tos_notebook.training.checkpoint.event_log import columns, events
+from tos_notebook.training.options import RunOptions, SessionOptions
 
 HEADER = struct.Struct("<8sIIQQ")
 SEAL = 32
@@ -63,9 +64,9 @@ def checkpoint(combiner: Combiner, pushes: int) -> bytes:
         store.merge(update, Push(sequence % 2, store.version, 1, 9, 2))
         ledger.admit(0, sequence % 2, sequence % 2, sequence // 2, 1)
     origin = Origin(
-        "run-1", 3, None, 0, True, 9, "keep", "raise",
+        "run-1", SessionOptions(batch_size=9), RunOptions(3, checkpoint_every="30s"),
         describe(ParameterServer(store.stripe_bytes), STRATEGIES), 2,
-        (("float32", (7,)), ("int64", ())), 100, True, "0" * 32, "30s", 3, 0.0,
+        (("float32", (7,)), ("int64", ())), 100, True, "0" * 32, 0.0,
     )  # fmt: skip
     progress = Progress(
         ledger.to_json(), store.snapshot(), {0: 90}, {0: 50},

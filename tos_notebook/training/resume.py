@@ -31,7 +31,7 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from ..steering.trigger import as_trigger
 from . import factory
-from .checkpoint.contents import Checkpoint, Origin
+from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.reading import Tell, last, one_before, past
@@ -142,9 +142,9 @@ def resume(
         if observer_options.learning_rate is not None:
             chosen = replace(chosen, learning_rate=observers.learning_rate)
         with _claimed(folder, ask) as claim:
-            every = as_trigger("checkpoint_every", origin.every)
+            every = as_trigger("checkpoint_every", origin.options.every)
             checkpointer = CheckpointWriter(
-                folder, origin, every, origin.keep, claim, saved.history, number
+                folder, origin, every, origin.options.keep, claim, saved.history, number
             )
             return session._resume(source, chosen, resumed, checkpointer, observers)
     except BaseException:
@@ -260,12 +260,10 @@ def _session(
         sync_interval=chosen.sync_interval,
         sync=chosen.sync,
         codec=own.get("codec", SessionOptions.codec),
-        batch_size=origin.batch_size,
         server_host=server_host,
         server_port=server_port,
         directory=found.folder.storage.uri,
-        non_finite=origin.non_finite,
-        optimizer_state=origin.optimizer_state,
+        **{name: getattr(origin.session, name) for name in SESSION},
     )
 
 
@@ -292,22 +290,14 @@ def _refuse_if_active(run_id: str) -> None:
 def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
     """Return what the run is asked to do from now on: None leaves an option as it was."""
     options = replace(saved.origin.options, **subset(RunOptions, given)).checked()
-    origin = replace(
-        saved.origin,
-        epochs=options.epochs,
-        every=str(options.checkpoint_every),
-        keep=options.keep,
-        patience=options.patience,
-        stall_timeout=options.stall_timeout,
-    )
-    if saved.progress.reached.epoch >= origin.epochs:
+    if saved.progress.reached.epoch >= options.epochs:
         raise InvalidTransition(
             "finished",
             "resume it",
-            f"{saved.progress.reached.epoch} epochs are done, of {origin.epochs}. To continue, "
+            f"{saved.progress.reached.epoch} epochs are done, of {options.epochs}. To continue, "
             "give more: epochs=...",
         )
-    return origin
+    return replace(saved.origin, options=options)
 
 
 def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
 """Of a list of runs."""
 
-KEPT = ("epochs", "batch_size", "shuffle", "seed", "repartition_every", "optimizer_state", "keep")
-"""What a run was asked to do, of a checkpoint's `Origin`."""
-
 
 class SavedRun(RunSummary):
     """A run, as its last good checkpoint has it.
@@ -59,7 +56,7 @@ class SavedRun(RunSummary):
     def settings(self) -> SavedSettings:
         """What was in force, and what the run was asked to do."""
         _, saved = last(self._folder)
-        origin, settings, own = saved.origin, saved.settings, dict(saved.settings.shown)
+        asked, settings, own = saved.origin.asked, saved.settings, dict(saved.settings.shown)
         return SavedSettings(
             strategy=saved.strategy.name,
             combiner=own.pop("combiner", None),
@@ -68,8 +65,7 @@ class SavedRun(RunSummary):
             sync=settings.sync,
             sync_interval=settings.sync_interval,
             learning_rate=settings.learning_rate,
-            **{name: getattr(origin, name) for name in KEPT},
-            checkpoint_every=origin.every,
+            **{f.name: asked[f.name] for f in fields(SavedSettings) if f.name in asked},
         )
 
     @property

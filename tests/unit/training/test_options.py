@@ -13,8 +13,10 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.errors import ConfigError
 from tos_notebook.magics import TosMagics
+from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.ml import TensorEstimator
 from tos_notebook.ml.params import OFFERED
+from tos_notebook.training.checkpoint.contents import Origin
 from tos_notebook.training.options import (
     KINDS,
     OPTIONS,
@@ -87,6 +89,30 @@ def test_the_magics_have_the_defaults() -> None:
     assert {n: traits[n].default_value for n in shared} == {n: DEFAULTS[n] for n in shared}
     own = {"data", "validation", "checkpoint", "checkpoint_every", "on_interrupt", "if_running"}
     assert shared == traits.keys() - own
+
+
+def test_the_magics_have_a_flag_for_each_option_but_those_that_are_objects() -> None:
+    flags = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
+    train, resumed = (set(PARSERS[name].flags) for name in ("tos_train", "tos_resume"))
+    left_out = {name for name, flag in flags.items() if flag not in train}
+    assert left_out == {"partitioner", "on_callback_error", "histograms", "sinks"}
+    missing = {name for name in RESUMABLE if flags[name] not in resumed} - left_out
+    assert missing == {"callbacks", "tensorboard", "checkpoint_every", "keep"}
+
+
+def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
+    """But for what is in its settings, and in the first layout of the data."""
+    run = RunOptions(
+        9, shuffle=False, repartition_every=2, seed=5, patience=7.0, stall_timeout=None,
+        checkpoint_every="30s", keep=8,
+    ).checked()  # fmt: skip
+    session = SessionOptions(batch_size=3, non_finite="skip", optimizer_state="reset")
+    columns = (("float32", (2,)),)
+    begun = Origin("run-1", session, run, {}, 2, columns, 4, True, "0" * 32, 1.5)
+    assert Origin.from_json(begun.to_json()) == begun
+    unsaved = OPTIONS.keys() - begun.asked.keys() - {f.name for f in fields(ObserverOptions)}
+    of_settings = {"strategy", "combiner", "sync_interval", "sync", "codec"}
+    assert unsaved == of_settings | {"partitions", "partitioner"}
 
 
 def test_names_are_unique_and_help_is_plain() -> None:

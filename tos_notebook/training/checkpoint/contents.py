@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...blocks.partitioners import PARTITIONERS, AnyPartitioner
@@ -21,7 +21,17 @@ from ...persist.values import require_plain
 from ...steering.sync import as_sync
 from ...strategies.base import Strategy
 from ...strategies.registry import STRATEGIES
-from ..options import RunOptions
+from ..options import OPTIONS, RunOptions, SessionOptions, options_of
+
+SESSION = tuple(
+    name
+    for name in options_of(SessionOptions)
+    if name not in ("strategy", "combiner", "sync_interval", "sync", "codec")
+)
+"""Options of a session that are saved as such; the others are, as the settings in force."""
+
+RUN = tuple(name for name in options_of(RunOptions) if name not in ("partitions", "partitioner"))
+"""Options of a run that are saved; the others have made the first layout, which is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +41,10 @@ class Origin:
     Parameters
     ----------
     run_id : str
-    epochs : int
-    repartition_every : int or None
-    seed : int
-    shuffle : bool
-    batch_size : int
-    optimizer_state, non_finite : str
-        As `TrainingSession` has them.
+    session : SessionOptions
+        Without what the settings in force say.
+    options : RunOptions
+        What the run continues with when it is resumed.
     strategy : mapping
         Its name and parameters, as `persist.described` has them.
     partitions : int
@@ -50,16 +57,11 @@ class Origin:
         Whether the data are in the folder, too; else they have to be given again.
     program : str
         Digest of the program's archive.
-    every : str
-        How often there is a checkpoint.
-    keep : int
     created : float
         Seconds since 1970.
     came_in : int or None
         Partitions that the rows came in, which were then dealt into the first layout's; None where
         that is how they came.
-    patience, stall_timeout : float
-        As `TrainingSession.start` has them.
     content : str
         Digest of the arrays that are stored; empty without.
     stream : bool
@@ -67,41 +69,52 @@ class Origin:
     """
 
     run_id: str
-    epochs: int
-    repartition_every: int | None
-    seed: int
-    shuffle: bool
-    batch_size: int
-    optimizer_state: str
-    non_finite: str
+    session: SessionOptions
+    options: RunOptions
     strategy: Any
     partitions: int
     columns: tuple[tuple[str, tuple[int, ...]], ...]
     rows: int | None
     stored: bool
     program: str
-    every: str
-    keep: int
     created: float
     came_in: int | None = None
-    patience: float = RunOptions.patience
-    stall_timeout: float | None = RunOptions.stall_timeout
     content: str = ""
     stream: bool = False
 
     @property
-    def options(self) -> RunOptions:
-        """What the run continues with when it is resumed."""
-        return RunOptions(
-            epochs=self.epochs,
-            shuffle=self.shuffle,
-            repartition_every=self.repartition_every,
-            seed=self.seed,
-            patience=self.patience,
-            stall_timeout=self.stall_timeout,
-            checkpoint_every=self.every,
-            keep=self.keep,
+    def asked(self) -> Mapping[str, Any]:
+        """The options that are saved, by name, as plain values."""
+        kept = {n: getattr(self.session, n) for n in SESSION}
+        kept |= {n: getattr(self.options, n) for n in RUN}
+        return {
+            **kept,
+            "shuffle": bool(self.options.shuffle),
+            "checkpoint_every": str(self.options.every),
+        }
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return it as JSON, the options among the rest; `from_json` undoes it."""
+        names = [f.name for f in fields(self) if f.name not in ("session", "options")]
+        return {**{name: getattr(self, name) for name in names}, **self.asked}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Origin:
+        """Return what `to_json` was called of.
+
+        Raises
+        ------
+        TypeError, ValueError, LookupError, ConfigError
+            It is something else.
+        """
+        told = dict(value)
+        session, run = (
+            {n: OPTIONS[n].checked(told.pop(n)) for n in names if n in told}
+            for names in (SESSION, RUN)
         )
+        require_plain(cls, told)
+        told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
+        return cls(session=SessionOptions(**session), options=RunOptions(**run), **told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +222,7 @@ def to_parts(
     strategy: Strategy = rebuild(origin.strategy, STRATEGIES)
     trained, arrays = strategy.to_parts(progress.copied)
     value = {
-        "origin": asdict(origin),
+        "origin": origin.to_json(),
         "ledger": progress.ledger,
         "trained": trained,
         "samples": list(progress.samples.items()),
@@ -254,10 +267,8 @@ def from_sealed(sealed: Sealed, name: str) -> Checkpoint:
 
 
 def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
-    told = dict(value["origin"])
-    require_plain(Origin, told)
-    told["columns"] = tuple((dtype, tuple(shape)) for dtype, shape in told["columns"])
-    strategy: Strategy = rebuild(told["strategy"], STRATEGIES)
+    origin = Origin.from_json(value["origin"])
+    strategy: Strategy = rebuild(origin.strategy, STRATEGIES)
     copied = strategy.from_parts(value["trained"], arrays)
     settings = KeptSettings(**value["settings"])
     require_plain(KeptSettings, value["settings"])
@@ -278,7 +289,7 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     )
     asked = value["asked"]
     return Checkpoint(
-        Origin(**told),
+        origin,
         progress,
         settings,
         None if asked is None else (asked[0], rebuild(asked[1], PARTITIONERS)),

@@ -55,7 +55,7 @@ def first_layout(source: DataSource, origin: Origin) -> DataSource:
     """Return data as they came in the layout that the run began with."""
     if origin.came_in is None:
         return source
-    return source.dealt(origin.partitions, origin.seed)
+    return source.dealt(origin.partitions, origin.options.seed)
 
 
 def check_same(source: DataSource, origin: Origin) -> None:
@@ -169,7 +169,7 @@ def _check_streams(
     if not begun:
         return
     with _compared():
-        digests = source.digests(sc, begun, origin.seed, origin.batch_size)
+        digests = source.digests(sc, begun, origin.options.seed, origin.session.batch_size)
     for place, digest in zip(begun, digests, strict=True):
         if digest != place.digest:
             raise _other(

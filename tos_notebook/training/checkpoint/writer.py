@@ -234,7 +234,7 @@ class CheckpointWriter:
         self._number = number = self._number + 1
         nbytes = self._write_history(number, version)
         value, arrays = to_parts(self._origin, snapshot, asked, self._history)
-        totals, epochs, now = subject.totals(), self._origin.epochs, time.time()
+        totals, epochs, now = subject.totals(), self._origin.options.epochs, time.time()
         summary = {
             "run": self._origin.run_id,
             "state": snapshot.state,

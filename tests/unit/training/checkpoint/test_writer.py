@@ -118,9 +118,9 @@ def origin(**changes: Any) -> Origin:
         "batch_size": 1, "optimizer_state": "keep", "non_finite": "raise",
         "strategy": describe(ParameterServer(), STRATEGIES), "partitions": 2,
         "columns": (("float64", ()),), "rows": 100, "stored": True,
-        "program": "0" * 32, "every": "2 milestones", "keep": 3, "created": 0.0,
+        "program": "0" * 32, "checkpoint_every": "2 milestones", "keep": 3, "created": 0.0,
     }  # fmt: skip
-    return Origin(**(fields | changes))
+    return Origin.from_json(fields | changes)
 
 
 class Scene:
@@ -637,9 +637,9 @@ def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path)
     scene.push(0)
     scene.checkpointer.write(scene.subject)
     _, saved = last(scene.checkpointer.folder)
-    same = _origin(saved, {"patience": None})
+    same = _origin(saved, {"patience": None}).options
     assert (same.patience, same.stall_timeout) == (300.0, None)
-    other = _origin(saved, {"patience": 5, "stall_timeout": 900})
+    other = _origin(saved, {"patience": 5, "stall_timeout": 900}).options
     assert (other.patience, other.stall_timeout) == (5.0, 900.0)
 
 
@@ -933,7 +933,7 @@ def test_an_origin_of_wrong_fields_is_no_checkpoint(scene: Scene, field: str, wr
     (name,) = scene.files("checkpoint")
     sealed = scene.checkpointer.folder.read(name)
     value = changed(sealed.value, ["origin", field], wrong)
-    with pytest.raises(CheckpointError, match=f"no checkpoint: expected Origin.{field}"):
+    with pytest.raises(CheckpointError, match=f"no checkpoint: .*{field}"):
         from_sealed(decode(encode({}, value, sealed.arrays), name), name)
     value = changed(sealed.value, ["reached", 0], wrong)
     with pytest.raises(CheckpointError, match=r"no checkpoint: expected RunPosition\.epoch"):
