@@ -25,6 +25,7 @@ OTHERS = {
     ("strategies.ps.strategy", "ValueError()"): "the same",
     ("strategies.allreduce.strategy", "ValueError()"): "the same",
     ("runtime.updater", "ValueError()"): "the trainer turns it into a CheckpointError",
+    ("ml.params", "TypeError()"): "as Python raises it for an unknown keyword argument",
     ("program.export.cut", "ValueError()"): "as Keras raises it, where no gradient is there",
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",
