@@ -30,6 +30,7 @@ PAIR: dict[str, Any] = {"metavar": "NAME=VALUE", "type": pair}
 
 SECONDS: dict[str, Any] = {"metavar": "SECONDS", "type": number}
 EVERY: dict[str, Any] = {"metavar": "TIME", "kind": "every"}
+ALONE: dict[str, Any] = {"nargs": "?", "const": True, "action": "store"}
 
 OFFERED = {
     name: option
@@ -54,60 +55,51 @@ _PLAIN: Mapping[str, Mapping[str, Any]] = {
 
 _SPELLED: Mapping[str, Mapping[str, Any]] = {
     "strategy": {
-        "more": " (a name of tos.strategies.describe(), or a variable that holds a strategy)",
         "kind": "strategy",
+        "more": " (a name of tos.strategies.describe(), or a variable that holds a strategy)",
     },
     "sync": {
-        "more": " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the "
-        "slowest active worker; bsp: all for all, at every milestone)",
         "kind": "sync",
         "metavar": "MODE",
+        "more": " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the "
+        "slowest active worker; bsp: all for all, at every milestone)",
     },
     "codec": {
+        "kind": "codec",
         "more": " (fp32: as they are; bf16, fp16, int8, int4, sign+ef, topk:0.01+ef or "
         "powersgd:4+ef; two with a slash between for updates and for replies)",
-        "kind": "codec",
     },
     "combiner": {
-        "more": " (a built-in's name, or a variable that holds a combiner)",
         "kind": "combiner",
+        "more": " (a built-in's name, or a variable that holds a combiner)",
     },
     "shuffle": {
-        "more": ", and each partition keeps its rows",
+        **ALONE,
         "metavar": "[partitions]",
-        "nargs": "?",
-        "const": True,
-        "action": "store",
         "choices": ("partitions",),
+        "more": ", and each partition keeps its rows",
     },
-    "checkpoint_every": {"when": "with --checkpoint: ", **EVERY},
-    "validation": {"more": ", of the same form", "kind": "data"},
+    "checkpoint_every": {**EVERY, "when": "with --checkpoint: "},
+    "validation": {"kind": "data", "more": ", of the same form"},
     "validation_every": EVERY,
     "callbacks": {"kind": "callbacks", **NAMES},
     "learning_rate": {
-        "more": ", by its variable; for a graph, the variable that %%tos_set learning_rate=... "
-        "sets",
         "kind": "rate",
         "metavar": "RATE",
         "type": str,
+        "more": ", by its variable; for a graph, the variable that %%tos_set learning_rate=... "
+        "sets",
     },
     "stop_when": {
-        "more": ", by their variables; of loss, metrics (of validation with val_), samples, steps, "
-        "seconds, minutes, hours",
         "kind": "condition",
         "metavar": "CONDITION",
+        "more": ", by their variables; of loss, metrics (of validation with val_), samples, steps, "
+        "seconds, minutes, hours",
     },
-    "tensorboard": {"more": ", for %%tos_tensorboard", "metavar": "URI"},
-    "mlflow": {
-        "more": "; without it, in the present one",
-        "metavar": "[NAME]",
-        "nargs": "?",
-        "const": True,
-        "action": "store",
-    },
+    "tensorboard": {"metavar": "URI", "more": ", for %%tos_tensorboard"},
+    "mlflow": {**ALONE, "metavar": "[NAME]", "more": "; without it, in the present one"},
 }
 """What is said of options in a cell besides, or is written in another way than by their type."""
-
 
 _RESUMED: Mapping[str, Mapping[str, Any]] = {
     "epochs": {"more": ", with those that are done"},

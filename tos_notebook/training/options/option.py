@@ -110,7 +110,9 @@ class Option:
         unset = value is None and (self.default is None or self.annotation.endswith("None"))
         if unset or self.check is None:
             return value
-        return one_of(self.name, value, self.words) if self.words else self.check(self.name, value)  # type: ignore[operator]
+        if isinstance(self.check, tuple):
+            return one_of(self.name, value, self.check)
+        return self.check(self.name, value)
 
 
 def option(
