@@ -167,7 +167,7 @@ def documents(options: Collection[Option]) -> Callable[[Documented], Documented]
 
 
 def offers(options: Collection[Option]) -> Callable[[Documented], Documented]:
-    """Let a function name options where it has ``**``: it takes them by name, and checks them."""
+    """Let a function that takes ``**`` name options in its signature; it checks names itself."""
 
     def decorate(function: Documented) -> Documented:
         shown = signature(function)
