@@ -45,14 +45,18 @@ class ChaosEffects:
         self._mishap = NOTHING
 
     def prepare(self, settings: WorkerSettings | None) -> None:
-        """Take the next milestone's mishap from an answer's settings; without any there is none.
+        """Take the next milestone's mishap from an answer's settings, if they bring one.
+
+        It stays until that milestone: other answers may come between, such as at an epoch's end.
 
         Raises
         ------
         RemoteProtocolError
             The mishap has other fields.
         """
-        self._mishap = NOTHING if settings is None else as_mishap(settings.chaos)
+        mishap = NOTHING if settings is None else as_mishap(settings.chaos)
+        if mishap != NOTHING:
+            self._mishap = mishap
 
     def apply(self, busy: float) -> None:
         """Apply the mishap to a milestone.
@@ -62,8 +66,9 @@ class ChaosEffects:
         busy : float
             Seconds for which the worker has computed.
         """
-        delay = self._mishap.delay(busy)
+        mishap, self._mishap = self._mishap, NOTHING
+        delay = mishap.delay(busy)
         if delay > 0:
             self._sleep(delay)
-        if self._mishap.kill:
+        if mishap.kill:
             self._kill()

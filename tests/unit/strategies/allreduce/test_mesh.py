@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tos_notebook.chaos import Kill
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CombinerError, ConfigError, NonFiniteUpdate, TransportError
@@ -180,6 +181,15 @@ def test_a_program_that_raises_ends_the_run_and_no_other_worker_hangs() -> None:
     with bench(Failing()) as run:
         run.begin((X, Y), 3, range(1))
         with pytest.raises(AssertionError, match="no rows like these"):
+            run.work()
+
+
+def test_a_strike_of_chaos_is_not_lost_while_workers_connect() -> None:
+    with bench() as run:
+        run.begin((X, Y), 2, range(4))
+        run.run.change_settings(Command.CHAOS, "", chaos=(Kill(worker=0),))
+        # The workers of the bench share a process, which is not killed.
+        with pytest.raises(AssertionError, match="process of its own"):
             run.work()
 
 
