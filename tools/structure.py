@@ -19,8 +19,8 @@ ROOT = "tos_notebook"
 GROUPS = {
     "What all others know": ("_version", "readable", "errors", "common", "layout", "events"),
     "Rules and formats, without threads and sockets": (
-        *("wire", "persist", "steering", "chaos", "codecs", "theory", "archive", "blocks"),
-        "combiners",
+        *("wire", "persist", "steering", "chaos", "codecs", "reduction.costs", "theory"),
+        *("archive", "blocks", "combiners"),
     ),
     "What touches the world": (
         *("transport", "reduction", "runtime", "telemetry", "cluster", "data", "inference"),

@@ -1,13 +1,16 @@
-"""What theory predicts of asynchronous training: staleness, implicit momentum, stability.
+"""What theory predicts of training: staleness, momentum, stability, and what exchanges cost.
 
-The predictions are for plain gradient steps on a quadratic with curvature h, one step to a
-milestone, added as they are (`downpour`), by n workers that take equally long on average. A
-combiner that damps stale pushes (`dynsgd`) or a local optimizer with a state of its own keeps to
-them in kind, not in number.
+`cost` compares the ways of training: who exchanges what with whom, and how fast that is.
+
+The other predictions are of asynchronous training, for plain gradient steps on a quadratic with
+curvature h, one step to a milestone, added as they are (`downpour`), by n workers that take equally
+long on average. A combiner that damps stale pushes (`dynsgd`) or a local optimizer with a state of
+its own keeps to them in kind, not in number.
 """
 
 from __future__ import annotations
 
+from .exchanges import BANDWIDTH, LATENCY, Cost, Costs, cost
 from .predictions import (
     Gauge,
     effective_rate,
@@ -20,9 +23,14 @@ from .predictions import (
 from .simulation import Fit, Simulation, fit_momentum, simulate
 
 __all__ = [
+    "BANDWIDTH",
+    "LATENCY",
+    "Cost",
+    "Costs",
     "Fit",
     "Gauge",
     "Simulation",
+    "cost",
     "effective_rate",
     "fit_momentum",
     "gauges",

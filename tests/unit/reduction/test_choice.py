@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.simulated_reduction import Simulation
 from tests.unit.reduction.conftest import meshes, together
-from tos_notebook.reduction.choice import choose, costs
+from tos_notebook.reduction.choice import choose
+from tos_notebook.reduction.costs import costs
 from tos_notebook.reduction.measuring import measure
 from tos_notebook.reduction.schedules import Schedule, direct, halving, ring, two_level
 

@@ -1,0 +1,191 @@
+"""What exchanges cost, by formulas: limits, orders and crossings that hold for every cluster."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tos_notebook import theory
+from tos_notebook.errors import ConfigError
+from tos_notebook.theory import Costs
+
+NAMES = [
+    *("ps asp", "ps bsp"),
+    *("allreduce:star", "allreduce:ring", "allreduce:direct", "allreduce:halving"),
+    "treeaggregate",
+]
+AMONG_WORKERS = NAMES[3:6]
+CLUSTERS = st.fixed_dictionaries(
+    {
+        "batch_seconds": st.floats(1e-4, 1),
+        "workers": st.integers(1, 64),
+        "sync_interval": st.integers(1, 100),
+        "latency": st.floats(0, 1e-2),
+        "bandwidth": st.floats(1e6, 1e11),
+        "slowest": st.floats(1, 10),
+    }
+)
+SIZES = st.integers(1, 10**9)
+
+
+def of(nbytes: int = 1_000_000, **given: Any) -> Costs:
+    return theory.cost(nbytes, **{"batch_seconds": 0.01, **given})
+
+
+@given(SIZES, CLUSTERS)
+def test_a_step_is_its_parts_and_no_link_carries_more_than_it_can(
+    nbytes: int, cluster: dict[str, Any]
+) -> None:
+    found = of(nbytes, **cluster)
+    assert [way.name for way in found] == NAMES
+    for way in found:
+        assert min(way.compute, way.exchange, way.wait, way.merge) >= 0
+        assert way.step == way.compute + way.exchange + way.wait
+        assert way.rows_per_second == pytest.approx(100 * cluster["workers"] / way.step)
+        assert way.utilization == pytest.approx(way.driver / cluster["bandwidth"])
+        assert way.utilization <= 1 + 1e-9
+        assert way.worker <= cluster["bandwidth"] * (1 + 1e-9)
+
+
+@given(SIZES, CLUSTERS)
+def test_more_bytes_or_a_slower_link_never_train_more_rows(
+    nbytes: int, cluster: dict[str, Any]
+) -> None:
+    slower = cluster | {"bandwidth": cluster["bandwidth"] / 2, "latency": 2 * cluster["latency"]}
+    fast, larger = of(nbytes, **cluster), of(2 * nbytes, **cluster)
+    for other in (larger, of(nbytes, **slower)):
+        for way in fast:
+            assert other[way.name].rows_per_second <= way.rows_per_second * (1 + 1e-9)
+            assert other[way.name].exchange >= way.exchange
+    for way in fast:
+        assert larger[way.name].saturated_at <= way.saturated_at
+
+
+@given(SIZES, CLUSTERS)
+def test_one_more_worker_makes_no_step_shorter_where_the_driver_carries_it(
+    nbytes: int, cluster: dict[str, Any]
+) -> None:
+    few = of(nbytes, **cluster | {"slowest": 1.0})
+    more = of(nbytes, **cluster | {"slowest": 1.0, "workers": cluster["workers"] + 1})
+    for name in set(NAMES) - {"allreduce:halving"}:
+        assert more[name].step >= few[name].step * (1 - 1e-9)
+    assert more["ps asp"].rows_per_second >= few["ps asp"].rows_per_second * (1 - 1e-9)
+
+
+@given(SIZES, CLUSTERS)
+def test_to_exchange_half_as_often_never_costs_rows(nbytes: int, cluster: dict[str, Any]) -> None:
+    often = of(nbytes, **cluster)
+    seldom = of(nbytes, **cluster | {"sync_interval": 2 * cluster["sync_interval"]})
+    for way in often:
+        assert seldom[way.name].rows_per_second >= way.rows_per_second * (1 - 1e-9)
+
+
+@given(SIZES, CLUSTERS)
+def test_what_goes_through_the_driver_costs_the_same_by_any_name(
+    nbytes: int, cluster: dict[str, Any]
+) -> None:
+    found = of(nbytes, **cluster | {"sync_interval": 1})
+    star = found["allreduce:star"]
+    for name in ("ps bsp", "treeaggregate"):
+        assert found[name].step == star.step
+        assert found[name].driver == star.driver
+
+
+def test_a_worker_alone_exchanges_with_a_driver_only() -> None:
+    found = of(workers=1)
+    for name in AMONG_WORKERS:
+        assert (found[name].exchange, found[name].worker) == (0, 0)
+        assert found[name].step == 0.01
+    assert found["ps asp"].step == found["ps bsp"].step > 0.01
+
+
+def test_workers_among_themselves_leave_the_driver_free() -> None:
+    for name in AMONG_WORKERS:
+        way = of(workers=6)[name]
+        assert (way.driver, way.utilization, way.merge) == (0, 0, 0)
+        assert way.saturated_at == math.inf
+
+
+def test_asynchronous_workers_wait_from_the_point_of_saturation_on() -> None:
+    """10 batches of 0.6 ms, 0.8 MB, 10 Gb/s: the link is free for a twelfth worker, no more."""
+    known = {"batch_seconds": 6e-4, "latency": 0.0}
+    edge = of(800_000, **known)["ps asp"].saturated_at
+    assert edge == pytest.approx(2.25 + 6e-3 * 1.25e9 / 800_000)
+    below, above, far = (
+        of(800_000, workers=n, **known)["ps asp"] for n in (math.floor(edge), math.ceil(edge), 100)
+    )
+    assert below.wait == 0
+    assert above.wait > 0
+    assert far.utilization == pytest.approx(1)
+    assert far.rows_per_second == pytest.approx(100 * 10 * 1.25e9 / 800_000)
+
+
+def test_synchronous_workers_exchange_as_long_as_they_train_at_the_point_of_saturation() -> None:
+    edge = of(latency=0.0, bandwidth=1e8)["ps bsp"].saturated_at
+    assert edge == pytest.approx(0.1 / (1e6 * (2e-8 + 2e-10)))
+    below, above = (
+        of(workers=n, latency=0.0, bandwidth=1e8)["ps bsp"]
+        for n in (math.floor(edge), math.ceil(edge))
+    )
+    assert below.exchange < below.compute == above.compute < above.exchange
+
+
+def test_a_ring_wins_where_vectors_are_large_and_a_star_where_they_are_small() -> None:
+    """With n workers they cross at 2(n - 2)α of latency for 2(n - (n - 1)/n)Pβ of bytes."""
+    n, latency, beta = 8, 30e-6, 1 / 1.25e9
+    crossing = 2 * (n - 2) * latency / (2 * (n - (n - 1) / n) * beta)
+    for share, wins in ((0.5, "star"), (2, "ring")):
+        found = of(int(share * crossing), workers=n, latency=latency)
+        least = min(("star", "ring"), key=lambda name: found[f"allreduce:{name}"].exchange)
+        assert least == wins
+
+
+@pytest.mark.parametrize("name", ["ps bsp", "allreduce:ring"])
+def test_all_wait_for_the_slowest_only_where_they_step_together(name: str) -> None:
+    found = of(workers=4, slowest=3.0)
+    assert found[name].compute == pytest.approx(0.01 * 6 / 4)
+    assert found[name].wait == pytest.approx(0.03 - 0.01 * 6 / 4)
+    assert found["ps asp"].wait == 0
+    assert found["ps asp"].rows_per_second > found[name].rows_per_second
+
+
+def test_a_program_stands_for_the_bytes_of_its_parameters() -> None:
+    program = SimpleNamespace(layout=SimpleNamespace(nbytes=400))
+    assert theory.cost(program, batch_seconds=1.0) == theory.cost(400, batch_seconds=1.0)
+
+
+def test_a_table_shows_every_way_as_text_and_in_a_cell() -> None:
+    found = of(800_000, workers=9)
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("0.8 MB of parameters, 9 workers, 10 ms for a batch of 100; links")
+    assert [line.split("  ")[0] for line in lines[2:]] == NAMES
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert found._repr_html_().count("<tr>") == 1 + len(NAMES)
+    way = found["ps asp"]
+    assert way.seconds == way.exchange * 10
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"workers": 0}, "workers: expected a whole number of at least 1"),
+        ({"batch_seconds": 0}, "batch_seconds: expected a finite number above 0"),
+        ({"slowest": 0.5}, "slowest: expected a number of at least 1, got 0.5"),
+        ({"latency": -1}, "latency: expected a finite number of at least 0"),
+        ({"bandwidth": math.inf}, "bandwidth: expected a finite number above 0"),
+        ({"nbytes": 0}, "program: expected a whole number of at least 1"),
+    ],
+)
+def test_what_is_out_of_range_is_named(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        of(**given)
+
+
+def test_a_way_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(ConfigError, match=r"expected one of ps asp, .*; got 'gossip'"):
+        of()["gossip"]
