@@ -71,7 +71,7 @@ EDGES = (
     ),
     Edge(
         frozenset({"pandas", "plotly"}),
-        lazily=("telemetry", "magics", "widgets", "demo", "training.saved"),
+        lazily=("telemetry", "magics", "widgets", "demo", "training.saved", "training.predicted"),
     ),
     Edge(frozenset({"tensorboard"}), lazily=("telemetry", "magics")),
     Edge(frozenset({"mlflow"}), lazily=("telemetry",)),

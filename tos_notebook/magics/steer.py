@@ -139,7 +139,7 @@ def status(run: Any) -> None:
         say(f"  CHAOS is on: {describe(settings.chaos)}. %tos_chaos off ends it.")
     if now.rows_skipped:
         say(f"  {counted(now.rows_skipped, 'row')} of the data left out; run.skipped has which")
-    for line in (*now.waits_for, *now.notes):
+    for line in (*now.waits_for, *now.notes, *filter(None, [now.advice])):
         say(f"  {line}")
     error = failure(run)
     if error is not None:

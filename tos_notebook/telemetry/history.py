@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from dataclasses import asdict
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -14,10 +13,9 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
-from ..errors import ConfigError
 from ..readable import free_name
 from ..steering.status import Progress
-from ..theory import gauges
+from .pace import PaceMeter, Paces
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -71,6 +69,7 @@ class History:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tally = Tally()
+        self._pace = PaceMeter()
         self._columns: dict[str, Column] = {
             name: [] if kind == "s" else array(kind) for name, kind in _FIELDS.items()
         }
@@ -85,6 +84,7 @@ class History:
         """Take one event into account."""
         with self._lock:
             self._tally(event)
+            self._pace(event)
             if isinstance(event, events.MilestoneCommitted):
                 self._recent.append(event)
                 if len(self._recent) >= _RECENT:
@@ -175,35 +175,10 @@ class History:
         table = pd.DataFrame(rows, columns=list(_WORKER_DTYPES)).astype(_WORKER_DTYPES)
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
 
-    def theory(self, rate: float | None = None) -> pd.DataFrame:
-        """Return what theory predicts of late beside what was measured; see `theory.gauges`.
-
-        Parameters
-        ----------
-        rate : float, optional
-            The learning rate.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per gauge, by name. Columns: predicted, measured, meaning.
-
-        Raises
-        ------
-        ConfigError
-            All workers make each step together, so that nothing is stale.
-        """
-        import pandas as pd
-
-        if self.lockstep:
-            raise ConfigError(
-                "theory: expected workers that push one by one, whose updates grow stale. In this "
-                "run all make each step together, and nothing is stale. Train with strategy='ps' "
-                "to see predictions beside measurements."
-            )
-        totals = self.totals()
-        found = gauges(totals.recent_workers, totals.recent_staleness, rate)
-        return pd.DataFrame(map(asdict, found)).set_index("name")
+    def paces(self) -> Paces:
+        """Return what workers do with their time of late."""
+        with self._lock:
+            return self._pace.paces()
 
     @property
     def lockstep(self) -> bool:

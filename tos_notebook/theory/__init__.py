@@ -10,7 +10,7 @@ its own keeps to them in kind, not in number.
 
 from __future__ import annotations
 
-from .exchanges import BANDWIDTH, LATENCY, Cost, Costs, cost
+from .exchanges import AMONG_WORKERS, BANDWIDTH, LATENCY, Cost, Costs, cost
 from .predictions import (
     Gauge,
     effective_rate,
@@ -23,6 +23,7 @@ from .predictions import (
 from .simulation import Fit, Simulation, fit_momentum, simulate
 
 __all__ = [
+    "AMONG_WORKERS",
     "BANDWIDTH",
     "LATENCY",
     "Cost",

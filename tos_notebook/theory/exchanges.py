@@ -34,6 +34,9 @@ LATENCY = 1e-4
 BANDWIDTH = 1.25e9
 """Bytes a second, of 10 Gb/s."""
 
+AMONG_WORKERS = ("ring", "direct", "halving")
+"""Algorithms of all-reduce that leave the driver out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -258,7 +261,7 @@ def cost(
     if slowest < 1:
         raise ConfigError(f"slowest: expected a number of at least 1, got {slowest!r}.")
     every = at_least_one("sync_interval", sync_interval)
-    algorithms = ("star", "ring", "direct", "halving")
+    algorithms = ("star", *AMONG_WORKERS)
     return Costs(
         f"{cluster.nbytes / 1e6:,.3g} MB of parameters, {workers} workers, "
         f"{1e3 * batch_seconds:.3g} ms for a batch of {batch_size}; links of "

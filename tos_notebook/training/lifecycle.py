@@ -21,6 +21,7 @@ from ..events import Event, MilestoneCommitted, RunFinished, RunResumed, RunStar
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Progress
 from ..telemetry.bus import Sink
+from .advice import RunAdvisor
 from .checkpoint.writer import Subject
 from .epochs import Epochs
 from .observers.base import Maker, Observer, RunContext
@@ -50,6 +51,7 @@ class Lifecycle:
     epochs : Epochs
     model : HeldModel
         The program, with the center of the run.
+    advisor : RunAdvisor
     observers : list of Observer
         Empty until the run begins.
     reason : str or None
@@ -66,6 +68,7 @@ class Lifecycle:
             parts.sc, training, parts.task, parts.source, plan, bus.publish, parts.reached
         )
         self.model = HeldModel(parts.program, training.parameters)
+        self.advisor = RunAdvisor(parts)
         self.observers: list[Observer] = []
         self.reason: str | None = None
         self.made = time.time()

@@ -19,7 +19,7 @@ from ..steering.machine import Command
 from ..steering.status import RunStatus
 from ..steering.sync import SyncMode
 from ..telemetry.bus import Sink
-from . import commands, status, waiting
+from . import commands, predicted, status, waiting
 from .lifecycle import Lifecycle
 from .parts import RunParts
 from .results import card, evaluate, figures, parameters, report, save
@@ -131,11 +131,11 @@ class Run:
 
     @property
     def theory(self) -> pd.DataFrame:
-        """Predictions beside measurements; see `tos_notebook.telemetry.history.History.theory`.
+        """Predictions beside measurements of late: staleness, a step's times, bytes, rows a second.
 
         For the stable curvature, set the learning rate while training: the program's is not known.
         """
-        return self.parts.history.theory(self.settings.learning_rate)
+        return predicted.theory(self.parts)
 
     @property
     def tensorboard(self) -> str | None:

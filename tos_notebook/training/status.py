@@ -39,6 +39,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         len(validated),
         run.reason,
         None if parts.checkpointer is None else parts.checkpointer.status,
+        run.advisor.advice(),
     )
 
 

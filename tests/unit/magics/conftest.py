@@ -111,6 +111,7 @@ class FakeRun:
         self.notes: tuple[str, ...] = ()
         self.rows_skipped = 0
         self.reason: str | None = None
+        self.advice: str | None = None
         self.tensorboard: str | None = None
         self._done = threading.Event()
 
@@ -125,6 +126,7 @@ class FakeRun:
             samples_per_second=432.1, loss=0.25, staleness=self.staleness, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
             reason=self.reason, validation={"accuracy": 0.8754},
+            advice=self.advice,
         )  # fmt: skip
 
     @property

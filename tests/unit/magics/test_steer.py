@@ -131,6 +131,13 @@ def test_status_counts_the_rows_that_were_left_out(cells: Cells, runs: list[Any]
     assert "  3 rows of the data left out; run.skipped has which" in cells("%tos_status")
 
 
+def test_status_says_what_would_train_more_rows_a_second(cells: Cells, runs: list[Any]) -> None:
+    runs[1].advice = "Exchange takes 62 % of each step."
+    assert "  Exchange takes 62 % of each step.\n" in cells("%tos_status")
+    runs[1].advice = None
+    assert "None" not in cells("%tos_status")
+
+
 def test_a_view_is_shown_of_the_run_that_is_named(
     cells: Cells, engine: Engine, runs: list[Any]
 ) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.errors import ConfigError
 from tos_notebook.events import Event, Repartitioned, RunResumed, Validated
 from tos_notebook.steering.status import Progress
 from tos_notebook.telemetry.history import History
@@ -215,18 +214,6 @@ def test_reading_while_writing_sees_whole_rows_only() -> None:
     assert len(record) == 3000
 
 
-def test_theory_stands_beside_what_was_measured() -> None:
-    found = history(milestone(staleness=2, workers=4), milestone(staleness=4, workers=4)).theory(
-        0.1
-    )
-    assert found.columns.tolist() == ["predicted", "measured", "meaning"]
-    assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [3, 3]
-    assert found.loc["implicit momentum", "predicted"] == 0.75
-    assert "stable curvature" in found.index
-    assert "stable curvature" not in history().theory().index
-    assert history().theory()[["predicted", "measured"]].isna().all(axis=None)
-
-
 def test_a_metric_may_be_named_as_the_column_of_another() -> None:
     frame = history(milestone(metrics={"loss": 0.4, "loss_metric": 0.6})).frame()
     assert frame["loss_metric"].tolist() == [0.4]
@@ -236,10 +223,3 @@ def test_a_metric_may_be_named_as_the_column_of_another() -> None:
 def test_names_of_metrics_without_end_do_not_fill_the_memory() -> None:
     frame = history(*(milestone(metrics={f"metric {n}": 1.0}) for n in range(400))).frame()
     assert sum(name.startswith("metric ") for name in frame.columns) == 256
-
-
-def test_there_is_no_theory_of_what_is_never_stale() -> None:
-    together = history(started(lockstep=True), milestone(staleness=0))
-    with pytest.raises(ConfigError, match=r"nothing is stale\. Train with strategy='ps' to see"):
-        together.theory()
-    assert together.workers()["waited"].tolist() == [0.0]

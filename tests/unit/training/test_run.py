@@ -448,6 +448,9 @@ def test_theory_is_set_beside_what_the_run_measured(setting: Setting) -> None:
     found = run.wait(LIMIT).theory
     assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [0, 0]
     assert found.loc["stable curvature", "measured"] == 4
+    assert found.loc["wait (ms)", "predicted"] == 0
+    assert found.loc["exchange (ms)", ["predicted", "measured"]].min() > 0
+    assert found.loc["rows a second", "measured"] > 0
 
 
 def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> None:
@@ -1025,7 +1028,7 @@ def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
 OF_THE_TESTS = {
     "staleness",
     *("asked", "told", "error", "waiting", "stopping", "end"),
-    *("rules", "waits_for", "notes", "rows_skipped", "reason"),
+    *("rules", "waits_for", "notes", "rows_skipped", "reason", "advice"),
 }
 """What the fakes have for their tests to set and read; the code that is tested asks a run only."""
 

@@ -1,0 +1,228 @@
+"""What a run advises: only where it is known, brings a fifth more rows, and without flapping."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.telemetry.samples import milestone
+from tos_notebook.codecs.pair import PLAIN
+from tos_notebook.combiners import Downpour
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.events import CommandAccepted
+from tos_notebook.steering.sync import as_sync
+from tos_notebook.strategies import AllReduce, ParameterServer
+from tos_notebook.telemetry.history import History
+from tos_notebook.training import advice as advice_module
+from tos_notebook.training import predicted
+from tos_notebook.training.advice import LEAST, RunAdvisor
+
+
+class Facts:
+    """A run of which a test tells milestones; each worker takes as long as it says."""
+
+    def __init__(
+        self,
+        strategy: Any = None,
+        sync: str = "asp",
+        sync_interval: int = 10,
+        samples: int | None = None,
+        nbytes: int = 800_000,
+    ) -> None:
+        self.strategy = ParameterServer() if strategy is None else strategy
+        self.history = History()
+        together = isinstance(self.strategy, AllReduce)
+        self.training = SimpleNamespace(settings=None)
+        own = self.strategy.settings(None if together else Downpour(), PLAIN)
+        self.training.settings = Settings(
+            own, sync_interval, self.strategy.sync if together else as_sync(sync)
+        )
+        self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes))
+        self.source = SimpleNamespace(samples=samples, partitions=2)
+        self.task = SimpleNamespace(plan=SimpleNamespace(batch_size=10))
+        self.advisor = RunAdvisor(self)  # type: ignore[arg-type]
+        self._time = 0.0
+
+    def set(self, **changes: Any) -> None:
+        self.training.settings = self.training.settings.changed(**changes)
+        named = {name: str(value) for name, value in changes.items()}
+        self.history(CommandAccepted(self._time, "set", "", named))
+
+    def tell(self, milestones: int, *workers: dict[str, Any], **common: Any) -> None:
+        """Tell so many milestones, of workers in turns."""
+        workers = workers or ({}, {})
+        for number in range(milestones):
+            partition = number % len(workers)
+            times = {"compute": 0.1, "exchange": 0.0, "wait": 0.0} | workers[partition]
+            took = times["compute"] + times["exchange"] + times["wait"]
+            self._time += took / len(workers)
+            known = {"host": str(partition), **times, **common}
+            self.history(milestone(self._time, partition=partition, **known))
+
+    def advice(self) -> str | None:
+        return self.advisor.advice()
+
+
+def half(share: float) -> dict[str, float]:
+    """A worker that exchanges for this share of its time."""
+    return {"compute": 1 - share, "exchange": share}
+
+
+def test_a_long_exchange_advises_to_exchange_half_as_often_and_says_what_it_brings() -> None:
+    run = Facts()
+    run.tell(40, half(0.62), half(0.62))
+    assert run.advice() == (
+        "Exchange takes 62 % of each step. With sync_interval=20 the same workers would train "
+        "about 1.4 times as many rows a second."
+    )
+
+
+def test_nothing_is_advised_before_enough_milestones() -> None:
+    run = Facts()
+    run.tell(LEAST - 1, half(0.62), half(0.62))
+    assert run.advice() is None
+    run.tell(1, half(0.62), half(0.62))
+    assert run.advice() is not None
+
+
+def test_a_worker_of_which_little_is_known_does_not_count() -> None:
+    run = Facts()
+    run.tell(LEAST, half(0.0))
+    run.tell(2, half(0.99), half(0.99))
+    assert run.advice() is None
+
+
+@pytest.mark.parametrize(("share", "advised"), [(0.32, False), (0.35, True)])
+def test_a_gain_below_a_fifth_is_not_worth_a_word(share: float, advised: bool) -> None:
+    """To halve a share e of exchanges brings 2 / (2 - e): a fifth more at one third."""
+    run = Facts()
+    run.tell(60, half(share), half(share))
+    assert (run.advice() is not None) == advised
+
+
+def test_an_advice_stays_in_the_same_words_while_it_holds_and_leaves_for_good() -> None:
+    run = Facts()
+    said = []
+    for share in (0.32, 0.35, 0.32, 0.36, 0.31):
+        run.tell(500, half(share), half(share))
+        said.append(run.advice())
+    assert said[0] is None
+    assert said[1] is not None
+    assert said[1:] == [said[1]] * 4
+    run.tell(500, half(0.1), half(0.1))
+    assert run.advice() is None
+    run.tell(500, half(0.32), half(0.32))
+    assert run.advice() is None
+
+
+def test_looking_twice_says_the_same() -> None:
+    run = Facts()
+    run.tell(40, half(0.62), half(0.62))
+    first = run.advice()
+    run.tell(LEAST - 1, half(0.0), half(0.0))
+    assert run.advice() == first
+
+
+def test_other_settings_end_an_advice_and_need_facts_of_their_own() -> None:
+    run = Facts()
+    run.tell(40, half(0.62), half(0.62))
+    assert run.advice() is not None
+    run.set(sync_interval=20)
+    assert run.advice() is None
+    run.tell(LEAST, half(0.5), half(0.5), steps=20)
+    found = run.advice()
+    assert found is not None
+    assert "sync_interval=40" in found
+
+
+def test_a_schedule_of_the_learning_rate_changes_no_advice() -> None:
+    run = Facts()
+    run.tell(40, half(0.62), half(0.62))
+    first = run.advice()
+    run.set(learning_rate=0.1)
+    assert run.advice() == first is not None
+
+
+def test_an_epoch_that_is_shorter_than_the_interval_cannot_exchange_less() -> None:
+    """200 rows in 2 partitions are 10 batches of 10: exchanges end each epoch anyhow."""
+    run = Facts(samples=200)
+    run.tell(40, half(0.62), half(0.62))
+    assert run.advice() is None
+
+
+def test_a_long_wait_for_others_advises_not_to_wait() -> None:
+    run = Facts(sync="bsp")
+    run.tell(60, {"compute": 0.2, "wait": 0.8}, {"compute": 1.0})
+    found = run.advice()
+    assert found is not None
+    assert found.startswith("Waiting for other workers takes 40 % of each step. With sync='asp'")
+    assert "about 3.0 times as many rows" in found
+
+
+def test_where_all_step_together_another_strategy_is_advised_against_waiting() -> None:
+    run = Facts(AllReduce())
+    run.tell(60, {"compute": 0.2, "wait": 0.8}, {"compute": 1.0})
+    assert "With strategy='ps' the same workers" in str(run.advice())
+
+
+def test_asynchronous_workers_are_never_told_to_stop_waiting() -> None:
+    run = Facts()
+    run.tell(60, {"compute": 0.2, "wait": 0.8}, {"compute": 0.2, "wait": 0.8})
+    assert run.advice() is None
+
+
+@pytest.mark.parametrize(("hosts", "advised"), [(("a", "b"), True), (("a", "a"), False)])
+def test_a_ring_is_advised_between_hosts_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, hosts: tuple[str, str], advised: bool
+) -> None:
+    monkeypatch.setattr(advice_module, "choices", lambda: ["ps", "allreduce:ring"])
+    run = Facts(AllReduce(algorithm="star"), nbytes=100_000_000)
+    workers = [{**half(0.9), "host": host} for host in hosts]
+    run.tell(60, *workers, workers=2)
+    assert ("algorithm='ring'" in str(run.advice())) == advised
+
+
+@pytest.mark.parametrize("busy", [0.0, 1.0])
+def test_times_of_zero_advise_nothing(monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
+    monkeypatch.setattr(advice_module, "choices", lambda: ["ps", "allreduce:ring"])
+    run = Facts(AllReduce(algorithm="star"))
+    run.tell(60, {"compute": busy}, {"compute": busy}, steps=0, samples=0)
+    assert run.advice() is None
+    predicted.theory(run)  # type: ignore[arg-type]
+
+
+# -- predictions beside measurements ---------------------------------------------------------
+
+
+def test_theory_stands_beside_what_was_measured() -> None:
+    run = Facts()
+    run.tell(60, half(0.5), half(0.5), staleness=3, workers=4, steps=10, samples=100)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    assert found.columns.tolist() == ["predicted", "measured", "meaning"]
+    assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [3, 3]
+    assert found.loc["implicit momentum", "predicted"] == 0.75
+    assert found.loc["compute (ms)", ["predicted", "measured"]].tolist() == pytest.approx([50, 50])
+    assert found.loc["exchange (ms)", "measured"] == pytest.approx(50)
+    assert found.loc["rows a second", "measured"] == pytest.approx(400, rel=0.01)
+    assert found.loc["driver's link (MB/s)", "measured"] == pytest.approx(4 * 16 / 1e6, rel=0.01)
+    assert found.loc["saturating workers", "predicted"] > 4
+    assert "stable curvature" not in found.index
+    run.set(learning_rate=0.1)
+    assert "stable curvature" in predicted.theory(run).index  # type: ignore[arg-type]
+
+
+def test_without_a_milestone_theory_knows_nothing() -> None:
+    for run in (Facts(), Facts(AllReduce())):
+        found = predicted.theory(run)  # type: ignore[arg-type]
+        assert found[["predicted", "measured"]].isna().all(axis=None)
+
+
+def test_the_wait_for_the_slowest_is_predicted_where_all_step_together() -> None:
+    run = Facts(AllReduce(), sync_interval=1)
+    run.tell(60, {"compute": 0.2, "wait": 0.8}, {"compute": 1.0}, steps=1, samples=10)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    assert "mean staleness" not in found.index
+    assert found.loc["compute (ms)", "predicted"] == pytest.approx(600)
+    assert found.loc["wait (ms)", ["predicted", "measured"]].tolist() == pytest.approx([400, 400])

@@ -1,0 +1,143 @@
+"""Which other setting would train more rows a second, by what workers do with their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..reduction.costs import costs
+from .exchanges import LATENCY
+
+GIVE = 1.2
+"""An advice is given where it trains so many times as many rows."""
+
+KEEP = 1.1
+"""It is withdrawn below this, and not at `GIVE`: else it would come and go with every look."""
+
+
+class WorkerTimes(NamedTuple):
+    """One worker, between two of its exchanges."""
+
+    rows: float
+    """What it trains."""
+    busy: float
+    """Seconds in which it trains."""
+    exchange: float
+    """Seconds in which it exchanges."""
+    wait: float
+    """Seconds in which it waits for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting or strategy that may be better."""
+
+    to: str
+    """As a user writes it, such as ``sync_interval=20``."""
+    gain: float
+    """By how many times as many rows are trained in a second."""
+    cause: str
+    """What takes the time now."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cause} With {self.to} the same workers would train about {self.gain:.1f} "
+            "times as many rows a second."
+        )
+
+
+def seldom(workers: Sequence[WorkerTimes], sync_interval: int) -> Change:
+    """Return what it would bring to exchange half as often.
+
+    A worker then trains twice the rows between two exchanges, and waits twice as long for others
+    that do.
+    """
+    later = [WorkerTimes(2 * w.rows, 2 * w.busy, w.exchange, 2 * w.wait) for w in workers]
+    gain = _rate(later) / _rate(workers)
+    return Change(f"sync_interval={2 * sync_interval}", gain, _exchange(workers))
+
+
+def without_waiting(workers: Sequence[WorkerTimes], to: str) -> Change:
+    """Return what it would bring if no worker waited for others."""
+    gain = _rate([w._replace(wait=0.0) for w in workers]) / _rate(workers)
+    share = _share(workers, "wait")
+    return Change(to, gain, f"Waiting for other workers takes {100 * share:.0f} % of each step.")
+
+
+def among_workers(
+    workers: Sequence[WorkerTimes], to: str, algorithm: str, nbytes: int, n: int
+) -> Change:
+    """Return what an algorithm among workers would bring instead of a star through the driver.
+
+    The bandwidth is that by which the star takes as long as was measured.
+
+    Parameters
+    ----------
+    workers : sequence of WorkerTimes
+    to : str
+        As a user writes it.
+    algorithm : {"ring", "direct", "halving"}
+    nbytes : int
+        Of the parameters.
+    n : int
+        Workers that exchange together.
+    """
+    measured = sum(w.exchange for w in workers) / len(workers) or LATENCY
+    fixed = costs(n, nbytes, LATENCY, float("inf"))
+    slow = costs(n, nbytes, 0.0, 1.0)["star"] - costs(n, nbytes, 0.0, float("inf"))["star"]
+    beta = max(0.0, measured - fixed["star"]) / slow
+    then = fixed[algorithm] if beta == 0 else costs(n, nbytes, LATENCY, 1 / beta)[algorithm]
+    later = [w._replace(exchange=w.exchange * min(1.0, then / measured)) for w in workers]
+    return Change(to, _rate(later) / _rate(workers), _exchange(workers))
+
+
+def _exchange(workers: Sequence[WorkerTimes]) -> str:
+    return f"Exchange takes {100 * _share(workers, 'exchange'):.0f} % of each step."
+
+
+def _seconds(worker: WorkerTimes) -> float:
+    return worker.busy + worker.exchange + worker.wait
+
+
+def _rate(workers: Iterable[WorkerTimes]) -> float:
+    return sum(worker.rows / _seconds(worker) for worker in workers)
+
+
+def _share(workers: Sequence[WorkerTimes], name: str) -> float:
+    return float(sum(getattr(w, name) for w in workers) / sum(map(_seconds, workers)))
+
+
+class Advisor:
+    """Keeps an advice for as long as it holds, with the words in which it was given."""
+
+    def __init__(self) -> None:
+        self._given: Change | None = None
+        self._situation: object = None
+
+    def advise(self, situation: object, changes: Sequence[Change] | None) -> Change | None:
+        """Return the change that brings most, or the one that was returned before.
+
+        Parameters
+        ----------
+        situation : object
+            The settings in force: what is not equal ends the advice.
+        changes : sequence of Change or None
+            All that may be advised now; None while too little is known.
+
+        Returns
+        -------
+        Change or None
+            None where none brings enough.
+        """
+        if situation != self._situation:
+            self._given, self._situation = None, situation
+        if changes is None:
+            return self._given
+        held = self._given is not None and any(
+            change.to == self._given.to and change.gain >= KEEP for change in changes
+        )
+        if not held:
+            best = max(changes, key=lambda change: change.gain, default=None)
+            self._given = best if best is not None and best.gain >= GIVE else None
+        return self._given

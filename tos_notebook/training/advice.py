@@ -1,0 +1,96 @@
+"""What a run advises its user to change, by what its workers do with their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.settings import Settings
+from ..errors import TosError
+from ..steering.machine import Command
+from ..steering.sync import ASP
+from ..strategies.registry import choices
+from ..telemetry.pace import Paces
+from ..theory import AMONG_WORKERS
+from ..theory.advice import (
+    Advisor,
+    Change,
+    WorkerTimes,
+    among_workers,
+    seldom,
+    without_waiting,
+)
+from .parts import RunParts
+
+LEAST = 20
+"""Milestones from which on anything is advised."""
+
+LEAST_EACH = 3
+"""And of each worker; those with fewer do not count."""
+
+
+class RunAdvisor:
+    """Advises one run; see `RunStatus.advice`.
+
+    Parameters
+    ----------
+    parts : RunParts
+    """
+
+    def __init__(self, parts: RunParts) -> None:
+        self._parts = parts
+        self._advisor = Advisor()
+        self._seen = 0
+
+    def advice(self) -> str | None:
+        """Return what to change and what it would bring; None where nothing would bring much."""
+        settings = self._parts.training.settings
+        situation = settings.sync_interval, settings.sync, settings.strategy, settings.chaos
+        found = self._advisor.advise(situation, self._known_changes(settings))
+        return None if found is None else str(found)
+
+    def _known_changes(self, settings: Settings) -> list[Change] | None:
+        """Return what may be advised; None before `LEAST` more milestones than at the last time."""
+        seen = len(self._parts.history)
+        if seen < self._seen + LEAST:
+            return None
+        found = self._parts.history.paces()
+        known = (w for w in found.workers if w.milestones >= LEAST_EACH)
+        paces = replace(found, workers=tuple(w for w in known if w.busy > 0 and w.samples > 0))
+        if paces.milestones < LEAST:
+            return None
+        self._seen = seen
+        return [*self._changes(settings, paces)]
+
+    def _changes(self, settings: Settings, paces: Paces) -> Iterator[Change]:
+        workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
+        if self._fits(2 * settings.sync_interval, settings):
+            yield seldom(workers, settings.sync_interval)
+        if settings.strategy.lockstep:
+            yield without_waiting(workers, "strategy='ps'")
+        elif settings.sync.slack is not None and self._may_set(settings, sync=ASP):
+            yield without_waiting(workers, "sync='asp'")
+        # Processes of one host exchange through its memory, by any algorithm.
+        if paces.remote and getattr(self._parts.strategy, "algorithm", None) == "star":
+            nbytes = self._parts.program.layout.nbytes
+            for name in AMONG_WORKERS:
+                if f"allreduce:{name}" in choices():
+                    count = round(paces.at_once)
+                    yield among_workers(workers, f"algorithm={name!r}", name, nbytes, count)
+
+    def _fits(self, sync_interval: int, settings: Settings) -> bool:
+        """Whether a partition has so many batches in an epoch, as far as that is known."""
+        source, batch_size = self._parts.source, self._parts.task.plan.batch_size
+        if source.samples is not None:
+            batches = source.samples / source.partitions / batch_size
+            if batches < sync_interval:
+                return False
+        return self._may_set(settings, sync_interval=sync_interval)
+
+    def _may_set(self, settings: Settings, **changes: Any) -> bool:
+        try:
+            settings.changed(**changes)
+        except TosError:
+            return False
+        return Command.SET in self._parts.strategy.commands

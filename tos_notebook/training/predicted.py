@@ -1,0 +1,132 @@
+"""What theory predicts of a run, beside what was measured; see `tos_notebook.Run.theory`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from ..reduction.costs import DELTA
+from ..telemetry.pace import Paces
+from ..theory import AMONG_WORKERS, BANDWIDTH, LATENCY, Cost, Gauge, cost, gauges
+from .parts import RunParts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOCAL_LATENCY = 3e-5
+"""Seconds that a message takes between two processes of one host."""
+
+
+def theory(parts: RunParts) -> pd.DataFrame:
+    """Return predictions beside measurements.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each, by name. Columns: predicted, measured, meaning. The rows of staleness are
+        left out where all workers make each step together.
+    """
+    import pandas as pd
+
+    settings = parts.training.settings
+    found = [] if settings.strategy.lockstep else _of_staleness(parts)
+    found += _of_exchanges(parts, parts.history.paces())
+    return pd.DataFrame(map(asdict, found)).set_index("name")
+
+
+def _of_staleness(parts: RunParts) -> list[Gauge]:
+    totals, rate = parts.history.totals(), parts.training.settings.learning_rate
+    return [*gauges(totals.recent_workers, totals.recent_staleness, rate)]
+
+
+def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
+    """Yield the parts of a step, the load of the links, and how fast all train."""
+    way, network = _predicted(parts, paces), _network(paces)
+    steps, times = _steps(parts, paces), ("compute", "exchange", "wait")
+    meanings = (
+        "milliseconds of a step in TensorFlow; predictions take it as measured",
+        f"milliseconds of a step for which parameters travel: over {network}",
+        "milliseconds of a step in which a worker waits for the slowest, or the driver's link",
+    )
+    for name, meaning in zip(times, meanings, strict=True):
+        predicted = math.nan if way is None else 1e3 * getattr(way, name)
+        yield Gauge(f"{name} (ms)", predicted, 1e3 * _mean(paces, name) / steps, meaning)
+    busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
+    link = fmean(busier) / 1e6 if busier else math.nan
+    yield Gauge(
+        "driver's link (MB/s)",
+        math.nan if way is None else way.driver / 1e6,
+        link * paces.at_once,
+        "what the driver's link carries in its busier direction; predicted without a codec",
+    )
+    yield Gauge(
+        "worker's link (MB/s)",
+        math.nan if way is None else way.worker / 1e6,
+        link,
+        "the same of each worker; measured is its exchange with the driver",
+    )
+    rates = [w.samples / w.interval for w in paces.workers if w.interval]
+    yield Gauge(
+        "rows a second",
+        math.nan if way is None else way.rows_per_second,
+        fmean(rates) * paces.at_once if rates else math.nan,
+        "of all workers together",
+    )
+    yield Gauge(
+        "saturating workers",
+        math.nan if way is None else way.saturated_at,
+        math.nan,
+        f"from so many on the driver is the limit: over {network}",
+    )
+
+
+def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
+    """Return what the run's way of training costs; None before the first milestones."""
+    every = _steps(parts, paces)
+    seconds = [w.compute / every for w in paces.workers if w.compute > 0]
+    if not seconds:
+        return None
+    slowest = max(seconds)
+    # One is slow and all others are alike, so that mean and maximum are those that were measured.
+    others = (sum(seconds) - slowest) / (len(seconds) - 1) if len(seconds) > 1 else slowest
+    found = cost(
+        parts.program,
+        batch_seconds=others,
+        workers=max(1, round(paces.at_once)),
+        batch_size=max(1, round(_mean(paces, "samples") / every)),
+        sync_interval=max(1, round(every)),
+        latency=LOCAL_LATENCY if paces.local else LATENCY,
+        bandwidth=1 / DELTA if paces.local else BANDWIDTH,
+        slowest=max(1.0, slowest / others),
+    )
+    return found[_name(parts)]
+
+
+def _steps(parts: RunParts, paces: Paces) -> float:
+    """Return how many steps of a worker are between two exchanges."""
+    # A worker whose rows are used up reports milestones without a batch.
+    return 1.0 if _name(parts) == "treeaggregate" else max(1.0, _mean(paces, "steps"))
+
+
+def _name(parts: RunParts) -> str:
+    """Return the way of training that a run is, or is most like, as `cost` names it."""
+    settings, name = parts.training.settings, parts.strategy.name
+    if not settings.strategy.lockstep:
+        return "ps bsp" if settings.sync.barrier else "ps asp"
+    if name == "treeaggregate":
+        return name
+    algorithm = getattr(parts.strategy, "algorithm", "star")
+    return f"allreduce:{algorithm if algorithm in AMONG_WORKERS else 'star'}"
+
+
+def _network(paces: Paces) -> str:
+    if paces.local:
+        return f"shared memory of {1 / DELTA / 1e9:g} GB/s"
+    return f"links of {BANDWIDTH / 1e9:g} GB/s, with {1e3 * LATENCY:g} ms a message"
+
+
+def _mean(paces: Paces, name: str) -> float:
+    return fmean([getattr(w, name) for w in paces.workers]) if paces.workers else math.nan
