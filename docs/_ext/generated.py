@@ -114,6 +114,26 @@ def strategies() -> str:
     return table(("Strategy", "What it does", "When to choose it"), rows)
 
 
+def strategy_figures() -> str:
+    """Tabulate what was measured of exchanges, from the newest file of results that has any."""
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.txt"), reverse=True):
+        if rows := figures(path.read_text(encoding="utf-8"), ("reduce",)):
+            return f"From `{path.name}`.\n\n{table(('Measurement', 'Result'), rows)}"
+    return "The results that are kept have no figures of these yet: `python -m benchmarks reduce`."
+
+
+def figures(text: str, programs: Iterable[str]) -> list[tuple[str, str]]:
+    """Return what programs have measured, and the value of each, from their plain output."""
+    found, wanted = [], False
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            wanted = line.split()[3].rpartition(".")[2] in programs
+        row = re.match(r"(\S.*?) {2,}(-?[\d.]+) (\S*) +\d+ runs?", line)
+        if wanted and row is not None:
+            found.append((plain(row[1]), f"{row[2]} {row[3]}".strip()))
+    return found
+
+
 def codecs() -> str:
     """Tabulate the codecs."""
     from tos_notebook.codecs import describe
@@ -186,6 +206,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "combiner-sources": combiner_sources,
     "combiners": combiners,
     "strategies": strategies,
+    "strategy-figures": strategy_figures,
     "commands": commands,
     "course": course,
     "defaults": defaults,

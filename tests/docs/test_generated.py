@@ -8,7 +8,7 @@ import re
 import pytest
 
 import tos_notebook
-from docs._ext import generated
+from docs._ext import exchanges, generated
 from docs._ext.layers import DIAGRAM, LAYER_NAMES, alternative, diagram, parts
 from tests.docs.pages import DOCS, ROOT
 from tos_notebook.magics import TosMagics
@@ -25,6 +25,26 @@ def test_the_diagram_says_in_words_what_it_shows() -> None:
     assert words in diagram()
     assert all(re.search(rf"[ ,]{re.escape(part.name)}[,.]", words) for part in parts())
     assert {part.layer for part in parts()} == set(LAYER_NAMES)
+
+
+@pytest.mark.parametrize("picture", exchanges.PICTURES, ids=lambda picture: picture.name)
+def test_the_pictures_of_exchanges_are_those_of_the_schedules(picture: exchanges.Picture) -> None:
+    drawn = picture.path.read_text(encoding="utf-8")
+    assert drawn == picture.svg(), "Draw it anew: python -m docs._ext.exchanges"
+    page = (DOCS / "explanation" / "strategies.md").read_text("utf-8")
+    assert f"](../{picture.path.name})" in page
+
+
+def test_figures_are_taken_from_the_output_of_the_programs_that_are_asked_for() -> None:
+    text = (
+        "$ python -m benchmarks.throughput.reduce\n"
+        "mean of 4 MB: ours / bare ring      0.950 x       5 runs  (goal >= 0.9: met)\n"
+        "    ours                  1,311 a second\n"
+        "$ python -m benchmarks.latency.exchange --quick\n"
+        "exchanges of 31 kB            19184.567 1/s       1 run\n"
+    )
+    assert generated.figures(text, ["reduce"]) == [("mean of 4 MB: ours / bare ring", "0.950 x")]
+    assert generated.figures(text, ["exchange"]) == [("exchanges of 31 kB", "19184.567 1/s")]
 
 
 def test_no_part_uses_a_higher_layer() -> None:
