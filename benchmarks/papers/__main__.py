@@ -1,6 +1,6 @@
 """Published results beside ours, on real MNIST.
 
-python -m benchmarks.papers [--quick] [--json FILE] [fedavg] [staleness] [theory] [hermans]
+python -m benchmarks.papers [--quick] [--json FILE] [NAME ...]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tos_notebook.errors import TosError
 from ..lib.harness import Row, machine
 from .report import Options, say, table
 
-NAMES = ("theory", "staleness", "fedavg", "hermans")
+NAMES = ("theory", "staleness", "fedavg", "hermans", "local_sgd", "mllib")
 
 
 def measure(name: str, options: Options) -> list[Row]:

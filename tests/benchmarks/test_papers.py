@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.papers import fedavg
+from benchmarks.papers import fedavg, local_sgd, mllib
 from benchmarks.papers.asynchronous import Outcome, mean_staleness
 from benchmarks.papers.fedavg import CLIENTS, check_round, crossing, shards
 from benchmarks.papers.networks import guesses
@@ -298,3 +298,48 @@ def test_the_table_shows_what_is_off() -> None:
         "| a | 3 | 2.5 x |  | n=1 | >= 3 | NO |",
         "| b | 3 | 3 |  | n=2 |  |  |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "nbytes", "within"),
+    [
+        (97.0, 250, ["yes", "yes", ""]),
+        (96.2, 250, ["NO", "yes", ""]),
+        (97.0, 400, ["yes", "NO", ""]),
+    ],
+)
+def test_local_sgd_is_judged_by_accuracy_and_bytes_and_not_by_time(
+    accuracy: float, nbytes: int, within: list[str]
+) -> None:
+    every = [local_sgd.Outcome((90.0, 97.0), 4.0, 1000)]
+    found = [local_sgd.Outcome((91.0, accuracy), 2.0, nbytes)]
+    rows = local_sgd.rows_of("MNIST, H=4", 4, found, every)
+    assert [each.parts["within"] for each in rows] == within
+    assert [each.value for each in rows] == [accuracy, nbytes / 1000, 0.5]
+
+
+def test_what_local_sgd_is_compared_with_has_no_goal() -> None:
+    every = [local_sgd.Outcome((90.0, 97.0), 4.0, 1000)]
+    rows = local_sgd.rows_of("MNIST", 0, every, every)
+    assert [each.parts["within"] for each in rows] == ["", "", ""]
+
+
+def test_exchanges_are_counted_to_the_loss_that_gradients_end_with() -> None:
+    gradients = mllib.Outcome((0.7, 0.6, 0.5, 0.4, 0.3), 1.0, 1, 0.1)
+    models = mllib.Outcome((0.7, 0.3, 0.2, 0.2, 0.2), 1.0, 1, 0.1)
+    assert mllib.fewer(gradients, models) == pytest.approx(4)
+    assert np.isnan(mllib.fewer(models, gradients))
+
+
+def test_a_training_that_diverged_is_not_the_best() -> None:
+    tried = [mllib.Outcome((0.7, end), 1.0, 1, 0.1) for end in (0.5, float("nan"), 0.4)]
+    assert mllib.best(tried) is tried[2]
+
+
+def test_the_loss_of_a_linear_model_is_that_of_its_margins() -> None:
+    images = np.full((2, 784), 255, np.uint8)
+    data = mllib.binary((images, np.array([4, 5])))
+    assert data[1].tolist() == [0, 1]
+    assert mllib.loss(np.zeros(784), data) == pytest.approx(np.log(2))
+    expected = (np.log1p(np.exp(1)) + np.log1p(np.exp(-1))) / 2
+    assert mllib.loss(np.full(784, 1 / 784), data) == pytest.approx(expected)
