@@ -52,6 +52,11 @@ def test_every_batch_counts_once_over_tls_between_processes_at_the_machines_own_
     assert found["driver"] not in [pid for pid, _ in found["strangers"]]
 
 
+def test_workers_of_two_executors_average_among_themselves_over_tls(found: dict[str, Any]) -> None:
+    # Both add up half of the rows, and each average of the two is exact.
+    assert found["averaged"] == [EPOCHS * ROWS * (ROWS - 1) / 4, EPOCHS * ROWS / 2]
+
+
 @pytest.mark.parametrize(
     ("held", "told"),
     [

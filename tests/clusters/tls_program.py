@@ -71,6 +71,13 @@ def refused(session: tos.TrainingSession, data: Any) -> str:
     return run.state
 
 
+def averaged(spark: Any, data: Any) -> Any:
+    """Return what workers count that average among themselves."""
+    ring = tos.strategies.AllReduce(of="parameters", algorithm="ring")
+    with tos.TrainingSession(spark, counter(), strategy=ring, batch_size=10) as session:
+        return session.run(data, epochs=EPOCHS).parameters()["total"].tolist()
+
+
 def main() -> None:
     """Train, let strangers try, and print both."""
     spark = tos.connect()
@@ -85,6 +92,7 @@ def main() -> None:
             "strangers": strangers(sc, run, session.address),
             "refused": refused(session, data),
         }
+    found["averaged"] = averaged(spark, data)
     spark.stop()
     print(json.dumps(found))
 
