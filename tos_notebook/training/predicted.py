@@ -102,13 +102,19 @@ def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
         bandwidth=1 / DELTA if paces.local else BANDWIDTH,
         slowest=max(1.0, slowest / others),
     )
-    return found[_name(parts)]
+    name = _name(parts)
+    if name != "allreduce:auto":
+        return found[name]
+    return min((found[f"allreduce:{way}"] for way in AMONG_WORKERS), key=lambda way: way.exchange)
 
 
 def _steps(parts: RunParts, paces: Paces) -> float:
     """Return how many steps of a worker are between two exchanges."""
-    # A worker whose rows are used up reports milestones without a batch.
-    return 1.0 if _name(parts) == "treeaggregate" else max(1.0, _mean(paces, "steps"))
+    settings = parts.training.settings
+    if settings.strategy.lockstep:
+        # A milestone may be of several exchanges.
+        return 1.0 if _name(parts) == "treeaggregate" else settings.sync_interval
+    return max(1.0, _mean(paces, "steps"))
 
 
 def _name(parts: RunParts) -> str:
@@ -119,7 +125,8 @@ def _name(parts: RunParts) -> str:
     if name == "treeaggregate":
         return name
     algorithm = getattr(parts.strategy, "algorithm", "star")
-    return f"allreduce:{algorithm if algorithm in AMONG_WORKERS else 'star'}"
+    # Workers of several hosts: a ring of their leaders, with what they do within each host.
+    return f"allreduce:{'ring' if algorithm == 'two_level' else algorithm}"
 
 
 def _network(paces: Paces) -> str:
