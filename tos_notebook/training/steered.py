@@ -1,0 +1,132 @@
+"""What a run can be told while it trains, from the caller's side."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ..blocks.partitioners import AnyPartitioner
+from ..chaos.rules import Rule
+from ..codecs import Codec
+from ..codecs.pair import CodecPair
+from ..steering.machine import Command
+from ..steering.sync import SyncMode
+from . import commands
+from .lifecycle import Lifecycle
+from .parts import RunParts
+
+
+class SteeredRun:
+    """A run that takes commands; see `Run`."""
+
+    def __init__(self, parts: RunParts) -> None:
+        self.parts = parts
+        self.lifecycle = Lifecycle(parts)
+        self.chaos_log: tuple[Rule, ...] = ()
+
+    def pause(self) -> None:
+        """Make every worker wait at its next milestone."""
+        self.parts.training.command(Command.PAUSE)
+
+    def resume(self) -> None:
+        """Continue after a pause."""
+        self.parts.training.command(Command.RESUME)
+
+    def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Self:
+        """Stop now and keep the weights; return when the run has ended.
+
+        A sink may call it, to stop early: it returns at once there, and the run ends soon. A run
+        that has ended stays as it is; one that is stopping already is waited for.
+
+        Parameters
+        ----------
+        timeout : float, in seconds
+        reason : str, optional
+            Why, for `Run.status`, the view and the event `RunFinished`.
+
+        Raises
+        ------
+        WaitTimeout
+            Spark did not end the job in time.
+        """
+        self.lifecycle.stop(timeout, reason)
+        return self
+
+    def repartition(self, partitions: int, partitioner: AnyPartitioner | None = None) -> None:
+        """Lay the data out again when the present epoch is done.
+
+        Parameters
+        ----------
+        partitions : int, at least 1
+        partitioner : Partitioner or LabelPartitioner, optional
+            Such as one of `tos_notebook.partitioners`; random by default.
+
+        Raises
+        ------
+        ConfigError, DataError, InvalidTransition
+            A number out of range, a partitioner for another number or for labels that the data
+            lack; or the run is over.
+        """
+        commands.repartition(self.lifecycle, partitions, partitioner)
+
+    def swap_combiner(self, combiner: Any) -> None:
+        """Merge by another rule, from each worker's next milestone on.
+
+        A new combiner begins with empty state (momentum, buffers), even one that was in use
+        before; what the old one had not merged yet is dropped.
+
+        Parameters
+        ----------
+        combiner : str, Combiner, class or function
+
+        Raises
+        ------
+        CombinerError, CheckpointError
+            It is not a combiner; or the run has checkpoints, and what it keeps cannot be saved.
+        ConfigError, InvalidTransition
+            It needs another `sync_interval`, or the run is over.
+        """
+        commands.swap_combiner(self.parts, combiner)
+
+    def set(
+        self,
+        *,
+        learning_rate: float | None = None,
+        sync_interval: int | None = None,
+        sync: str | SyncMode | None = None,
+        codec: str | Codec | CodecPair | None = None,
+    ) -> None:
+        """Change settings, from each worker's next milestone on.
+
+        Parameters
+        ----------
+        learning_rate : float, optional
+            Where the program has it as a variable.
+        sync_interval : int, optional
+            Batches between two exchanges.
+        sync : str or SyncMode, optional
+            ``"asp"``, ``"ssp:3"`` or ``"bsp"``. The count of milestones restarts here. A worker
+            that waits for others hears of it before its next milestone.
+        codec : str, Codec or CodecPair, optional
+            How updates and replies travel. What an earlier one has left out goes along with the
+            next update.
+        """
+        commands.change(self.parts, learning_rate, sync_interval, sync, codec)
+
+    def chaos(self, *rules: Rule) -> None:
+        """Make something go wrong on purpose, from each worker's next milestone on.
+
+        It ends with the run at the latest. `tos_notebook.chaos.on` ends it with a block of code.
+
+        Parameters
+        ----------
+        *rules : Rule
+            Such as ``tos.chaos.Slow(5, worker=1)``, instead of all that were in force before; none
+            to end it.
+
+        Raises
+        ------
+        ConfigError, InvalidTransition
+            The run lacks such a worker or executor or is over; Spark would not retry a killed task.
+        """
+        commands.chaos(self.lifecycle, rules)
+        self.chaos_log += rules
