@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 
-import numpy as np
-import numpy.typing as npt
+from .common.histogram import Histogram
 
 
 @dataclass(slots=True)
@@ -210,16 +209,6 @@ class CallbackFailed(Event):
 
 
 @dataclass(slots=True)
-class Histogram:
-    """How often values lie between `edges`; of large tensors, of evenly chosen ones."""
-
-    counts: npt.NDArray[np.float64]
-    """Shape (bins,)."""
-    edges: npt.NDArray[np.float64]
-    """Shape (bins + 1,), ascending."""
-
-
-@dataclass(slots=True)
 class WeightsMeasured(Event):
     """The center's parameters were looked at."""
 
@@ -239,6 +228,16 @@ class Repartitioned(Event):
     partitions: int
     seconds: float
     """How long it took."""
+
+
+@dataclass(slots=True)
+class StrategySwapped(Event):
+    """Another strategy trains the run, from an epoch on."""
+
+    epoch: int
+    strategy: str
+    lockstep: bool
+    """As in `RunStarted`."""
 
 
 @dataclass(slots=True)
@@ -333,7 +332,7 @@ class CommandApplied(Event):
 
 @dataclass(slots=True)
 class CommandLapsed(Event):
-    """The run ended before a command could take effect."""
+    """A command had no effect: the run ended before, or another command took its place."""
 
     command: str
     detail: str

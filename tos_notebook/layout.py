@@ -216,6 +216,34 @@ class Layout:
         """Return the layout as plain JSON values."""
         return [[s.name, list(s.shape), s.dtype, s.trained, s.shown] for s in self.specs]
 
+    def adopt(self, buffer: Buffer, earlier: Layout, values: Buffer) -> None:
+        """Take the values of the same model's parameters that another layout has.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (nbytes,), uint8
+            Where to. What an optimizer keeps in it for itself stays, unless `earlier` has it, too.
+        earlier : Layout
+            Of a program of the same model.
+        values : ndarray, shape (earlier.nbytes,), uint8
+
+        Raises
+        ------
+        ShapeMismatch
+            It is another model.
+        """
+        if len(self.of_model) != len(earlier.of_model):
+            raise ShapeMismatch(
+                f"Expected {len(self.of_model)} parameters, got {len(earlier.of_model)}."
+            )
+        mine, given = self.tensors(buffer), earlier.tensors(values)
+        # Their order is the model's. Keras may have counted other names since.
+        for to, come in zip(self.of_model.specs, earlier.of_model.specs, strict=True):
+            mine[to.name][...] = given[come.name]
+        for spec in self.specs:
+            if not spec.shown and spec.name in given:
+                mine[spec.name][...] = given[spec.name]
+
     @classmethod
     def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
         """Rebuild a layout from `to_json`'s value."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..blocks.source import DataSource
 from ..chaos.rules import Rule
 from ..errors import TosError, WorkerError
-from ..events import CommandAccepted, Event
+from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .cohort import Cohort
-from .exchange import Parameters, Trainer, WorkerExchange
-from .job_span import DataLayout, JobSpan
+from .exchange import Trainer, WorkerExchange
+from .jobs import Jobs
 from .membership import Member
+from .present import PresentParameters
 from .reports import Reports
 from .requests import WorkerRequests
 from .settings import Settings
@@ -26,26 +24,7 @@ from .timeouts import TIMEOUTS, Timeouts
 from .watchdog import Facts
 
 
-class Mark(NamedTuple):
-    """How far a run was when a Spark job began."""
-
-    committed: Counter[int]
-    """Milestones of each partition."""
-    joins: Counter[int]
-    finished: set[int]
-    """Partitions that were done."""
-
-
-class Gain(NamedTuple):
-    """What a Spark job has brought."""
-
-    least: int
-    """Milestones of the slowest of the partitions that were tried and are not done."""
-    finished: int
-    """Partitions that got done."""
-
-
-class Coordinator:
+class Coordinator(Jobs):
     """One run: who trains, under which settings, and what the driver commands.
 
     Parameters
@@ -65,6 +44,8 @@ class Coordinator:
 
     Attributes
     ----------
+    parameters : PresentParameters
+        What is trained.
     requests : WorkerRequests
     reports : Reports
     """
@@ -81,21 +62,19 @@ class Coordinator:
     ) -> None:
         self.state = ControlState(run_id, settings, publish, locate, on_failure, timeouts)
         self.trainer = trainer
+        self.parameters = PresentParameters(trainer.parameters)
         self.requests = WorkerRequests(self.state)
         self.reports = Reports(self.state)
         self._snapshotter = Snapshotter(self.state, trainer)
-        cohort = Cohort(self.state, self.reports)
-        trainer.begin(self.reports, self.requests, cohort)
+        self._begin(trainer)
+
+    def _begin(self, trainer: Trainer) -> None:
+        trainer.begin(self.reports, self.requests, Cohort(self.state, self.reports))
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.state.run_id
-
-    @property
-    def parameters(self) -> Parameters:
-        """What is trained."""
-        return self.trainer.parameters
 
     @property
     def machine(self) -> Machine:
@@ -127,6 +106,10 @@ class Coordinator:
         """What the user should know of the data."""
         return self.state.notes
 
+    def command(self, command: Command, detail: str = "") -> None:
+        """Apply a command; see `ControlState.command`."""
+        self.state.command(command, detail)
+
     def report(self, event: RunEvent) -> None:
         """Move the state machine by something that happened."""
         self.state.report(event)
@@ -136,10 +119,13 @@ class Coordinator:
         self.state.fail(error)
 
     def snapshot(
-        self, asked: Callable[[], Asked | None] = lambda: None, last: bool = False
+        self,
+        asked: Callable[[], Asked | None] = lambda: None,
+        last: bool = False,
+        swap: Callable[[], object] = lambda: None,
     ) -> Snapshot | None:
         """Copy what is done; see `Snapshotter.snapshot`."""
-        return self._snapshotter.snapshot(asked, last)
+        return self._snapshotter.snapshot(asked, last, swap)
 
     def restore(self, progress: Progress) -> None:
         """Continue from what was done, before any worker joins; see `Snapshotter.restore`."""
@@ -158,58 +144,6 @@ class Coordinator:
         """Return the executors that train now."""
         with self.state.lock:
             return self.state.membership.executors()
-
-    def begin_span(
-        self,
-        source: DataSource,
-        first_epoch: int,
-        last_epoch: int,
-        layout: DataLayout | None = None,
-    ) -> JobSpan:
-        """Begin the next Spark job, whose workers may join."""
-        with self.state.lock:
-            if layout != self.state.layout:
-                if self.state.ledger.contents.turn(self.state.ledger.partitions):
-                    self.state.earlier = self.state.layout
-                self.state.layout = layout
-                self.state.rows.counts.clear()
-                # The rows of another layout say nothing of how many these are to be.
-                self.state.rows.unproven.clear()
-                self.state.labels.clear()
-                self.state.skew = ()
-            self.state.span = JobSpan(source, first_epoch, last_epoch, layout)
-            # Of a run that was resumed, some partitions may be in a later one already.
-            self.state.span.started = max(first_epoch, self.state.ledger.latest_epoch())
-            self.state.ledger.partitions = self.state.membership.partitions = source.partitions
-            self.state.membership.clear()
-            # No epoch will show it of those that are done.
-            self.state.rows.unproven -= self._finished()
-            return self.state.span
-
-    def command(
-        self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
-    ) -> None:
-        """Apply a command to the state machine; `detail` and `changes` are the event's.
-
-        Raises
-        ------
-        InvalidTransition
-            The state does not allow it; nothing was changed.
-        """
-        with self.state.changed:
-            before = self.state.machine.state
-            self.state.machine.command(command)
-            self.state.publish(CommandAccepted(time.time(), command, detail, changes or {}))
-            self.state.report_state(before)
-            if command in ENDS_PAUSE:
-                self.state.acknowledgements.expect_pause(command is Command.PAUSE)
-            self.state.changed.notify_all()
-
-    @property
-    def latest_epoch(self) -> int:
-        """The latest epoch of which anything is done; -1 if nothing is."""
-        with self.state.lock:
-            return self.state.ledger.latest_epoch()
 
     def settle(self) -> None:
         """Merge no further push, and wait for those under way: the center is final."""
@@ -282,7 +216,7 @@ class Coordinator:
         with self.state.steering:
             settings = self.state.settings.changed(**changes)
             named = {name: str(value) for name, value in changes.items()}
-            self.command(command, detail, named if command is Command.SET else None)
+            self.state.command(command, detail, named if command is Command.SET else None)
 
             def change() -> None:
                 with self.state.changed:
@@ -292,53 +226,50 @@ class Coordinator:
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
             self.trainer.change(settings, changes.keys(), change)
 
-    def has_trained(self, span: JobSpan) -> bool:
-        """Return whether every partition was used up in a span's last epoch."""
-        with self.state.lock:
-            return self.state.ledger.epoch_done(span.last_epoch, span.source.partitions)
+    def swap_trainer(
+        self, make: Callable[[], Trainer], changed: Callable[[], object], **changes: Any
+    ) -> bool:
+        """Let another strategy train from the next Spark job on, when no worker trains.
+
+        Parameters
+        ----------
+        make : callable
+            Returns its side, with the present parameters.
+        changed : callable
+            Called when no snapshot can come between it and the change.
+        **changes
+            See `Settings.changed`.
+
+        Returns
+        -------
+        bool
+            Whether the optimizer's state goes on.
+
+        Raises
+        ------
+        ConfigError
+            The settings do not go together; nothing was changed.
+        """
+        with self.state.steering, self._snapshotter.between():
+            self.state.settings.changed(**changes)
+            trainer = make()
+            carried = trainer.take_over(self.trainer.hand_over())
+            self._begin(trainer)
+            with self.state.changed:
+                self.state.membership.reset_clocks()
+                needed = self.state.membership.settings_versions()
+                self.state.settings_log.change(needed, **changes)
+                self.trainer, self.state.links = trainer, ""
+                self._snapshotter.swap(trainer)
+                self.parameters.change_hands(trainer.parameters)
+                changed()
+            return carried
 
     @property
     def proven(self) -> bool:
         """Whether a resumed run is known to have as many rows as before; a new one is."""
         with self.state.lock:
             return not self.state.rows.unproven
-
-    def mark(self) -> Mark:
-        """Return how far each partition is, to be compared with later on."""
-        with self.state.lock:
-            state = self.state
-            return Mark(state.committed.copy(), state.membership.joins.copy(), self._finished())
-
-    def since(self, mark: Mark, slots: int) -> Gain:
-        """Return what a Spark job has brought.
-
-        Partitions that wait for a slot do not count.
-
-        Parameters
-        ----------
-        mark : Mark
-            Of when the job began.
-        slots : int
-            Tasks that Spark runs at once.
-        """
-        with self.state.lock:
-            state, finished = self.state, self._finished()
-            count = 0 if state.span is None else state.span.source.partitions
-            tried = (
-                partition
-                for partition in set(range(count)) - finished
-                if count <= slots or state.membership.joins[partition] > mark.joins[partition]
-            )
-            least = min((state.committed[p] - mark.committed[p] for p in tried), default=0)
-            return Gain(least, len(finished - mark.finished))
-
-    def _finished(self) -> set[int]:
-        """Return the partitions that are used up in the last epoch of the present job."""
-        span, ledger = self.state.span, self.state.ledger
-        if span is None:
-            return set()
-        partitions = range(span.source.partitions)
-        return {p for p in partitions if ledger.is_finished(span.last_epoch, p)}
 
     @property
     def spoiled(self) -> bool:
@@ -364,32 +295,7 @@ class Coordinator:
                 str(self.state.settings.sync),
                 slots,
                 [replace(member) for member in self.state.membership.active()],
-                self._missing(),
+                self.missing(),
                 self.state.membership.changed,
                 self.state.membership.left_tasks(),
             )
-
-    def _missing(self) -> list[int]:
-        """Return the partitions that are not used up and that no worker trains."""
-        if self.state.span is None:
-            return []
-        last = self.state.span.last_epoch
-        return [
-            partition
-            for partition in range(self.state.span.source.partitions)
-            if self.state.membership.present(partition) is None
-            and not self.state.ledger.is_finished(last, partition)
-        ]
-
-    def end_span_early(self, detail: str) -> None:
-        """End the job once the latest epoch that any worker has begun is done."""
-        with self.state.lock:
-            self.command(Command.REPARTITION, detail)
-            if self.state.span is not None:
-                self.state.span.last_epoch = min(
-                    self.state.span.last_epoch, self.state.span.started
-                )
-
-
-ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
-"""Commands after which an earlier pause is not acknowledged any more."""

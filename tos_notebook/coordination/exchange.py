@@ -5,10 +5,10 @@ The control plane knows who trains what; it never looks into parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from ..common.arrays import Buffer
+from ..common.arrays import Array, Buffer
 from ..errors import TosError
 from ..layout import Layout
 from ..transport.base import BytesLike
@@ -171,12 +171,23 @@ class TrainedCopy(Protocol):
         """`Parameters.version` of what was copied."""
 
 
+class HandedOver(NamedTuple):
+    """What one strategy's side of a run leaves to the next one's, besides the parameters."""
+
+    version: int
+    """`Parameters.version`, which goes on."""
+    torn: str | None = None
+    """`Parameters.torn`."""
+    optimizer: Sequence[Array] | None = None
+    """The state of the optimizer; None where workers have it."""
+
+
 class Trainer(Protocol):
     """The driver's side of a strategy, for one run."""
 
     @property
     def parameters(self) -> Parameters:
-        """What is trained; the same object for the whole run."""
+        """What is trained; the same object for as long as the strategy trains the run."""
 
     def begin(self, reports: Reports, requests: WorkerRequests, cohort: Cohort) -> None:
         """Begin to serve workers.
@@ -227,6 +238,29 @@ class Trainer(Protocol):
         -------
         TosError or None
             What the run fails with; None if nothing is wrong.
+        """
+
+    def hand_over(self) -> HandedOver:
+        """Return what another strategy goes on with, when no worker trains.
+
+        Returns
+        -------
+        HandedOver
+            The parameters are not in it.
+        """
+
+    def take_over(self, handed: HandedOver) -> bool:
+        """Go on where another trainer of the run has ended, before any worker joins.
+
+        Parameters
+        ----------
+        handed : HandedOver
+            What it has left. The initial parameters were its own.
+
+        Returns
+        -------
+        bool
+            Whether the optimizer's state goes on, too.
         """
 
     def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:

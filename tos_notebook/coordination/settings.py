@@ -115,9 +115,9 @@ class Settings:
         """
         own = {field.name for field in fields(self)}
         rest = {name: value for name, value in changes.items() if name not in own}
-        strategy = self.strategy.changed(**rest) if rest else self.strategy
         mine = {name: value for name, value in changes.items() if name in own}
-        return replace(self, strategy=strategy, **mine)
+        strategy = mine.get("strategy", self.strategy)
+        return replace(self, **mine | {"strategy": strategy.changed(**rest) if rest else strategy})
 
     def for_worker(self) -> WorkerSettings:
         """Return what a worker must know."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +85,10 @@ class Snapshot:
         Seconds for which pushes had to wait for the copy.
     asked : tuple of int and Partitioner, or None
         A repartition that is still to be done.
+    swaps : int
+        How often another strategy has taken the run over in this process.
+    swap : object, optional
+        A swap of the strategy that is still to be done.
     """
 
     progress: Progress
@@ -90,6 +96,8 @@ class Snapshot:
     state: str
     stall: float
     asked: Asked | None = None
+    swaps: int = 0
+    swap: Any = None
 
 
 class Snapshotter:
@@ -105,9 +113,26 @@ class Snapshotter:
     def __init__(self, state: ControlState, trainer: Trainer) -> None:
         self._state = state
         self._trainer = trainer
+        # How often another strategy has taken over.
+        self._swaps = 0
+        self._copying = threading.Lock()
+
+    @contextmanager
+    def between(self) -> Iterator[None]:
+        """Keep a copy from being made inside."""
+        with self._copying:
+            yield
+
+    def swap(self, trainer: Trainer) -> None:
+        """Copy what another strategy trains from now on; `between` copies."""
+        self._trainer = trainer
+        self._swaps += 1
 
     def snapshot(
-        self, asked: Callable[[], Asked | None] = lambda: None, last: bool = False
+        self,
+        asked: Callable[[], Asked | None] = lambda: None,
+        last: bool = False,
+        swap: Callable[[], object] = lambda: None,
     ) -> Snapshot | None:
         """Copy what is done; None before the first Spark job.
 
@@ -123,6 +148,8 @@ class Snapshotter:
         last : bool
             Whether no other copy follows, so that data that are not known to be the same are an
             error.
+        swap : callable
+            Returns a swap of the strategy that is still to be done.
 
         Raises
         ------
@@ -133,6 +160,12 @@ class Snapshotter:
             ledger says: a push was merged in part, or counts and was not merged. Or it is the
             last one, and the data are not known to be the same.
         """
+        with self._copying:
+            return self._snapshot(asked, last, swap)
+
+    def _snapshot(
+        self, asked: Callable[[], Asked | None], last: bool, swap: Callable[[], object]
+    ) -> Snapshot | None:
         began = time.perf_counter()
         state = self._state
         with state.changed:
@@ -152,7 +185,7 @@ class Snapshotter:
                 raise WaitTimeout(f"A push is still being merged after {state.timeouts.hold:g} s.")
             epoch = state.ledger.open_epoch(span.first_epoch)
             reached = RunPosition(epoch, epoch > span.last_epoch, span.layout, state.earlier)
-            ledger, wanted = state.ledger.to_json(epoch), asked()
+            ledger, wanted, swapping = state.ledger.to_json(epoch), asked(), swap()
             samples = dict(state.samples)
             # The rows of another layout say nothing of the next.
             rows = {} if reached.between else dict(state.rows.counts)
@@ -170,7 +203,7 @@ class Snapshotter:
         finally:
             self._release_gate()
         progress = Progress(ledger, copied, samples, rows, reached)
-        return Snapshot(progress, *seen[0], wanted)
+        return Snapshot(progress, *seen[0], wanted, self._swaps, swapping)
 
     def _not_yet(self, last: bool) -> None:
         if last:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..chaos.mishap import NOTHING, Mishap
 from ..chaos.rules import Rule
 from ..chaos.state import Chaos
 from ..errors import SessionClosed, TosError, WorkerError, blamed
-from ..events import Event, StateChanged, WorkerLost
-from ..steering.machine import Machine, RunEvent, RunState
+from ..events import CommandAccepted, Event, StateChanged, WorkerLost
+from ..steering.machine import Command, Machine, RunEvent, RunState
 from ..wire.messages import Directive
 from ..wire.settings import WorkerSettings
 from .acknowledgements import Acknowledgements
@@ -139,6 +139,25 @@ class ControlState:
                 return notes
             batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"
             return *notes, f"The server left out {batches}. The first: {self._left_out_first}"
+
+    def command(
+        self, command: Command, detail: str = "", changes: Mapping[str, str] | None = None
+    ) -> None:
+        """Apply a command to the state machine; `detail` and `changes` are the event's.
+
+        Raises
+        ------
+        InvalidTransition
+            The state does not allow it; nothing was changed.
+        """
+        with self.changed:
+            before = self.machine.state
+            self.machine.command(command)
+            self.publish(CommandAccepted(time.time(), command, detail, changes or {}))
+            self.report_state(before)
+            if command in ENDS_PAUSE:
+                self.acknowledgements.expect_pause(command is Command.PAUSE)
+            self.changed.notify_all()
 
     def report(self, event: RunEvent) -> None:
         """Move the state machine by something that happened."""
@@ -302,3 +321,6 @@ DIRECTIVES = {
     RunState.PAUSED: Directive.WAIT,
 }
 """What workers do in each state; in all others they stop."""
+
+ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
+"""Commands after which an earlier pause is not acknowledged any more."""

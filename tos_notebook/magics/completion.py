@@ -12,6 +12,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from ..data.described import DataDescription, is_frame
 from ..steering.actions import ACTIONS
 from ..steering.conditions import Condition
+from ..steering.machine import Command
 from ..steering.trigger import TIMES
 from . import find
 from .options import Parser
@@ -26,6 +27,7 @@ _TYPED = re.compile(r"\w+:$")
 EXAMPLES: Mapping[str, Iterable[str]] = {
     "every": TIMES,
     **{a.magic: [f"{argument.name}=" for argument in a.arguments] for a in ACTIONS.values()},
+    "tos_set": [f"{a.name}=" for a in ACTIONS[Command.SET].arguments] + ["strategy="],
 }
 """What may stand there whatever the notebook holds, by kind of option."""
 

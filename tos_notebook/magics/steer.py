@@ -16,7 +16,7 @@ from ..errors import ConfigError, TosError
 from ..readable import counted
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
-from .find import combiner
+from .find import combiner, strategy
 from .text import say
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     from ..widgets.control import perform
 
     run = find_run(namespace, options.run)
-    if action.is_settings:
+    if action.command is Command.SET and "strategy" in dict(options.settings):
+        # A strategy comes with settings of its own.
+        action = ACTIONS[Command.SWAP_STRATEGY]
+    if "settings" in options:
         given = {name: _setting(action, run, name, text) for name, text in options.settings}
         what = ", ".join(f"{name}={value}" for name, value in given.items())
     else:
@@ -79,9 +82,11 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
             for name, value in given.items()
         )
     said = action.said
-    if action.command is Command.SWAP_COMBINER:
-        given["combiner"] = combiner(namespace, options.combiner)
-    elif action.command is Command.CHAOS:
+    if "combiner" in given:
+        given["combiner"] = combiner(namespace, given["combiner"])
+    if "strategy" in given:
+        given["strategy"] = strategy(namespace, given["strategy"])
+    if action.command is Command.CHAOS:
         what = describe(as_rules(**given))
         if what == "off":
             said = "Run {number} has no chaos, {when}."

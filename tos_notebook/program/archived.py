@@ -64,13 +64,27 @@ class SavedProgram(Program):
             )
 
     def for_gradients(self) -> Program:
-        """See `Program.for_gradients`: as it was saved."""
-        if not self.gradients:
+        """See `Program.for_gradients`: as it was saved, else the model's."""
+        if self.gradients:
+            return self
+        if self._model is None:
             raise UnsupportedProgram(
                 "The saved program trains its parameters on the workers, and cannot be cut into "
-                "gradients and update. Resume the run with the strategy it was saved with."
+                "gradients and update. Resume the run with its model: tos.resume(uri, "
+                "program=model)."
             )
-        return self
+        return self._model.for_gradients()
+
+    def for_steps(self) -> Program:
+        """See `Program.for_steps`: as it was saved, else the model's."""
+        if not self.gradients:
+            return self
+        if self._model is None:
+            raise UnsupportedProgram(
+                "The saved program computes gradients on the workers, and makes no steps there. "
+                "Resume the run with its model: tos.resume(uri, program=model)."
+            )
+        return self._model.for_steps()
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         ((expected, *_),) = self._exported

@@ -192,6 +192,31 @@ _ALL = (
         title="Swap Combiner…",
     ),
     Action(
+        Command.SWAP_STRATEGY,
+        When.EPOCH,
+        "tos_strategy",
+        "Train by another strategy when the present epoch is done.",
+        (
+            Argument(
+                "strategy",
+                str,
+                "what workers exchange, and with whom: a name, or a variable that holds a strategy",
+                label="Strategy",
+                offers="strategy",
+            ),
+            _option("combiner", str, "how the server merges then", offers="combiner"),
+            _option("sync", str, "who waits for whom then", "MODE", offers="sync"),
+            _option("sync_interval", int, "batches between two exchanges then", "N"),
+            _option("codec", str, "how updates and replies travel then", offers="codec"),
+        ),
+        verb="Swap",
+        more="Parameters, version and global step go on, and rows stay in their partitions. What "
+        "you do not choose is the new strategy's default. Of several swaps in an epoch, the last "
+        "one counts.",
+        examples=("allreduce", "ps --combiner fedavg --sync bsp"),
+        title="Swap Strategy…",
+    ),
+    Action(
         Command.SET,
         When.MILESTONE,
         "tos_set",
@@ -202,7 +227,12 @@ _ALL = (
             Argument("codec", str, label="Codec", offers="codec", optional=True),
             Argument("learning_rate", float, label="Learning rate", optional=True),
         ),
-        examples=("learning_rate=0.01 sync_interval=20", "sync=ssp:3 codec=int8"),
+        more="With strategy=... it does what %tos_strategy does, when the present epoch is done.",
+        examples=(
+            "learning_rate=0.01 sync_interval=20",
+            "sync=ssp:3 codec=int8",
+            "strategy=allreduce",
+        ),
     ),
     Action(
         Command.CHAOS,

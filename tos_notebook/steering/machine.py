@@ -32,6 +32,7 @@ class Command(StrEnum):
     STOP = "stop"
     REPARTITION = "repartition"
     SWAP_COMBINER = "swap combiner"
+    SWAP_STRATEGY = "swap strategy"
     SET = "set"
     CHAOS = "chaos"
 
@@ -119,11 +120,20 @@ class Machine:
         InvalidTransition
             The command is illegal in this state; nothing was changed.
         """
-        following = COMMANDS[self._state].get(command)
-        if following is None:
+        self.require(command)
+        self._state = COMMANDS[self._state][command]
+        return self._state
+
+    def require(self, command: Command) -> None:
+        """Refuse what a person asks if it is illegal now; nothing is changed.
+
+        Raises
+        ------
+        InvalidTransition
+            It is illegal in this state.
+        """
+        if command not in COMMANDS[self._state]:
             raise InvalidTransition(self._state, command, reason(self._state, command))
-        self._state = following
-        return following
 
     def event(self, event: RunEvent) -> RunState:
         """Take note of what happened to the run, and return the new state.

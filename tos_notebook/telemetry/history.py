@@ -95,8 +95,13 @@ class History:
                 self._present.add(event.partition)
             elif isinstance(event, events.WorkerLost | events.WorkerFailed):
                 self._present.discard(event.partition)
-            elif isinstance(event, events.RunResumed | events.Repartitioned):
+            elif isinstance(
+                event, events.RunResumed | events.Repartitioned | events.StrategySwapped
+            ):
                 # Those of the process before, or of the layout.
+                self._present.clear()
+            elif isinstance(event, events.StrategySwapped):
+                # Those of the job before.
                 self._present.clear()
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ from ..events import (
     RunResumed,
     RunStarted,
     StateChanged,
+    StrategySwapped,
     WorkerFailed,
     WorkerJoined,
     WorkerLost,
@@ -168,6 +169,8 @@ class Tally:
         self._samples = 0
         self._steps = 0
         self._staleness = 0
+        # Milestones that can be stale.
+        self._apart = 0
         self._recent: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=RECENT)
         self._steady: deque[tuple[int, int]] = deque(maxlen=STEADY)
         self._first: MilestoneCommitted | None = None
@@ -194,6 +197,9 @@ class Tally:
             self._start(event)
         elif isinstance(event, RunResumed):
             self._resume(event)
+        elif isinstance(event, StrategySwapped):
+            self.lockstep = event.lockstep
+            self._steady.clear()
         elif isinstance(event, WorkerJoined):
             self._worker(event).join(event.epoch)
         elif isinstance(event, WorkerLost | WorkerFailed):
@@ -202,7 +208,7 @@ class Tally:
     def totals(self) -> Totals:
         """Return the sums as they stand."""
         recent_staleness, recent_workers = self._steady_means()
-        stale = self._milestones > 0 and not self.lockstep
+        stale = self._apart > 0 and not self.lockstep
         means = self._recent_means()
         return Totals(
             epoch=self._epoch,
@@ -212,7 +218,7 @@ class Tally:
             samples_total=self._samples_total,
             samples_per_second=self._rate(),
             loss=means.pop("", math.nan),
-            staleness_mean=self._staleness / self._milestones if stale else math.nan,
+            staleness_mean=self._staleness / self._apart if stale else math.nan,
             recent_staleness=recent_staleness if stale else math.nan,
             recent_workers=recent_workers,
             elapsed=self.elapsed(self._latest),
@@ -252,6 +258,7 @@ class Tally:
         self._samples += event.samples
         self._steps += event.optimizer_steps
         self._staleness += event.staleness
+        self._apart += not self.lockstep
         # A metric may be called loss; none is called nothing.
         self._recent.append((event.samples, {"": event.loss, **event.metrics}))
         self._steady.append((event.staleness, event.workers))

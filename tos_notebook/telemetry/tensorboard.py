@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..common import temporary
+from ..common.histogram import Histogram
 from ..errors import ConfigError
-from ..events import Histogram
 
 if TYPE_CHECKING:
     import pandas as pd

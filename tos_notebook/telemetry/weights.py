@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..common.histogram import Histogram
 from ..errors import ConfigError
-from ..events import Histogram, WeightsMeasured
+from ..events import WeightsMeasured
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

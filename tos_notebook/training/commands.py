@@ -22,26 +22,29 @@ from .lifecycle import Lifecycle
 from .parts import RunParts
 
 
-def _require_obeyed(parts: RunParts, command: Command) -> None:
-    if command not in parts.strategy.commands:
-        known = ", ".join(sorted(parts.strategy.commands))
+def require_obeyed(run: Lifecycle, command: Command) -> None:
+    """Raise InvalidTransition for a command that the run's strategy does not know."""
+    parts, strategy = run.parts, run.strategy
+    if command not in strategy.commands:
+        known = ", ".join(sorted(strategy.commands))
         others = [f"{name!r}" for name, kind in STRATEGIES.items() if command in kind.commands]
         hint = f" Train with strategy={' or '.join(others)} for that." if others else ""
-        reason = f"strategy={parts.strategy.name!r} obeys {known} only.{hint}"
+        reason = f"strategy={strategy.name!r} obeys {known} only.{hint}"
         raise InvalidTransition(parts.state, str(command), reason)
 
 
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:
     """Ask for another layout of the data; see `Run.repartition`."""
-    _require_obeyed(run.parts, Command.REPARTITION)
+    require_obeyed(run, Command.REPARTITION)
     if run.parts.checkpointer is not None and partitioner is not None:
         require_known(partitioner)
     run.epochs.repartition(partitions, partitioner)
 
 
-def swap_combiner(parts: RunParts, combiner: Any) -> None:
+def swap_combiner(run: Lifecycle, combiner: Any) -> None:
     """Change the rule; see `Run.swap_combiner`."""
-    _require_obeyed(parts, Command.SWAP_COMBINER)
+    parts = run.parts
+    require_obeyed(run, Command.SWAP_COMBINER)
     chosen = as_combiner(combiner)
     if parts.checkpointer is not None:
         parts.training.settings.strategy.changed(combiner=chosen).require_saveable()
@@ -49,14 +52,15 @@ def swap_combiner(parts: RunParts, combiner: Any) -> None:
 
 
 def change(
-    parts: RunParts,
+    run: Lifecycle,
     learning_rate: float | None,
     sync_interval: int | None,
     sync: str | SyncMode | None,
     codec: str | Codec | CodecPair | None,
 ) -> None:
     """Change settings; see `Run.set`."""
-    _require_obeyed(parts, Command.SET)
+    parts = run.parts
+    require_obeyed(run, Command.SET)
     changes: dict[str, Any] = {}
     if learning_rate is not None:
         changes["learning_rate"] = _checked_rate(parts, learning_rate)
@@ -86,7 +90,7 @@ def _checked_rate(parts: RunParts, value: float) -> float:
 def chaos(run: Lifecycle, rules: Sequence[Rule]) -> None:
     """Put rules into force instead of those before; see `Run.chaos`."""
     parts, training = run.parts, run.parts.training
-    _require_obeyed(parts, Command.CHAOS)
+    require_obeyed(run, Command.CHAOS)
     if not rules and not training.chaos:
         return
     executors, attempts = training.executors(), task_attempts(parts.sc)

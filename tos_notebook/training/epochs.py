@@ -17,8 +17,9 @@ from ..blocks.source import DataSource
 from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import at_least_one
-from ..coordination.coordinator import Coordinator, Gain
+from ..coordination.coordinator import Coordinator
 from ..coordination.job_span import DataLayout, JobSpan
+from ..coordination.jobs import Gain
 from ..coordination.settings import Settings
 from ..coordination.snapshots import BEGINNING, RunPosition
 from ..coordination.watchdog import JOB, Phase
@@ -37,6 +38,7 @@ from ..steering.machine import ONWARD, Command
 from ..steering.restarts import LIMIT, Restarts
 from .limits import Limits
 from .options import RunOptions
+from .swaps import Swaps
 
 if TYPE_CHECKING:
     from ..worker.task import Task
@@ -120,6 +122,8 @@ class Epochs:
     ----------
     phase : Phase
         What the run is busy with.
+    swaps : Swaps
+        Of the strategy.
     notes : tuple of str
         That Spark computes the rows again in each job; that jobs were lost and restarted.
     """
@@ -138,6 +142,7 @@ class Epochs:
         self.source = source
         self.phase = Phase()
         self.notes: tuple[str, ...] = ()
+        self.swaps = Swaps(training, publish)
         self._lasting: tuple[str, ...] = ()
         self._sc = sc
         self._training = training
@@ -174,17 +179,44 @@ class Epochs:
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None) -> None:
         """Lay the data out again when the present epoch is done; see `Run.repartition`."""
         at_least_one("partitions", partitions)
-        require_slots(self._training.settings, partitions, self._plan.slots)
+        require_slots(self.swaps.settings, partitions, self._plan.slots)
         chosen = partitioner or RandomPartitioner(partitions, self._options.seed)
         check_partitioner(chosen, partitions, self.source.columns)
-        before = self._asked
-        # Set first: the epoch may end as soon as the workers know.
-        self._asked = (partitions, chosen)
-        try:
-            self._training.end_span_early(f"{partitions} partitions")
-        except InvalidTransition:
-            self._asked = before
-            raise
+
+        def accept() -> None:
+            self._asked = (partitions, chosen)
+
+        self._training.end_span_early(Command.REPARTITION, f"{partitions} partitions", accept)
+
+    def require_room(self, settings: Settings) -> None:
+        """Refuse settings under which the partitions of the next epoch would wait for others.
+
+        Raises
+        ------
+        ConfigError
+            See `require_slots`.
+        """
+        asked = self.asked
+        partitions = self.source.partitions if asked is None else asked[0]
+        require_slots(settings, partitions, self._plan.slots)
+
+    def require_next(self) -> None:
+        """Refuse what takes effect when an epoch ends, if it is the last one.
+
+        Raises
+        ------
+        InvalidTransition
+            No epoch follows.
+        """
+        # Between two epochs that with the number of the start is the next one.
+        begun = self._start.epoch - self._start.between
+        if max(begun, self._training.started) >= self._options.epochs - 1:
+            raise InvalidTransition(
+                self._training.machine.state,
+                "swap strategy",
+                "it trains its last epoch, and a swap takes effect when an epoch ends. Start "
+                "another run with the strategy.",
+            )
 
     def train(self) -> None:
         """Run the jobs; return when the epochs are done, or the run is told to end."""
@@ -195,7 +227,7 @@ class Epochs:
             kept = self._asked_of_spark(partial(keep, self._sc, self.source))
             self._lasting = self.notes = self.notes + (kept or ())
         if self._start.between and epoch < epochs:
-            self._lay_out(epoch)
+            self._turn(epoch)
         while epoch < epochs and self.onward:
             last = self._last_epoch(epoch)
             span = self._training.begin_span(self.source, epoch, last, self._layout)
@@ -206,7 +238,7 @@ class Epochs:
                 self._report_skipped()
             epoch = span.last_epoch + 1
             if self._floor < epoch < epochs and self.onward:
-                self._lay_out(epoch)
+                self._turn(epoch)
 
     def _run(self, span: JobSpan, description: str) -> None:
         """Run one job to its end; again if it has lost its workers, but got on before.
@@ -235,7 +267,9 @@ class Epochs:
         self._restarts.begin()
         make = partial(self.source.tasks, self._sc)
         run_id = self._training.run_id
-        call = partial(run_job, self._sc, make, self._task, run_id, description)
+        swap = self.swaps.now
+        task = self._task if swap is None else swap.method.task
+        call = partial(run_job, self._sc, make, task, run_id, description)
         job = aside(partial(in_pool, self._sc, self._plan.pool, call), f"tos-job-{run_id}")
         unended = ClusterUnreachable(
             f"Spark has not ended the job within {self._plan.limits.give_up:g} s of the run's end; "
@@ -312,9 +346,15 @@ class Epochs:
             return first
         every = self._options.repartition_every
         last = self._options.epochs - 1
-        if self._asked is not None:
+        if self._asked is not None or self.swaps.due:
             last = max(first, self._floor)
         return last if every is None else min(last, (first // every + 1) * every - 1)
+
+    def _turn(self, epoch: int) -> None:
+        """Do what is to be done between two epochs."""
+        self._lay_out(epoch)
+        if self.onward:
+            self.swaps.make(epoch)
 
     def _lay_out(self, epoch: int) -> None:
         """Repartition before an epoch, if that was asked for."""
@@ -347,7 +387,8 @@ class Epochs:
                 self._publish(RowsSkipped(time.time(), **asdict(skipped)))
 
     def report_lapsed(self) -> None:
-        """Say so if a repartition was asked for, and no epoch followed."""
+        """Say so if a repartition or a swap was asked for, and no epoch followed."""
+        self.swaps.report_lapsed()
         if self._asked is not None:
             detail = f"{self._asked[0]} partitions: no epoch followed"
             self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))

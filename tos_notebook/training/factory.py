@@ -7,10 +7,10 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..archive.spec import Updater
 from ..blocks.source import DataSource
@@ -32,6 +32,7 @@ from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
 from ..steering.trigger import Trigger
+from ..strategies.base import NonFinite, Strategy, without_optimizer
 from ..strategies.registry import STRATEGIES
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
@@ -47,6 +48,7 @@ from .epochs import RunPlan
 from .options import CheckedOptions
 from .parts import Resumed, RunParts
 from .run import Run
+from .swaps import Method
 
 if TYPE_CHECKING:
     from ..program.export.base import Program
@@ -223,6 +225,7 @@ class RunFactory:
         bus = EventBus([history, *own], request.sinks)
         training = self._training(request, bus, initial)
         self.server.serve(training)
+        swept: list[Strategy] = [self.options.strategy]
         parts = RunParts(
             request.number,
             self.sc,
@@ -236,10 +239,12 @@ class RunFactory:
             history,
             cancel=partial(cancel, self.sc, request.run_id),
             # Asked now: Spark may be stopped by the time the run ends.
-            on_end=partial(self._clear, executor_folder(), request.run_id, on_end),
+            on_end=partial(self._clear, executor_folder(), request.run_id, swept, on_end),
             reached=request.reached,
             checkpointer=request.checkpointer,
             resumed=request.resumed,
+            session=self.options,
+            method=partial(self._method, task, source, swept),
             workers=lambda: _workers(runs_on(self.sc)),
         )
         return Run(parts)
@@ -283,7 +288,7 @@ class RunFactory:
             self.server.address.port,
             self.secret,
             self.server.fingerprint,
-            self._publish_program(source),
+            self._publish(self._archive(source)),
             task_cores(self.sc),
             Plan(
                 request.run_id,
@@ -298,22 +303,59 @@ class RunFactory:
             Endpoint("", *worker_ports(self.sc)),
         )
 
-    def _clear(self, folder: Path, run_id: str, on_end: Callable[[], None]) -> None:
+    def _method(
+        self, task: Task, source: DataSource, swept: list[Strategy], strategy: Strategy, swap: int
+    ) -> Method:
+        """Return how a run is trained by another strategy; its program is where executors look."""
+        by_gradients = "gradients" in strategy.needs
+        program = self.program.for_gradients() if by_gradients else self.program.for_steps()
+        archive = _export(program, source)
+        publish = partial(self._publish, archive)
+        name = self.ask(f"the files in {self.storage.uri}", publish)
+        updater = _load(archive) if by_gradients else None
+        swept.append(strategy)
+        return Method(
+            strategy,
+            program,
+            archive,
+            replace(
+                task, program=name, exchange=strategy.exchange, plan=replace(task.plan, swap=swap)
+            ),
+            lambda buffer, settings: strategy.trainer(
+                program.layout,
+                buffer,
+                settings,
+                cast(NonFinite, self.options.non_finite),
+                without_optimizer if updater is None else lambda: updater,
+            ),
+        )
+
+    def _clear(
+        self, folder: Path, run_id: str, swept: Iterable[Strategy], on_end: Callable[[], None]
+    ) -> None:
         self.server.serve(None)
-        self.options.strategy.sweep(folder, run_id)
+        for strategy in swept:
+            strategy.sweep(folder, run_id)
         on_end()
 
-    def _publish_program(self, source: DataSource) -> str:
-        """Persist the program where every executor can fetch it; return its name."""
-        archive = self._archive(source)
+    def _publish(self, archive: Path) -> str:
+        """Persist a program where every executor can fetch it; return its name."""
         name = archive_name("program", archive)
         self.storage.publish(name, archive)
         return name
 
     def _archive(self, source: DataSource) -> Path:
-        return self.program.export([(c.dtype, c.shape) for c in source.columns])
+        return _export(self.program, source)
 
     def _updater(self, source: DataSource) -> Updater:
-        from ..runtime.updater import TensorFlowUpdater
+        return _load(self._archive(source))
 
-        return TensorFlowUpdater.load(self._archive(source))
+
+def _export(program: Program, source: DataSource) -> Path:
+    return program.export([(c.dtype, c.shape) for c in source.columns])
+
+
+def _load(archive: Path) -> Updater:
+    from ..runtime.updater import TensorFlowUpdater
+
+    return TensorFlowUpdater.load(archive)

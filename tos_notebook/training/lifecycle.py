@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..cluster.executors import where_to_look
 from ..cluster.jobs import cancellation, job_error, kill_task
@@ -20,6 +19,7 @@ from ..errors import InvalidTransition, TosError, WaitTimeout
 from ..events import Event, MilestoneCommitted, RunFinished, RunResumed, RunStarted, WeightsMeasured
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Progress
+from ..strategies.base import Strategy
 from ..telemetry.bus import Sink
 from .advice import RunAdvisor
 from .checkpoint.writer import Subject
@@ -32,9 +32,6 @@ from .parts import RunParts
 from .results.held_model import HeldModel
 from .results.parameters import torn
 from .results.view import RunView
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +56,8 @@ class Lifecycle:
     made : float
         The time when this process made the run, in seconds since 1970.
     watchdog : Watchdog
+    swapping : Lock
+        Held while another strategy is got ready.
     """
 
     def __init__(self, parts: RunParts) -> None:
@@ -87,6 +86,7 @@ class Lifecycle:
             interval=plan.limits.stall_look,
             timeout=plan.limits.watchdog,
         )
+        self.swapping = threading.Lock()
         self._given = bus.sinks
         self._told = () if parts.resumed is None else parts.resumed.notes
         self._done = threading.Event()
@@ -94,7 +94,12 @@ class Lifecycle:
         self._over = threading.Event()
         self._stopper: threading.Thread | None = None
 
-    def begin(self, run: RunView, makers: Iterable[Maker] = ()) -> None:
+    def begin(
+        self,
+        run: RunView,
+        makers: Iterable[Maker] = (),
+        first: Callable[[], object] = lambda: None,
+    ) -> None:
         """Begin to train, and return at once.
 
         Parameters
@@ -103,6 +108,8 @@ class Lifecycle:
             What observers see of the run.
         makers : iterable of callable
             Each makes an observer.
+        first : callable
+            Called before anything is trained.
         """
         parts, resumed = self.parts, self.parts.resumed
         if resumed is not None:
@@ -124,6 +131,7 @@ class Lifecycle:
         if parts.checkpointer is not None:
             # First: a run may end as soon as it has begun, and its end waits for a checkpoint.
             parts.checkpointer.begin(self._subject())
+        first()
         drive.start()
         self.watchdog.start()
 
@@ -161,7 +169,14 @@ class Lifecycle:
             lambda: training.proven,
             lambda: training.spoiled,
             sum(isinstance(event, MilestoneCommitted) for event in past),
+            lambda: self.epochs.swaps.asked,
         )
+
+    @property
+    def strategy(self) -> Strategy:
+        """That which trains the run now."""
+        swap = self.epochs.swaps.now
+        return self.parts.strategy if swap is None else swap.method.strategy
 
     # -- looking ----------------------------------------------------------------------
 
@@ -193,7 +208,12 @@ class Lifecycle:
         parts = self.parts
         observers = [note for observer in self.observers for note in observer.notes]
         disabled = map(str, parts.bus.disabled)
-        training = *self.epochs.notes, *self._standstill.notes, *parts.training.notes
+        training = (
+            *self.epochs.notes,
+            *self.epochs.swaps.notes,
+            *self._standstill.notes,
+            *parts.training.notes,
+        )
         kept = *parts.unsaved(), *torn(parts.training.parameters)
         return *training, *observers, *disabled, *kept, *self._told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..blocks.source import DataSource
@@ -17,6 +17,8 @@ from .checkpoint.contents import Checkpoint
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .limits import Limits
+from .options import SessionOptions
+from .swaps import Method
 
 if TYPE_CHECKING:
     from ..program.export.base import Program
@@ -45,6 +47,7 @@ class RunParts:
     sc: Any
     program: Program
     strategy: Strategy
+    """That it begins with, as it does with program and task."""
     training: Coordinator
     task: Task
     source: DataSource
@@ -61,6 +64,11 @@ class RunParts:
     """Where to begin."""
     checkpointer: CheckpointWriter | None = None
     resumed: Resumed | None = None
+    session: SessionOptions = field(default_factory=SessionOptions)
+    """Checked."""
+    method: Callable[[Strategy, int], Method] | None = None
+    """Takes another strategy, and a number that no swap of the run had before. Returns how the run
+    is trained by it."""
     workers: Callable[[], Mapping[int, int]] = dict
     """Returns how many workers train for each active run on `sc`, by the run's number."""
 

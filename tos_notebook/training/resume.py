@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ from . import factory
 from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import PROGRAM, Claim, Folder
+from .checkpoint.folder import program as program_name
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
 from .launching import observers_of
@@ -127,7 +128,7 @@ def resume(
     captured = None if program is None else capture(program)
     with announced(files):
         found = ask(files, partial(_found, sc, uri, combiner, captured))
-    folder, (number, saved, chosen) = found.folder, found.chosen
+    folder, (number, saved, chosen, _) = found.folder, found.chosen
     origin = _origin(saved, options)
     session = _session(spark, found, origin, server_host, server_port)
     try:
@@ -156,7 +157,6 @@ class _Found(NamedTuple):
     """What a run's folder holds of it."""
 
     folder: Folder
-    model: SavedProgram
     chosen: _Restorable
     past: Sequence[Event]
     notes: tuple[str, ...]
@@ -179,11 +179,11 @@ def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found
     notes: dict[str, None] = {}
     _, newest = last(folder, tell=notes.setdefault)
     _refuse_if_active(newest.origin.run_id)
-    own, model = _combiner(newest, combiner), _program(folder, newest, captured)
-    chosen = _restorable(folder, model, own, notes.setdefault)
+    own = _combiner(newest, combiner)
+    chosen = _restorable(folder, partial(_program, folder, own=captured), own, notes.setdefault)
     for note in notes:
         logger.warning("%s", note)
-    return _Found(folder, model, chosen, past(folder, chosen.saved.history), tuple(notes))
+    return _Found(folder, chosen, past(folder, chosen.saved.history), tuple(notes))
 
 
 class _Restorable(NamedTuple):
@@ -192,11 +192,12 @@ class _Restorable(NamedTuple):
     number: int
     saved: Checkpoint
     settings: Settings
+    program: SavedProgram
 
 
 def _restorable(
     folder: Folder,
-    program: SavedProgram,
+    program: Callable[[Checkpoint], SavedProgram],
     combiner: Combiner | None,
     tell: Tell = logger.warning,
 ) -> _Restorable:
@@ -205,7 +206,8 @@ def _restorable(
     Parameters
     ----------
     folder : Folder
-    program : SavedProgram
+    program : callable
+        Returns the program of a checkpoint.
     combiner : Combiner or None
         The user's own, for checkpoints that need one.
     tell : callable
@@ -220,8 +222,9 @@ def _restorable(
     while True:
         try:
             settings = saved.settings_with(combiner if saved.own_combiner is not None else None)
-            _try_out(program, saved, settings)
-            return _Restorable(number, saved, settings)
+            found = program(saved)
+            _try_out(found, saved, settings)
+            return _Restorable(number, saved, settings, found)
         except TosError as error:
             number, saved = one_before(folder, number, error, tell)
 
@@ -254,7 +257,7 @@ def _session(
     own = chosen.strategy.shown()
     return TrainingSession(
         spark,
-        found.model,
+        found.chosen.program,
         strategy=found.chosen.saved.strategy,
         combiner=own.get("combiner"),
         sync_interval=chosen.sync_interval,
@@ -322,10 +325,12 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
 
 
 def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:
-    content = folder.storage.read(PROGRAM)
+    own_name = program_name(saved.origin.program)
+    name = own_name if own_name in folder.storage.list() else PROGRAM
+    content = folder.storage.read(name)
     if digest_of(content) != saved.origin.program:
         raise CheckpointError(
-            f"{folder.storage.uri}/{PROGRAM} is damaged: expected the program that the run was "
+            f"{folder.storage.uri}/{name} is damaged: expected the program that the run was "
             "started with. Put a copy of it there."
         )
     with temporary.directory("tos-resume-") as directory:

@@ -45,7 +45,7 @@ class Run(SteeredRun):
     def __init__(self, parts: RunParts) -> None:
         super().__init__(parts)
         self.number, self.run_id, self.master = parts.number, parts.run_id, parts.master
-        self.slots, self.commands = parts.plan.slots, parts.strategy.commands
+        self.slots = parts.plan.slots
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
 
@@ -114,7 +114,7 @@ class Run(SteeredRun):
     @property
     def settings(self) -> RunSettings:
         """What is in force."""
-        return status.settings_now(self.parts)
+        return status.settings_now(self.lifecycle)
 
     @property
     def workers(self) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..blocks.source import DataSource
@@ -36,6 +37,7 @@ from .options import ObserverOptions, RunOptions, SessionOptions, documents, opt
 from .options.arguments import SessionArguments, StartArguments
 from .parts import Resumed
 from .run import Run
+from .swapping import renew
 
 
 @documents(options_of(SessionOptions).values())
@@ -199,7 +201,7 @@ class TrainingSession:
     def _launch(self, request: RunRequest, observers: Observers) -> Run:
         spare_jobs()
         self._run = run = self._factory.make(request, self._on_end)
-        run.lifecycle.begin(run, observers.makers)
+        run.lifecycle.begin(run, observers.makers, partial(renew, run.lifecycle))
         return run
 
     def _on_end(self) -> None:

@@ -7,7 +7,6 @@ import time
 from ..codecs.pair import PLAIN
 from ..steering.status import RunStatus
 from .lifecycle import Lifecycle
-from .parts import RunParts
 from .results.settings import RunSettings
 
 
@@ -43,12 +42,13 @@ def run_status(run: Lifecycle) -> RunStatus:
     )
 
 
-def settings_now(parts: RunParts) -> RunSettings:
+def settings_now(run: Lifecycle) -> RunSettings:
     """Return what is in force; see `Run.settings`."""
+    parts = run.parts
     settings = parts.training.settings
     own = dict(settings.strategy.shown())
     return RunSettings(
-        strategy=parts.strategy.name,
+        strategy=run.strategy.name,
         lockstep=settings.strategy.lockstep,
         # A strategy may have neither.
         combiner=own.pop("combiner", None),

@@ -10,7 +10,8 @@ from ..codecs import Codec
 from ..codecs.pair import CodecPair
 from ..steering.machine import Command
 from ..steering.sync import SyncMode
-from . import commands
+from ..strategies.base import Strategy
+from . import commands, swapping
 from .lifecycle import Lifecycle
 from .parts import RunParts
 
@@ -22,6 +23,11 @@ class SteeredRun:
         self.parts = parts
         self.lifecycle = Lifecycle(parts)
         self.chaos_log: tuple[Rule, ...] = ()
+
+    @property
+    def commands(self) -> frozenset[Command]:
+        """Those that the run obeys now."""
+        return self.lifecycle.strategy.commands
 
     def pause(self) -> None:
         """Make every worker wait at its next milestone."""
@@ -85,7 +91,48 @@ class SteeredRun:
         ConfigError, InvalidTransition
             It needs another `sync_interval`, or the run is over.
         """
-        commands.swap_combiner(self.parts, combiner)
+        commands.swap_combiner(self.lifecycle, combiner)
+
+    def swap_strategy(
+        self,
+        strategy: str | Strategy,
+        *,
+        combiner: Any = None,
+        sync: str | SyncMode | None = None,
+        sync_interval: int | None = None,
+        codec: str | Codec | CodecPair | None = None,
+    ) -> None:
+        """Train by another strategy when the present epoch is done.
+
+        Parameters, version and global step go on. The state of the optimizer does where both
+        strategies have it in the driver; else it begins anew, and a note in `status` says so. Rows
+        stay in their partitions. The last swap that is asked for in an epoch counts.
+
+        Parameters
+        ----------
+        strategy : str or Strategy
+            As `TrainingSession` takes it.
+        combiner : str, Combiner, class or function, optional
+        sync : str or SyncMode, optional
+        sync_interval : int, optional
+            By default these three are those of the new strategy. They stay as they are where it is
+            the present one.
+        codec : str, Codec or CodecPair, optional
+            The present one by default, where it fits.
+
+        Raises
+        ------
+        ConfigError, CombinerError, CodecError
+            No strategy has that name, settings do not fit it, or it needs more slots.
+        UnsupportedProgram
+            The strategy needs gradients, and the program cannot be cut.
+        CheckpointError
+            The run has checkpoints, and what the combiner keeps cannot be saved.
+        InvalidTransition
+            Nothing would change, no epoch follows, or the run is over.
+        """
+        wanted = {"combiner": combiner, "sync": sync, "sync_interval": sync_interval}
+        swapping.swap_strategy(self.lifecycle, strategy, wanted | {"codec": codec})
 
     def set(
         self,
@@ -110,7 +157,7 @@ class SteeredRun:
             How updates and replies travel. What an earlier one has left out goes along with the
             next update.
         """
-        commands.change(self.parts, learning_rate, sync_interval, sync, codec)
+        commands.change(self.lifecycle, learning_rate, sync_interval, sync, codec)
 
     def chaos(self, *rules: Rule) -> None:
         """Make something go wrong on purpose, from each worker's next milestone on.

@@ -37,12 +37,12 @@ class RunFacts:
     Attributes
     ----------
     actions : mapping of Action
-        The commands that the run obeys, by name: views offer these.
+        The commands that the run obeys now, by name: views offer these.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
-        self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
+        self.actions: Mapping[str, Action] = {}
         self._known: Facts = {
             "id": run.run_id,
             "number": run.number,
@@ -50,8 +50,7 @@ class RunFacts:
             "master": run.master,
             "program": run.program.summary,
             "model_bytes": run.program.layout.nbytes,
-            "actions": [_described(a, run.settings.lockstep) for a in self.actions.values()],
-            **_in_force(run),
+            **self._now(run),
         }
 
     @property
@@ -70,8 +69,14 @@ class RunFacts:
         run = self.run
         if run is None:
             return self._known | {"chaos": []}
-        self._known = {**self._known, **_in_force(run)}
+        self._known = {**self._known, **self._now(run)}
         return self._known
+
+    def _now(self, run: Run) -> InForce:
+        found = _in_force(run)
+        self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
+        described = [_described(a, found["lockstep"]) for a in self.actions.values()]
+        return {**found, "actions": described}
 
 
 def _in_force(run: Run) -> InForce:

@@ -100,7 +100,7 @@ class RunModel:
             What `facts.RunFacts` knows of the run.
         """
         with self._lock:
-            cursor = self._cursor()
+            cursor = self._cursor(facts)
             state, buffers = self._news(None, now)
             count, lanes = self._lanes.packed()
             state["run"], state["totals"] = self._run(now, facts), self._totals(now)
@@ -120,15 +120,16 @@ class RunModel:
             Whether the workers' table is wanted, which is the largest part.
         """
         with self._lock:
-            cursor = self._cursor()
+            cursor = self._cursor(facts)
             if cursor.generation != known.generation:
                 return None
             state, buffers = self._news(known, now)
             count, lanes = self._lanes.packed(known.lanes, NEWS)
             state = cast(State, {name: part for name, part in state.items() if part})
             state["run"], state["totals"] = self._run(now, facts), self._totals(now)
-            # The commands of a run stay as they are.
-            state["run"].pop("actions", None)
+            if cursor.strategy == known.strategy:
+                # The commands of a run change with its strategy only.
+                state["run"].pop("actions", None)
             if table:
                 state["workers"] = self._table(now)
             if count:
@@ -166,6 +167,7 @@ class RunModel:
             events.EpochFinished: lambda event, _: self._curves.epoch_finished(event),
             events.Validated: self._validated,
             events.Repartitioned: self._repartitioned,
+            events.StrategySwapped: self._swapped,
             events.Stalled: self._stalled,
             events.StallEnded: self._moves_again,
             events.StateChanged: self._moved,
@@ -219,6 +221,12 @@ class RunModel:
         self._workers.calm(event.time)
         self._timeline.repartitioned(time, event)
 
+    def _swapped(self, event: events.StrategySwapped, time: float) -> None:
+        self._workers.leave()
+        self._workers.calm(event.time)
+        text = f"strategy {event.strategy} from epoch {event.epoch + 1} on"
+        self._timeline.say(time, "info", text)
+
     def _stalled(self, event: events.Stalled, time: float) -> None:
         self._stalls[event.cause] = f"{event.message} {event.look}"
         self._timeline.say(time, "warning", self._stalls[event.cause])
@@ -249,7 +257,7 @@ class RunModel:
 
     # -- news, under the lock ---------------------------------------------------------
 
-    def _cursor(self) -> Cursor:
+    def _cursor(self, facts: Facts) -> Cursor:
         timeline = self._timeline
         return Cursor(
             (self._curves.generation, self._workers.generation),
@@ -259,6 +267,7 @@ class RunModel:
             timeline.marks.serial,
             timeline.commands.serial,
             timeline.log.serial,
+            facts["strategy"],
         )
 
     def _news(self, known: Cursor | None, now: float) -> tuple[State, list[bytes]]:

@@ -27,6 +27,8 @@ class InForce(TypedDict):
     learning_rate: float | None
     chaos: list[str]
     chaos_log: list[str]
+    actions: NotRequired[list[Plain]]
+    """The commands that it obeys; in a delta only if the strategy has changed."""
 
 
 class Facts(InForce):
@@ -38,8 +40,6 @@ class Facts(InForce):
     master: str
     program: str
     model_bytes: int
-    actions: NotRequired[list[Plain]]
-    """Not in a delta: the commands of a run stay as they are."""
 
 
 class Failure(TypedDict):
@@ -127,6 +127,7 @@ class Cursor:
     marks: int
     commands: int
     log: int
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True)

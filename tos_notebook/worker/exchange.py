@@ -189,12 +189,15 @@ class WorkerContext:
         A folder of the executor's that outlives the process; None if there is none.
     endpoint : Endpoint
         Where other workers could connect.
+    leg : str
+        Names what the worker leaves in the folder; by default the run's id. See `Plan.leg`.
     """
 
     join: Join
     secret: Secret
     folder: Path | None = None
     endpoint: Endpoint = LOOPBACK
+    leg: str = ""
 
 
 ExchangeMaker = Callable[[Connection, Layout, WorkerContext], Exchange]

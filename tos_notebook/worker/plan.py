@@ -26,6 +26,8 @@ class Plan:
     count_labels : bool
         Whether to tell the server of the rows' labels: they are trained in the partitions in
         which they come.
+    swap : int
+        Of the strategy: another one than before begins with new optimizers on the workers.
     """
 
     run: str
@@ -35,3 +37,9 @@ class Plan:
     columns: int
     optimizer_state: str = "keep"
     count_labels: bool = False
+    swap: int = 0
+
+    @property
+    def leg(self) -> str:
+        """Names the part of the run between two swaps: workers keep nothing over its end."""
+        return f"{self.run}.{self.swap}" if self.swap else self.run

@@ -67,10 +67,10 @@ class Task:
         gpus = claim_gpus()
         connection = self._connect()
         try:
-            runner = _runner(self.program, self.plan.run, self.cores, gpus)
+            runner = _runner(self.program, self.plan.leg, self.cores, gpus)
             join = self._join(partition)
             context = WorkerContext(
-                join, self.secret, executor_folder(), self._endpoint(connection)
+                join, self.secret, executor_folder(), self._endpoint(connection), self.plan.leg
             )
             with closing(self.exchange(connection, runner.spec.layout, context)) as exchange:
                 worker = Worker(

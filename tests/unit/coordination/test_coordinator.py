@@ -737,7 +737,7 @@ def test_a_combiner_may_steer_the_run_from_within_a_merge() -> None:
 
 def test_a_leg_can_be_ended_early_before_any_worker_joined() -> None:
     training, _ = counting_training(epochs=5)
-    training.end_span_early("")
+    training.end_span_early(Command.REPARTITION, "")
     member = enter(training)
     assert training.state.span is not None
     assert training.state.span.last_epoch == 0

@@ -443,7 +443,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(partitions=st.integers(1, MOST))
     def repartition(self, partitions: int) -> None:
         self.asked = partitions
-        self.training.end_span_early("")
+        self.training.end_span_early(Command.REPARTITION, "")
 
     @precondition(lambda self: self.training.has_trained(self.span) and not self.over())
     @rule()

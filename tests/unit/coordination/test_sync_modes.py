@@ -151,7 +151,7 @@ def test_a_worker_that_has_gone_holds_nobody_up(sync: str, how: str) -> None:
     elif how == "failed":
         training.failed(gone, Failed("ValueError: x", [], False, 0, []))
     elif how == "finished":
-        training.end_span_early("")
+        training.end_span_early(Command.REPARTITION, "")
         training.finish(gone, finish(0, 0, 0))
     else:
         crew.enter(1)

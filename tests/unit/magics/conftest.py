@@ -172,6 +172,10 @@ class FakeRun:
     def swap_combiner(self, combiner: Any) -> None:
         self.asked.append(combiner)
 
+    def swap_strategy(self, strategy: Any, **options: Any) -> None:
+        inspect.signature(Run.swap_strategy).bind(self, strategy, **options)
+        self.asked.append((strategy, options))
+
     def chaos(self, *rules: Any) -> None:
         self.asked.append(rules)
         self.rules = rules

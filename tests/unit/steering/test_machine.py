@@ -22,7 +22,7 @@ ROADS: dict[RunState, list[Command | RunEvent]] = {
 }
 """A way from the beginning to each state."""
 
-STEER = {C.REPARTITION, C.SWAP_COMBINER, C.SET, C.CHAOS}
+STEER = {C.REPARTITION, C.SWAP_COMBINER, C.SWAP_STRATEGY, C.SET, C.CHAOS}
 LEGAL = {
     S.STARTING: {C.PAUSE: S.PAUSED, C.STOP: S.STOPPING},
     S.RUNNING: {C.PAUSE: S.PAUSED, C.STOP: S.STOPPING},

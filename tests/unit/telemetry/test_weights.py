@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tos_notebook.common.histogram import Histogram
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import Histogram, WeightsMeasured
+from tos_notebook.events import WeightsMeasured
 from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
 from tos_notebook.training.observers.histograms import BINS, SAMPLE, histograms
 

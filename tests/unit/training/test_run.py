@@ -35,6 +35,7 @@ from tos_notebook.errors import (
     DataError,
     InvalidTransition,
     TosError,
+    UnsupportedProgram,
     WaitTimeout,
     WorkerError,
 )
@@ -54,6 +55,7 @@ from tos_notebook.events import (
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger
+from tos_notebook.strategies.base import Strategy
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
@@ -65,10 +67,11 @@ from tos_notebook.training.epochs import RunPlan
 from tos_notebook.training.limits import Limits
 from tos_notebook.training.observers.base import Maker
 from tos_notebook.training.observers.validation import validator
-from tos_notebook.training.options import RunOptions
+from tos_notebook.training.options import RunOptions, SessionOptions
 from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
 from tos_notebook.training.status import settings_now
+from tos_notebook.training.swaps import Method
 from tos_notebook.widgets.facts import RunFacts
 
 ROWS = 24
@@ -199,6 +202,8 @@ class Setting:
         self.ended = 0
         self.runs: list[Run] = []
         self.at_end: Callable[[], object] = lambda: None
+        self.methods: list[int] = []
+        self.uncut: UnsupportedProgram | None = None
 
     def make(
         self,
@@ -240,10 +245,26 @@ class Setting:
             self._cancel,
             self._end,
             checkpointer=checkpointer,
+            session=SessionOptions(combiner=combiner, sync_interval=1).checked(),
+            method=self.method,
         )
         run = Run(parts)
         self.runs.append(run)
         return run
+
+    def method(self, strategy: Strategy, number: int) -> Method:
+        """Return how the counting program is trained by another strategy."""
+        if "gradients" in strategy.needs and self.uncut is not None:
+            raise self.uncut
+
+        def trainer(buffer: Any, settings: Settings) -> Any:
+            updater = Counting()
+            updater.gradients = True
+            return strategy.trainer(self.program.layout, buffer, settings, updater=lambda: updater)
+
+        self.methods.append(number)
+        archive = Path(__file__)
+        return Method(strategy, self.program, archive, Task(), trainer)  # type: ignore[arg-type]
 
     def start(self, **options: Any) -> Run:
         return begun(self.make(**options))
@@ -654,6 +675,7 @@ COMMANDS: dict[str, Callable[[Run], object]] = {
     "repartition": lambda run: run.repartition(3),
     "swap_combiner": lambda run: run.swap_combiner("easgd"),
     "set": lambda run: run.set(sync_interval=3),
+    "swap_strategy": lambda run: run.swap_strategy("allreduce"),
 }
 
 
@@ -684,6 +706,7 @@ def test_after_the_end_every_command_is_refused(setting: Setting, command: str) 
         (lambda run: run.set(sync_interval=0), ConfigError),
         (lambda run: run.set(learning_rate=0.1), InvalidTransition),
         (lambda run: run.swap_combiner("esagd"), CombinerError),
+        (lambda run: run.swap_strategy("pss"), ConfigError),
         (lambda run: run.resume(), InvalidTransition),
     ],
     ids=[
@@ -693,6 +716,7 @@ def test_after_the_end_every_command_is_refused(setting: Setting, command: str) 
         "interval",
         "learning rate",
         "combiner",
+        "strategy",
         "resume",
     ],
 )
@@ -986,6 +1010,7 @@ class Deaf(ParameterServer):
         lambda run: run.set(sync_interval=2),
         lambda run: run.repartition(3),
         lambda run: run.chaos(Slow(2)),
+        lambda run: run.swap_strategy("allreduce"),
     ],
 )
 def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothing(
@@ -1015,8 +1040,9 @@ class Bare:
 def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
     training = SimpleNamespace(settings=Settings(Bare(), 1), chaos=())
     task = SimpleNamespace(plan=SimpleNamespace(batch_size=4))
-    parts: Any = SimpleNamespace(training=training, task=task, strategy=Deaf())
-    settings = settings_now(parts)
+    parts = SimpleNamespace(training=training, task=task)
+    lifecycle: Any = SimpleNamespace(parts=parts, strategy=Deaf())
+    settings = settings_now(lifecycle)
     assert (settings.strategy, settings.combiner, settings.codec) == ("deaf", None, "fp32")
     run: Any = FakeRunOfViews()
     run.settings = replace(run.settings, combiner=None)

@@ -14,6 +14,7 @@ from tests.support.settings import SETTINGS
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.steering.machine import Command
+from tos_notebook.strategies import as_strategy
 from tos_notebook.training.run import Run
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.news import Facts
@@ -81,6 +82,9 @@ class FakeRun:
 
     def swap_combiner(self, combiner: Any) -> None:
         self.told.append(("swap combiner", get(combiner).name))
+
+    def swap_strategy(self, strategy: Any) -> None:
+        self.told.append(("swap strategy", as_strategy(strategy)))
 
     def chaos(self, *rules: Any) -> None:
         self.told.append(("chaos", *rules))

@@ -18,6 +18,7 @@ from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.training.epochs import Epochs, RunPlan
 from tos_notebook.training.options import RunOptions
+from tos_notebook.training.swaps import Swap
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
@@ -30,6 +31,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "stop": ("stop", {}),
     "repartition": ("repartition", {"partitions": 8}),
     "swap combiner": ("swap combiner", {"combiner": "easgd"}),
+    "swap strategy": ("swap strategy", {"strategy": "allreduce"}),
     "set": ("set", {"learning_rate": 0.01}),
     "chaos": ("chaos", {"what": "kill", "worker": 1}),
     "what is no command": ("explode", {}),
@@ -60,6 +62,8 @@ def commanded() -> list[Event]:
     training.change_settings(Command.SWAP_COMBINER, repr(easgd), combiner=easgd)
     training.change_settings(Command.CHAOS, describe((slow,)), chaos=(slow,))
     epochs.repartition(8, None)
+    method: Any = None
+    epochs.swaps.ask(Swap(method, {}, "allreduce (of=gradients)"), lambda: None)
     training.command(Command.STOP)
     return events
 

@@ -52,6 +52,7 @@ def desk() -> Desk:
         ("stop", {}, ("stop",), "milestone"),
         ("repartition", {"partitions": 4}, ("repartition", 4), "epoch"),
         ("swap combiner", {"combiner": "easgd"}, ("swap combiner", "easgd"), "milestone"),
+        ("swap strategy", {"strategy": "allreduce"}, ("swap strategy", AllReduce()), "epoch"),
         ("set", {"learning_rate": 0.1}, ("set", {"learning_rate": 0.1}), "milestone"),
         ("set", {"sync": "bsp"}, ("set", {"sync": "bsp"}), "milestone"),
         (

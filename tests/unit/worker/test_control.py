@@ -223,7 +223,7 @@ def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: An
     workers = [Aside(lambda p=p: served.work(programs[p], p, task=p, columns=1)) for p in range(2)]
     gates[0].reached(12)
     gates[1].reached(3)
-    training.end_span_early("4 partitions")
+    training.end_span_early(Command.REPARTITION, "4 partitions")
     assert span is not None
     assert span.last_epoch == 2
     for gate, number in zip(gates, (12, 3), strict=True):

@@ -69,8 +69,20 @@ class Program(Predictor):
             Program.__init__(twin)
             twin.gradients = True
             twin._lay_out()
-            self._twin = twin
+            self._twin, twin._twin = twin, self
         return self._twin
+
+    def for_steps(self) -> Program:
+        """Return the program of the same model whose workers make the optimizer's steps.
+
+        Raises
+        ------
+        UnsupportedProgram
+            The program was saved when workers only computed gradients, and there is no model.
+        """
+        if self.gradients and self._twin is not None:
+            return self._twin
+        return self
 
     def _lay_out(self) -> None:
         """Set `layout`."""

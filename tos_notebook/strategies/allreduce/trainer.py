@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...archive.spec import Updater
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Cohort
-from ...coordination.exchange import WorkerExchange
+from ...coordination.exchange import HandedOver, WorkerExchange
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
@@ -89,6 +89,19 @@ class ReduceTrainer:
     def final(self) -> NonFiniteUpdate | None:
         """See `Trainer.final`."""
         return self._reduction.check()
+
+    def hand_over(self) -> HandedOver:
+        """See `Trainer.hand_over`."""
+        state = None if self._updater is None else self._reduction.state()
+        return HandedOver(self._parameters.version, self._parameters.torn, state)
+
+    def take_over(self, handed: HandedOver) -> bool:
+        """See `Trainer.take_over`."""
+        self._parameters.version, self._parameters.torn = handed.version, handed.torn
+        if self._updater is None or handed.optimizer is None:
+            return False
+        self._updater.restore(handed.optimizer)
+        return True
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""

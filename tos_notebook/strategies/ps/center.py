@@ -265,6 +265,10 @@ class Center:
                 chain.advance(stripe.lock)
                 stripe.center[...] = stripe.of(vectors)
 
+    def go_on(self, version: int, torn: str | None) -> None:
+        """Count on from a version, before the first push: another strategy has trained so far."""
+        self._version, self._torn = version, torn
+
     def swap(self, combiner: Combiner, entered: Callable[[], object] = lambda: None) -> None:
         """Use another combiner from the next push on.
 

@@ -228,5 +228,6 @@ def _after(message: Push) -> Place:
 def exchange(connection: Connection, layout: Layout, context: WorkerContext) -> ParameterExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
     join = context.join
-    residuals = ResidualStore(layout.nbytes, context.folder, join.run, join.partition, join.task)
+    name = context.leg or join.run
+    residuals = ResidualStore(layout.nbytes, context.folder, name, join.partition, join.task)
     return ParameterExchange(connection, layout, residuals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...coordination.cohort import Cohort
-from ...coordination.exchange import WorkerExchange
+from ...coordination.exchange import HandedOver, WorkerExchange
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
@@ -68,6 +68,15 @@ class ServerTrainer:
     def final(self) -> NonFiniteUpdate | None:
         """See `Trainer.final`."""
         return self.center.check(self.center.center)
+
+    def hand_over(self) -> HandedOver:
+        """See `Trainer.hand_over`; what the combiner keeps ends with it."""
+        return HandedOver(self.center.version, self.center.torn)
+
+    def take_over(self, handed: HandedOver) -> bool:
+        """See `Trainer.take_over`; workers have the optimizers."""
+        self.center.go_on(handed.version, handed.torn)
+        return False
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""

@@ -131,6 +131,20 @@ class KeptSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptSwap:
+    """A swap of the strategy that is still to be made, as plain values."""
+
+    strategy: Any
+    """As `Origin.strategy`."""
+    settings: Mapping[str, Any]
+    """The strategy's own."""
+    sync: str
+    sync_interval: int
+    detail: str
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A run as of one center version.
 
@@ -143,6 +157,7 @@ class Checkpoint:
         A repartition that is still to be done.
     history : tuple of str
         Names of the files of the events so far, in their order.
+    swap : KeptSwap, optional
     """
 
     origin: Origin
@@ -150,6 +165,7 @@ class Checkpoint:
     settings: KeptSettings
     asked: Asked | None = None
     history: tuple[str, ...] = field(default=())
+    swap: KeptSwap | None = None
 
     def settings_with(self, combiner: Combiner | None = None) -> Settings:
         """Return the settings in force.
@@ -197,6 +213,18 @@ def _kept(strategy: Strategy, settings: Settings) -> KeptSettings:
     )
 
 
+def _kept_swap(swap: Any) -> KeptSwap:
+    strategy: Strategy = swap.method.strategy
+    changes = swap.changes
+    return KeptSwap(
+        describe(strategy, STRATEGIES),
+        strategy.settings_to_json(changes["strategy"]),
+        str(changes["sync"]),
+        changes["sync_interval"],
+        swap.detail,
+    )
+
+
 def require_known(partitioner: AnyPartitioner) -> None:
     """Refuse a partitioner that a checkpoint could not name.
 
@@ -236,6 +264,7 @@ def to_parts(
         "settings": asdict(_kept(strategy, snapshot.settings)),
         "asked": None if asked is None else [asked[0], describe(asked[1], PARTITIONERS)],
         "history": history,
+        "swap": None if snapshot.swap is None else asdict(_kept_swap(snapshot.swap)),
     }
     return value, arrays
 
@@ -294,7 +323,16 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
         settings,
         None if asked is None else (asked[0], rebuild(asked[1], PARTITIONERS)),
         tuple(value["history"]),
+        _swap(value.get("swap")),
     )
+
+
+def _swap(value: Any) -> KeptSwap | None:
+    if value is None:
+        return None
+    require_plain(KeptSwap, value)
+    rebuild(value["strategy"], STRATEGIES)
+    return KeptSwap(**value)
 
 
 def _data_layout(layout: Any) -> DataLayout | None:

@@ -21,8 +21,9 @@ _KINDS: dict[str, type[Event]] = {
     name: getattr(kinds, name)
     for name in (
         "CommandApplied", "EpochFinished", "JobRestarted", "LabelsSkewed", "PartitionFinished",
-        "Repartitioned", "RowsSkipped", "RunResumed", "RunStarted", "UpdateSkipped", "Validated",
-        "ValidationFailed", "WorkerFailed", "WorkerJoined", "WorkerLost",
+        "Repartitioned", "RowsSkipped", "RunResumed", "RunStarted", "StrategySwapped",
+        "UpdateSkipped", "Validated", "ValidationFailed", "WorkerFailed", "WorkerJoined",
+        "WorkerLost",
     )
 }  # fmt: skip
 """Kept besides milestones, in full: there are few of them."""

@@ -21,6 +21,8 @@ from ...persist.sealed import Sealed
 logger = logging.getLogger(__name__)
 
 PROGRAM = "program.zip"
+"""As the run was started with it; `program` names others."""
+
 DATA = "data.tos"
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
@@ -38,6 +40,11 @@ class Found(NamedTuple):
 def checkpoint(number: int) -> str:
     """Return the name of a checkpoint's file."""
     return f"checkpoint-{number:08d}.tos"
+
+
+def program(digest: str) -> str:
+    """Return the name of the file of a program that a later strategy trains."""
+    return f"program-{digest}.zip"
 
 
 def history(number: int) -> str:

@@ -8,12 +8,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from ...cluster.files import digest_of
 from ...coordination.snapshots import Asked, Snapshot
 from ...errors import CheckpointError, SessionClosed, WaitTimeout
 from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
+from ...persist.described import describe
 from ...steering.status import CheckpointStatus
 from ...steering.trigger import Trigger
+from ...strategies.base import Strategy
+from ...strategies.registry import STRATEGIES
 from ...telemetry.tally import Totals
 from . import folder as names
 from .contents import Origin, to_parts
@@ -36,8 +41,9 @@ CHECKPOINT_TIMEOUT = 60.0
 class Subject:
     """The run that is kept, as far as its writer knows it."""
 
-    snapshot: Callable[[Callable[[], Asked | None], bool], Snapshot | None]
-    """Takes `asked`, and whether this is the last one. Returns what is done, if anything is."""
+    snapshot: Callable[[Callable[[], Asked | None], bool, Callable[[], object]], Snapshot | None]
+    """Takes `asked`, whether this is the last one, and `swap`. Returns what is done, if anything
+    is."""
     asked: Callable[[], Asked | None]
     """Returns a repartition that is still to be done, at the moment of the snapshot."""
     totals: Callable[[], Totals]
@@ -50,6 +56,8 @@ class Subject:
     """Returns whether it has trained others."""
     before: int = 0
     """Milestones of before a resume."""
+    swap: Callable[[], object] = lambda: None
+    """As `asked`, of a swap of the strategy."""
 
 
 class CheckpointWriter:
@@ -89,6 +97,8 @@ class CheckpointWriter:
         self.folder = folder
         self.every = every
         self._origin = origin
+        # After each swap of the strategy.
+        self._origins = [origin]
         self._keep = keep
         self._claim, self._number = claim
         self._history = history
@@ -122,6 +132,24 @@ class CheckpointWriter:
         """Where a checkpoint is being written, and since when; None between two of them."""
         since = self._saving
         return None if since is None else (self.folder.storage.uri, since)
+
+    def keep_program(self, archive: Path) -> None:
+        """Save the program of another strategy, before that trains.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
+        digest = digest_of(archive)
+        name = names.program(digest)
+        if digest != self._origin.program and name not in self.folder.storage.list():
+            self.folder.storage.write(name, archive)
+
+    def swapped(self, strategy: Strategy, archive: Path) -> None:
+        """Name another strategy, and its program, in checkpoints from the next swap on."""
+        described = describe(strategy, STRATEGIES)
+        self._origins.append(replace(self._origin, strategy=described, program=digest_of(archive)))
 
     def begin(self, subject: Subject) -> None:
         """Begin to write checkpoints of a run."""
@@ -221,11 +249,11 @@ class CheckpointWriter:
             A push did not end in time, or events did not arrive.
         """
         began = time.perf_counter()
-        snapshot = subject.snapshot(subject.asked, self._ending)
+        snapshot = subject.snapshot(subject.asked, self._ending, subject.swap)
         if snapshot is None:
             return None
         version, asked = snapshot.progress.copied.version, snapshot.asked
-        contents = version, snapshot.state, snapshot.settings, asked
+        contents = version, snapshot.state, snapshot.settings, asked, snapshot.swap
         if self._saved == contents:
             return None
         self.folder.require(self._claim)
@@ -233,7 +261,8 @@ class CheckpointWriter:
         # Counted on whatever becomes of it, so that no file is written twice.
         self._number = number = self._number + 1
         nbytes = self._write_history(number, version)
-        value, arrays = to_parts(self._origin, snapshot, asked, self._history)
+        origin = self._origins[snapshot.swaps]
+        value, arrays = to_parts(origin, snapshot, asked, self._history)
         totals, epochs, now = subject.totals(), self._origin.options.epochs, time.time()
         summary = {
             "run": self._origin.run_id,

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...common.arrays import Array, Buffer
+from ...common.histogram import Histogram
 from ...common.threads import SerialExecutor
 from ...errors import SessionClosed
-from ...events import EpochFinished, Event, Histogram, MilestoneCommitted, WeightsMeasured
+from ...events import EpochFinished, Event, MilestoneCommitted, WeightsMeasured
 from .base import Observer, RunContext
 
 BINS = 30

@@ -12,7 +12,15 @@ from typing import Any
 from ...common import temporary
 from ...common.checks import one_of
 from ...errors import ConfigError, WaitTimeout
-from ...events import EpochFinished, Event, MilestoneCommitted, RunResumed, RunStarted, Validated
+from ...events import (
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+    RunResumed,
+    RunStarted,
+    StrategySwapped,
+    Validated,
+)
 from ...program.export.base import Program
 from ...readable import free_name
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
@@ -84,6 +92,8 @@ class MLflowLogger(BestEffort):
         elif isinstance(event, RunStarted | RunResumed):
             self._window, self._lockstep = Window(event.time), event.lockstep
             self._offer(partial(self._start, event))
+        elif isinstance(event, StrategySwapped):
+            self._lockstep = event.lockstep
         elif isinstance(event, EpochFinished):
             self._epochs_done = event.epoch + 1
             self._point(event.time)

@@ -23,6 +23,7 @@ from ...events import (
     MilestoneCommitted,
     RunResumed,
     RunStarted,
+    StrategySwapped,
     Validated,
     WeightsMeasured,
 )
@@ -118,6 +119,8 @@ class TensorBoardWriter(BestEffort):
         elif isinstance(event, RunStarted | RunResumed):
             self._lockstep = event.lockstep
             self._offer(partial(self._start, event.time))
+        elif isinstance(event, StrategySwapped):
+            self._lockstep = event.lockstep
         elif isinstance(event, EpochFinished):
             self._point(event.time, {"training/epoch": event.epoch + 1.0})
         elif isinstance(event, Validated):

@@ -612,7 +612,7 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
         scene.checkpointer.write(scene.subject)
     folder, program = scene.checkpointer.folder, Archived(scene.training.store.layout)
     of_another_rule(folder, 3)
-    number, saved, settings = _restorable(folder, program, None)  # type: ignore[arg-type]
+    number, saved, settings, _ = _restorable(folder, lambda _: program, None)  # type: ignore[arg-type, return-value]
     assert (number, saved.progress.copied.version) == (2, 2)
     assert settings.strategy.combiner.name == saved.settings.shown["combiner"]
     assert (
@@ -621,7 +621,7 @@ def test_a_checkpoint_that_does_not_restore_is_passed_over_with_a_warning(
     for number in (1, 2):
         of_another_rule(folder, number)
     with pytest.raises(CheckpointError, match="Expected the state of combiner fedadam"):
-        _restorable(folder, program, None)  # type: ignore[arg-type]
+        _restorable(folder, lambda _: program, None)  # type: ignore[arg-type, return-value]
 
 
 def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(scene: Scene) -> None:

@@ -1,0 +1,137 @@
+"""Get another strategy ready for a run: check it, cut the program, load the optimizer."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..codecs.pair import PLAIN
+from ..coordination.settings import Settings
+from ..errors import ConfigError, InvalidTransition, TosError
+from ..events import CommandLapsed
+from ..persist.described import rebuild
+from ..steering.machine import Command
+from ..strategies.base import Strategy
+from ..strategies.registry import STRATEGIES, as_strategy
+from .commands import require_obeyed
+from .lifecycle import Lifecycle
+from .options import SessionOptions
+from .swaps import Method, Swap
+
+_numbers = itertools.count(1)
+
+
+def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> None:
+    """Ask for another strategy; see `Run.swap_strategy`.
+
+    Parameters
+    ----------
+    run : Lifecycle
+    strategy : str or Strategy
+    wanted : mapping
+        Options of a session by name; None for those that the caller does not choose.
+    """
+    parts, swaps = run.parts, run.epochs.swaps
+    require_obeyed(run, Command.SWAP_STRATEGY)
+    # One after the other, so that of two callers' swaps the later one counts.
+    with run.swapping:
+        parts.training.machine.require(Command.SWAP_STRATEGY)
+        now = parts.training.settings
+        chosen = _chosen(run, now, as_strategy(strategy), wanted)
+        changes = _changes(chosen)
+        settings = now.changed(**changes)
+        detail = _detail(chosen.strategy, settings)
+        # Settings are told apart as they are shown: a user's own combiner cannot be compared.
+        if chosen.strategy == run.strategy and repr(settings) == repr(now):
+            if swaps.asked is None:
+                raise _unchanged(run, detail)
+            swaps.take_back(detail)
+            return
+        run.epochs.require_room(settings)
+        run.epochs.require_next()
+        if parts.checkpointer is not None:
+            settings.strategy.require_saveable()
+        method, checkpointer = _method(run, chosen.strategy), parts.checkpointer
+        swap = Swap(method, changes, detail)
+        if checkpointer is not None:
+            checkpointer.keep_program(method.archive)
+            named = partial(checkpointer.swapped, method.strategy, method.archive)
+            swap = replace(swap, before=named)
+        swaps.ask(swap, run.epochs.require_next)
+
+
+def renew(run: Lifecycle) -> None:
+    """Ask again for what a resumed run had been asked for, and say so if that cannot be made."""
+    resumed = run.parts.resumed
+    kept = None if resumed is None else resumed.checkpoint.swap
+    if kept is None:
+        return
+    try:
+        strategy: Strategy = rebuild(kept.strategy, STRATEGIES)
+        own = strategy.settings_from_json(kept.settings).shown()
+        wanted: dict[str, Any] = {"sync": kept.sync, "sync_interval": kept.sync_interval}
+        wanted |= {name: own[name] for name in ("combiner", "codec") if name in own}
+        swap_strategy(run, strategy, wanted)
+    except TosError as error:
+        detail = f"{kept.detail}: {error}"
+        run.parts.bus.publish(CommandLapsed(time.time(), Command.SWAP_STRATEGY, detail))
+
+
+def _chosen(
+    run: Lifecycle, now: Settings, strategy: Strategy, wanted: Mapping[str, Any]
+) -> SessionOptions:
+    """Return a session's options that the run could have begun with, checked.
+
+    Raises
+    ------
+    ConfigError, CombinerError, CodecError
+        They do not go together.
+    """
+    shown = now.strategy.shown()
+    given = {name: value for name, value in wanted.items() if value is not None}
+    kept: dict[str, Any] = {"combiner": None, "sync": None, "sync_interval": None}
+    if strategy == run.strategy:
+        kept = {
+            "combiner": shown.get("combiner"),
+            "sync": now.sync,
+            "sync_interval": now.sync_interval,
+        }
+    own = {"strategy": strategy, "codec": shown.get("codec", PLAIN), **kept, **given}
+    try:
+        return replace(run.parts.session, **own).checked()
+    except ConfigError:
+        if "codec" in given:
+            raise
+        return replace(run.parts.session, **own | {"codec": PLAIN}).checked()
+
+
+def _changes(chosen: SessionOptions) -> Mapping[str, Any]:
+    own = chosen.strategy.settings(chosen.combiner, chosen.codec)
+    return {"strategy": own, "sync": chosen.sync, "sync_interval": chosen.sync_interval}
+
+
+def _detail(strategy: Strategy, settings: Settings) -> str:
+    """Return what is to be in force, in words."""
+    shown = dict(settings.strategy.shown())
+    if not settings.strategy.lockstep:
+        shown["sync"] = settings.sync
+    shown["sync_interval"] = settings.sync_interval
+    said = (f"{name}={getattr(value, 'name', value)}" for name, value in shown.items())
+    return f"{strategy.name} ({', '.join(said)})"
+
+
+def _unchanged(run: Lifecycle, detail: str) -> InvalidTransition:
+    return InvalidTransition(
+        run.parts.state, "swap strategy", f"it is trained in this way already: {detail}."
+    )
+
+
+def _method(run: Lifecycle, strategy: Strategy) -> Method:
+    assert run.parts.method is not None
+    # Keeps others from writing to the model while it is traced.
+    with run.model.held():
+        return run.parts.method(strategy, next(_numbers))
