@@ -63,6 +63,11 @@ describe("a command", () => {
     ["sync-interval", "set", ""],
     ["codec", "set", ""],
     ["partitions", "repartition", "asked (8 partitions); applies at the end of the epoch"],
+    [
+      "strategy",
+      "swap strategy",
+      "asked (allreduce (of=gradients)); applies at the end of the epoch",
+    ],
     ["toggle", "resume", "asked (resume); applies at once"],
     ["stop", "stop", "asked; applies at each worker's next milestone"],
     [
@@ -97,6 +102,7 @@ describe("fields", () => {
     ["codec", "int8", "set", { codec: "int8" }],
     ["sync", "bsp", "set", { sync: "bsp" }],
     ["combiner", "easgd", "swap combiner", { combiner: "easgd" }],
+    ["strategy", "allreduce", "swap strategy", { strategy: "allreduce" }],
     ["learning-rate", "0.01", "set", { learning_rate: 0.01 }],
     ["sync-interval", "20", "set", { sync_interval: 20 }],
   ])("%s sends its value", (name, value, command, expected) => {
@@ -116,6 +122,55 @@ describe("fields", () => {
     input.dispatchEvent(new Event("input"));
     on.show({ partitions: 4 });
     expect(input.value).toBe("64");
+  });
+});
+
+describe("the strategy", () => {
+  const combined = actions.filter(({ name }) => name !== "swap combiner");
+  const together = combined.map((action) => ({
+    ...action,
+    arguments: action.arguments.filter(({ name }) => name !== "sync"),
+  }));
+  const forms = (): (string | null)[] =>
+    [...on.controls.element.querySelectorAll("form")].map((form) => form.getAttribute("data-tos"));
+  const chosen = (): string => (on.find('[data-tos="strategy"] select') as HTMLSelectElement).value;
+
+  it("is chosen by its label, among names, beginning at what is in force", () => {
+    on.show({ strategy: "allreduce (of parameters)" });
+    const select = on.find('[data-tos="strategy"] select') as HTMLSelectElement;
+    expect(select.labels[0].textContent).toBe("Strategy");
+    expect([...select.options].slice(0, 2).map(({ value }) => value)).toEqual(["ps", "allreduce"]);
+    expect(select.value).toBe("allreduce");
+    const button = on.find('[data-tos="strategy"] button');
+    expect(button.getAttribute("aria-label")).toBe("Swap: Strategy");
+    expect(button.getAttribute("aria-describedby")).toBe(
+      on.find('[data-tos="strategy"] .tos-note').id,
+    );
+  });
+
+  it("takes forms away that it does not know, and brings them back where they were", () => {
+    on.show({ strategy: "ps", actions });
+    const before = forms();
+    expect(before).toContain("combiner");
+    expect(before).toContain("sync");
+    const field = on.find('[data-tos="strategy"] select');
+    on.show({ strategy: "allreduce (of gradients)", actions: together });
+    expect(forms()).toEqual(before.filter((name) => name !== "combiner" && name !== "sync"));
+    expect(on.find('[data-tos="strategy"] select')).toBe(field);
+    on.show({ strategy: "ps", actions });
+    expect(forms()).toEqual(before);
+    expect(chosen()).toBe("ps");
+  });
+
+  it("keeps what was asked while the forms change", () => {
+    on.show({ strategy: "ps", actions });
+    on.find('[data-tos="strategy"] button').click();
+    on.controls.answer(1, answers["swap strategy"]);
+    expect(on.noteOf("strategy")).toBe("asked; applies at the end of the epoch");
+    on.show({ strategy: "allreduce (of gradients)", actions: together }, [
+      entered({ command: "swap strategy", detail: "allreduce", stage: "in force" }),
+    ]);
+    expect(on.noteOf("strategy")).toBe("in force (allreduce)");
   });
 });
 

@@ -252,6 +252,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
         "Stop and Keep Weights…",
         "Repartition…",
         "Swap Combiner…",
+        "Swap Strategy…",
         "Show Runs on Spark",
         "Open Run in a Tab",
         "Go to the Cell of the Run",

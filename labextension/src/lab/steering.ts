@@ -10,6 +10,7 @@ import {
   applies,
   type Argument,
   type Ask,
+  inForce,
   TOGGLE,
   unavailable,
   type When,
@@ -112,7 +113,7 @@ async function valueOf(
   { name, label, choices }: Argument,
   trans: TranslationBundle,
 ): Promise<string | number | null> {
-  const known: Partial<Record<string, unknown>> = { ...row };
+  const known = inForce(row);
   const options = {
     title: trans.__("Run %1: %2", row.number, trans.__(verb)),
     label: trans.__("%1, %2", trans.__(label), applies(when)),

@@ -12,6 +12,7 @@ import {
   type Argument,
   type Ask,
   CHAOS,
+  inForce,
   isOffered,
   lacksRate,
   note,
@@ -55,8 +56,11 @@ export class Controls {
   );
   private readonly why = h("p", { class: "tos-caption", hidden: true });
   private readonly controls: Control[];
-  /** Filled once it is known which commands the run obeys. */
+  /** Filled once it is known which commands the run obeys; they change with its strategy. */
   private readonly forms = h("div", { class: "tos-forms" });
+  /** All that were ever shown, by command and argument: a strategy may take some away. */
+  private readonly made = new Map<string, Control>();
+  private shown = "";
   private readonly chaos: Chaos;
   private readonly toggle: Toggle;
   private readonly stop: Stop;
@@ -132,14 +136,14 @@ export class Controls {
     this.why.hidden = !ended;
     if (ended) setText(this.why, ENDS[run.state]());
     this.toggle.draw(run.state);
-    if (!this.forms.hasChildNodes()) this.makeForms(actionsOf(run));
+    this.makeForms(actionsOf(run));
     for (const { ask, button, element, field } of this.controls) {
       element.hidden = !isOffered(run, ask);
       const reason = unavailable(run, ask);
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
       setAttribute(button, "aria-disabled", String(reason !== ""));
       setAttribute(button, "title", reason);
-      field?.draw({ ...run });
+      field?.draw(inForce(run));
       if (field) field.input.disabled = lacksRate(run, ask);
     }
     this.stop.draw(run.number, !this.fieldset.disabled && run.state !== "stopping");
@@ -161,15 +165,31 @@ export class Controls {
     }
   }
 
+  /** Show a form for each of these; those that are there stay, with what was typed and asked. */
   private makeForms(actions: readonly Action[]): void {
-    const forms = actions
+    const wanted = actions
       .filter(({ name }) => !OWN.includes(name))
       .flatMap((action) => {
         const { arguments: fields } = action;
-        return fields.length > 0 ? fields.map((one) => this.form(action, one)) : this.form(action);
+        const none: (Argument | undefined)[] = [undefined];
+        return (fields.length > 0 ? fields : none).map((one) => ({ action, one }));
       });
-    this.controls.push(...forms);
-    this.forms.append(...forms.map(({ element }) => element));
+    const names = wanted.map(({ action, one }) => `${action.name}: ${one?.name ?? ""}`);
+    if (names.join() === this.shown) return;
+    this.shown = names.join();
+    wanted.forEach(({ action, one }, i) => {
+      if (this.made.has(names[i])) return;
+      const form = this.form(action, one);
+      this.made.set(names[i], form);
+      this.controls.push(form);
+    });
+    const forms = names.map((name) => this.made.get(name)?.element);
+    for (const { element } of this.made.values()) if (!forms.includes(element)) element.remove();
+    // One that has the keyboard's focus would lose it if it were moved.
+    forms.forEach((element, i) => {
+      const there = this.forms.children[i] as Element | undefined;
+      if (element && element !== there) this.forms.insertBefore(element, there ?? null);
+    });
   }
 
   /** A form for one argument of a command; a button if it has none. */

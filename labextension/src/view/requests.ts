@@ -118,6 +118,11 @@ export function actionsOf({ actions }: Pick<RunInfo, "actions">): readonly Actio
   return actions ?? [];
 }
 
+/** What is in force, by the names of arguments; of the strategy its name alone, as a choice has it. */
+export function inForce(run: Pick<RunInfo, "strategy">): Partial<Record<string, unknown>> {
+  return { ...run, strategy: run.strategy?.split(" ")[0] };
+}
+
 /** Whether the run obeys what a control asks for. */
 export function isOffered(run: Pick<RunInfo, "actions">, { commands }: Ask): boolean {
   return actionsOf(run).some(({ name }) => commands.includes(name));

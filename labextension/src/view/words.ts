@@ -34,6 +34,7 @@ const WORDS: Partial<Record<string, () => string>> = {
   Set: () => t("Set"),
   Partitions: () => t("Partitions"),
   Combiner: () => t("Combiner"),
+  Strategy: () => t("Strategy"),
   "Sync mode": () => t("Sync mode"),
   "Exchange every (batches)": () => t("Exchange every (batches)"),
   Codec: () => t("Codec"),

@@ -26,6 +26,7 @@ const STEER = {
   stop: "tos-notebook:stop",
   repartition: "tos-notebook:repartition",
   swapCombiner: "tos-notebook:swap-combiner",
+  swapStrategy: "tos-notebook:swap-strategy",
 } as const;
 
 let commands: Registry;
@@ -131,6 +132,16 @@ describe("steering", () => {
     const { items, current } = getItem.mock.calls[0][0];
     expect([items.slice(0, 2), current]).toEqual([["mine", "downpour"], 0]);
     expect(kernel.command).toHaveBeenCalledWith("run-3", "swap combiner", { combiner: "easgd" });
+  });
+
+  it("swaps the strategy for a registered one, beginning at its own", async () => {
+    kernel.show(row({ strategy: "allreduce (of gradients)" }));
+    getItem.mockReturnValue(answered("ps"));
+    await commands.execute(STEER.swapStrategy);
+    const { items, current, label } = getItem.mock.calls[0][0];
+    expect(items.slice(0, 2)).toEqual(["ps", "allreduce"]);
+    expect([current, label]).toEqual([1, "Strategy, at the end of the epoch"]);
+    expect(kernel.command).toHaveBeenCalledWith("run-3", "swap strategy", { strategy: "ps" });
   });
 
   it("does nothing when a dialog is cancelled", async () => {
