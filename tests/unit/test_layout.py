@@ -167,3 +167,37 @@ def test_pack_writes_into_a_given_buffer() -> None:
     buffer = LAYOUT.allocate()
     assert LAYOUT.pack([W + 1, B + 1], out=buffer) is buffer
     assert LAYOUT.tensors(buffer)["W"].min() == 1
+
+
+def _counted(layout: Layout, first: float) -> Any:
+    buffer = layout.allocate()
+    for number, tensor in enumerate(layout.tensors(buffer).values()):
+        tensor[...] = first + number
+    return buffer
+
+
+def test_a_layout_adopts_the_values_of_the_model_and_keeps_what_an_optimizer_has() -> None:
+    """Names may differ: their order is the model's. An optimizer's own values have no other."""
+    scale = ParameterSpec("scale", (), "float32", False, False)
+    model = [ParameterSpec("w", (2,), "float32"), ParameterSpec("b", (), "float64")]
+    renamed = [ParameterSpec("w_1", (2,), "float32"), ParameterSpec("b_1", (), "float64")]
+    of_model, larger = Layout(model), Layout([scale, *renamed])
+    buffer = _counted(larger, 10.0)
+    larger.adopt(buffer, of_model, _counted(of_model, 1.0))
+    found = {name: tensor.tolist() for name, tensor in larger.tensors(buffer).items()}
+    assert found == {"scale": 10.0, "w_1": [1.0, 1.0], "b_1": 2.0}
+    back = _counted(of_model, 0.0)
+    of_model.adopt(back, larger, buffer)
+    assert [tensor.tolist() for tensor in of_model.tensors(back).values()] == [[1.0, 1.0], 2.0]
+    again = _counted(larger, 20.0)
+    larger.adopt(again, larger, buffer)
+    assert again.tobytes() == buffer.tobytes()
+
+
+def test_a_layout_does_not_adopt_the_values_of_another_model() -> None:
+    one, two = (
+        Layout([ParameterSpec("w", (), "float32")]),
+        Layout([ParameterSpec("w", (), "float32"), ParameterSpec("b", (), "float32")]),
+    )
+    with pytest.raises(ShapeMismatch, match="Expected 1 parameters, got 2"):
+        one.adopt(one.allocate(), two, two.allocate())

@@ -37,6 +37,21 @@ def runs(cells: Cells, engine: Engine) -> list[Any]:
         ),
         ("%tos_set sync=ssp:3", {"sync": "ssp:3"}, "sync=ssp:3, from"),
         (
+            "%tos_strategy allreduce",
+            ("allreduce", {}),
+            "Asked run 2 for allreduce, from its next epoch on.",
+        ),
+        (
+            "%tos_strategy ps --combiner fedavg --sync bsp --sync-interval 5 --codec int8",
+            ("ps", {"combiner": "fedavg", "sync": "bsp", "sync_interval": 5, "codec": "int8"}),
+            "Asked run 2 for ps, fedavg, bsp",
+        ),
+        (
+            "%tos_set strategy=ps combiner=fedavg sync_interval=5",
+            ("ps", {"combiner": "fedavg", "sync_interval": 5}),
+            "strategy=ps, combiner=fedavg, sync_interval=5, from its next epoch on",
+        ),
+        (
             "%tos_chaos slow 5 --worker 1",
             (Slow(5, worker=1),),
             "CHAOS in run 2, from each worker's next milestone on: partition 1: 5 times slower.",
@@ -67,6 +82,20 @@ def test_a_combiner_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
     cells("mine = lambda center, update, push: center")
     cells("%tos_combiner mine")
     assert runs[1].asked == [cells.space["mine"]]
+
+
+def test_a_strategy_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
+    cells("import tos_notebook as tos")
+    cells("local = tos.strategies.AllReduce(of='parameters', every=10)")
+    cells("%tos_strategy local")
+    cells("%tos_set strategy=local")
+    assert runs[1].asked == [(cells.space["local"], {})] * 2
+
+
+def test_what_does_not_come_with_a_strategy_is_set_apart(cells: Cells, runs: list[Any]) -> None:
+    output = cells.fails("%tos_set strategy=ps learning_rate=0.1")
+    assert "%tos_strategy: unknown setting 'learning_rate'. %tos_set changes it." in output
+    assert runs[1].asked == []
 
 
 def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:

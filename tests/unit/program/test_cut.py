@@ -223,8 +223,6 @@ def test_a_saved_program_trains_as_it_was_saved() -> None:
     saved.write(saved.read())
     ordinary = SavedProgram(program.export(COLUMNS), COLUMNS, program)
     assert ordinary.layout == program.layout
-    with pytest.raises(UnsupportedProgram, match="strategy it was saved with"):
-        ordinary.for_gradients()
 
 
 def test_the_learning_rate_of_the_update_can_be_set() -> None:
@@ -321,3 +319,22 @@ def test_a_step_without_a_place_to_cut_says_why_and_what_to_do(kind: Any, cause:
     assert 'of="parameters"' in str(raised.value)
     # The model's own optimizer is as it was.
     program.export(COLUMNS)
+
+
+def test_each_half_of_a_program_knows_the_other() -> None:
+    program = capture(scaled(2.0**15))
+    twin = program.for_gradients()
+    assert twin.for_steps() is program is program.for_steps()
+    archive = program.export(COLUMNS)
+    saved = SavedProgram(archive, COLUMNS, program)
+    assert saved.for_steps() is saved
+    assert saved.for_gradients() is twin
+    assert SavedProgram(twin.export(COLUMNS), COLUMNS, program).for_steps() is program
+
+
+def test_a_saved_program_without_its_model_has_no_other_half() -> None:
+    program = capture(model("sgd"))
+    for made in (program, program.for_gradients()):
+        saved = SavedProgram(made.export(COLUMNS), COLUMNS)
+        with pytest.raises(UnsupportedProgram, match="Resume the run with its model"):
+            saved.for_steps() if made.gradients else saved.for_gradients()

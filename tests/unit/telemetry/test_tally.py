@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.events import Event, RunFinished, WorkerFailed
+from tos_notebook.events import Event, RunFinished, StrategySwapped, WorkerFailed
 from tos_notebook.telemetry.tally import RECENT, STEADY, Tally, WorkerTally
 
 
@@ -129,3 +129,13 @@ def test_failure_and_loss_of_one_attempt_count_once() -> None:
     failed = WorkerFailed(1.0, 0, 0, "1", "node", "ValueError: x", (), 0, ())
     counted = tally(joined(), failed, lost())
     assert counted.workers["1", "node", 0].lost == 1
+
+
+def test_staleness_is_told_while_a_strategy_trains_by_which_something_can_be_stale() -> None:
+    """Steps that all workers make together are not stale, and are no part of the mean."""
+    apart, together = milestone(staleness=4), milestone(staleness=0)
+    there = [started(), apart, StrategySwapped(2.0, 1, "allreduce", True), together, together]
+    assert math.isnan(tally(*there).totals().staleness_mean)
+    back = tally(*there, StrategySwapped(3.0, 2, "ps", False), milestone(staleness=2)).totals()
+    assert back.staleness_mean == pytest.approx(3.0)
+    assert back.recent_staleness == pytest.approx(2.0)

@@ -396,3 +396,17 @@ def test_what_the_run_waits_for_is_shown_until_it_comes_and_stays_in_the_log() -
     model(events.StallEnded(70.0, "worker"))
     assert state(model)["run"]["waits"] == ["It waits for partition 1. See its log."]
     assert [entry["level"] for entry in state(model)["log"]] == ["warning", "warning", "info"]
+
+
+def test_a_delta_tells_of_the_commands_when_the_strategy_has_changed() -> None:
+    model = RunModel()
+    model(started())
+    first = model.snapshot(1.0, FACTS)
+    same = model.delta(first.cursor, 2.0, FACTS)
+    assert same is not None
+    assert "actions" not in same.state["run"]
+    model(events.StrategySwapped(3.0, 1, "allreduce", True))
+    other = model.delta(same.cursor, 3.0, {**FACTS, "strategy": "allreduce (of gradients)"})
+    assert other is not None
+    assert other.state["run"]["actions"] == FACTS["actions"]
+    assert other.state["log"][-1]["text"] == "strategy allreduce from epoch 2 on"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.unit.telemetry.samples import milestone
 from tests.unit.worker.support import Served, counting_training, finish, join, numbers, push, until
 from tos_notebook import combiners
 from tos_notebook.blocks.partitioners import RandomPartitioner
+from tos_notebook.cluster.files import digest_of
 from tos_notebook.combiners import Downpour, FedAdam, FedBuff, FedYogi, PushInfo, StatefulCombiner
 from tos_notebook.combiners.registry import MADE
 from tos_notebook.common.content import content_of
@@ -39,12 +41,13 @@ from tos_notebook.events import (
     RunStarted,
     WorkerJoined,
 )
-from tos_notebook.persist.described import describe
+from tos_notebook.persist.described import describe, rebuild
 from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
+from tos_notebook.steering.sync import BSP
 from tos_notebook.steering.trigger import Trigger, as_trigger
-from tos_notebook.strategies import STRATEGIES, ParameterServer
+from tos_notebook.strategies import STRATEGIES, AllReduce, ParameterServer
 from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.telemetry.bus import EventBus
@@ -57,12 +60,13 @@ from tos_notebook.training.checkpoint.contents import (
 )
 from tos_notebook.training.checkpoint.data import check_same, read_data, write_data
 from tos_notebook.training.checkpoint.event_log import Record, columns, events
-from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint
+from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkpoint, program
 from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
 from tos_notebook.training.resume import _origin, _restorable
 from tos_notebook.training.summaries import summaries
+from tos_notebook.training.swaps import Swap
 
 
 class Disk:
@@ -938,3 +942,56 @@ def test_an_origin_of_wrong_fields_is_no_checkpoint(scene: Scene, field: str, wr
     value = changed(sealed.value, ["reached", 0], wrong)
     with pytest.raises(CheckpointError, match=r"no checkpoint: expected RunPosition\.epoch"):
         from_sealed(decode(encode({}, value, sealed.arrays), name), name)
+
+
+# -- another strategy ------------------------------------------------------------------------
+
+
+def by_another_strategy(scene: Scene) -> None:
+    """Let all-reduce of parameters take the run over."""
+    training, strategy = scene.training, AllReduce(of="parameters")
+    own = strategy.exact_settings()
+
+    def make() -> Any:
+        layout, (buffer, _) = training.parameters.layout, training.parameters.read()
+        changed = training.settings.changed(strategy=own, sync=BSP)
+        return strategy.trainer(layout, buffer, changed)
+
+    training.swap_trainer(make, lambda: None, strategy=own, sync=BSP)
+
+
+def test_checkpoints_name_the_strategy_and_the_program_that_were_in_force(
+    scene: Scene, tmp_path: Path
+) -> None:
+    archive = tmp_path / "other.zip"
+    archive.write_bytes(b"another program")
+    writer, folder = scene.checkpointer, scene.checkpointer.folder
+    scene.push(0)
+    writer.keep_program(archive)
+    writer.keep_program(archive)
+    assert [name for name in folder.storage.list() if name == program(digest_of(archive))]
+    writer.write(scene.subject)
+    assert last(folder)[1].strategy == ParameterServer()
+    writer.swapped(AllReduce(of="parameters"), archive)
+    writer.write(scene.subject)
+    assert last(folder)[1].strategy == ParameterServer()
+    by_another_strategy(scene)
+    writer.write(scene.subject)
+    found = last(folder)[1]
+    assert found.strategy == AllReduce(of="parameters")
+    assert found.origin.program == digest_of(archive)
+    assert (found.settings.sync, found.settings.shown["of"]) == ("bsp", "parameters")
+    assert found.progress.copied.version == 1
+
+
+def test_a_swap_that_is_still_to_be_made_is_saved(scene: Scene) -> None:
+    method: Any = SimpleNamespace(strategy=AllReduce(every=2))
+    changes = {"strategy": AllReduce().exact_settings(), "sync": BSP, "sync_interval": 2}
+    scene.subject = replace(scene.subject, swap=lambda: Swap(method, changes, "allreduce"))
+    scene.push(0)
+    scene.checkpointer.write(scene.subject)
+    kept = last(scene.checkpointer.folder)[1].swap
+    assert kept is not None
+    assert rebuild(kept.strategy, STRATEGIES) == AllReduce(every=2)
+    assert AllReduce().settings_from_json(kept.settings) == AllReduce().exact_settings()
+    assert (kept.sync, kept.sync_interval, kept.detail) == ("bsp", 2, "allreduce")
