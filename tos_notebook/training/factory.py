@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..archive.spec import Updater
 from ..blocks.source import DataSource
@@ -32,7 +32,7 @@ from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
 from ..steering.trigger import Trigger
-from ..strategies.base import NonFinite, Strategy, without_optimizer
+from ..strategies.base import Strategy, without_optimizer
 from ..strategies.registry import STRATEGIES
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
@@ -325,7 +325,7 @@ class RunFactory:
                 program.layout,
                 buffer,
                 settings,
-                cast(NonFinite, self.options.non_finite),
+                self.options.non_finite,
                 without_optimizer if updater is None else lambda: updater,
             ),
         )

@@ -19,7 +19,7 @@ from ..strategies.base import Strategy
 from ..strategies.registry import STRATEGIES, as_strategy
 from .commands import require_obeyed
 from .lifecycle import Lifecycle
-from .options import SessionOptions
+from .options import CheckedOptions
 from .swaps import Method, Swap
 
 _numbers = itertools.count(1)
@@ -83,7 +83,7 @@ def renew(run: Lifecycle) -> None:
 
 def _chosen(
     run: Lifecycle, now: Settings, strategy: Strategy, wanted: Mapping[str, Any]
-) -> SessionOptions:
+) -> CheckedOptions:
     """Return a session's options that the run could have begun with, checked.
 
     Raises
@@ -109,7 +109,7 @@ def _chosen(
         return replace(run.parts.session, **own | {"codec": PLAIN}).checked()
 
 
-def _changes(chosen: SessionOptions) -> Mapping[str, Any]:
+def _changes(chosen: CheckedOptions) -> Mapping[str, Any]:
     own = chosen.strategy.settings(chosen.combiner, chosen.codec)
     return {"strategy": own, "sync": chosen.sync, "sync_interval": chosen.sync_interval}
 
