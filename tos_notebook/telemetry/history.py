@@ -64,6 +64,7 @@ class History:
     ----------
     validated : list of Validated
         The evaluations of the validation data.
+    swaps : list of StrategySwapped
     """
 
     def __init__(self) -> None:
@@ -79,6 +80,7 @@ class History:
         self._recent: list[events.MilestoneCommitted] = []
         self._present: set[int] = set()
         self.validated: list[events.Validated] = []
+        self.swaps: list[events.StrategySwapped] = []
 
     def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
@@ -95,12 +97,11 @@ class History:
                 self._present.add(event.partition)
             elif isinstance(event, events.WorkerLost | events.WorkerFailed):
                 self._present.discard(event.partition)
-            elif isinstance(
-                event, events.RunResumed | events.Repartitioned | events.StrategySwapped
-            ):
+            elif isinstance(event, events.RunResumed | events.Repartitioned):
                 # Those of the process before, or of the layout.
                 self._present.clear()
             elif isinstance(event, events.StrategySwapped):
+                self.swaps.append(event)
                 # Those of the job before.
                 self._present.clear()
 

@@ -27,6 +27,7 @@ from tos_notebook.events import (
 )
 from tos_notebook.strategies import AllReduce
 from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training.results import report
 from tos_notebook.training.run import Run
 
 BATCH = 2
@@ -299,19 +300,21 @@ def test_a_swap_of_the_same_strategy_keeps_what_is_not_given(setting: Swapping) 
     assert setting.program.written == [exact(2)]
 
 
-@pytest.mark.parametrize("job", [0, 1])
+def test_the_report_names_the_swaps(setting: Swapping, tmp_path: Path) -> None:
+    run = setting.go({0: lambda run: run.swap_strategy("allreduce")}, epochs=2)
+    path = report.write(run, run.parts.history, "keep", tmp_path / "report.html")
+    assert "allreduce from epoch 2 on" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
 def test_every_row_counts_once_when_a_worker_dies_beside_a_swap(
-    setting: Swapping, job: int
+    setting: Swapping, epoch: int
 ) -> None:
     setting.cluster.tries = 2
     died: list[int] = []
 
-    def dies(run: Run) -> None:
-        if job == 0:
-            run.swap_strategy("allreduce")
-
     def die(event: Event) -> None:
-        if isinstance(event, MilestoneCommitted) and event.epoch == job and not died:
+        if isinstance(event, MilestoneCommitted) and event.epoch == epoch and not died:
             died.append(event.partition)
             assert setting.cluster.served is not None
             setting.cluster.served.connections[-1].abort()

@@ -59,4 +59,7 @@ def write(
     from ...telemetry.report import write_report
 
     facts = run_facts(run, optimizer_state)
+    if history.swaps:
+        swaps = (f"{swap.strategy} from epoch {swap.epoch + 1} on" for swap in history.swaps)
+        facts["Swaps of the strategy"] = ", ".join(swaps)
     return write_report(path, history, f"Run {run.run_id}", facts)
