@@ -86,7 +86,7 @@ def by_gradients(partitions: int = 2) -> dict[str, float]:
 def test_a_swap_takes_effect_at_the_end_of_the_epoch_and_keeps_the_parameters(
     setting: Swapping,
 ) -> None:
-    run = setting.go({0: lambda run: run.swap_strategy("allreduce")}, epochs=3)
+    run = setting.go({0: lambda run: run.swap_strategy("allreduce:star")}, epochs=3)
     assert setting.cluster.jobs == [2, 2]
     (event,) = of(StrategySwapped, setting.events)
     assert (event.epoch, event.strategy, event.lockstep) == (1, "allreduce", True)
@@ -106,7 +106,7 @@ def test_a_swap_takes_effect_at_the_end_of_the_epoch_and_keeps_the_parameters(
 def test_versions_and_the_global_step_go_on(setting: Swapping) -> None:
     run = setting.go(
         {
-            0: lambda run: run.swap_strategy("allreduce"),
+            0: lambda run: run.swap_strategy("allreduce:star"),
             1: lambda run: run.swap_strategy("ps", combiner="downpour", sync_interval=1),
         },
         epochs=3,
@@ -130,7 +130,7 @@ def test_versions_and_the_global_step_go_on(setting: Swapping) -> None:
 def test_the_run_says_once_that_the_optimizer_began_anew(setting: Swapping) -> None:
     run = setting.go(
         {
-            0: lambda run: run.swap_strategy("allreduce"),
+            0: lambda run: run.swap_strategy("allreduce:star"),
             1: lambda run: run.swap_strategy("ps", combiner="downpour"),
         },
         epochs=3,
@@ -142,8 +142,8 @@ def test_the_run_says_once_that_the_optimizer_began_anew(setting: Swapping) -> N
 def test_an_optimizer_in_the_driver_goes_on(setting: Swapping) -> None:
     run = setting.go(
         {
-            0: lambda run: run.swap_strategy("allreduce"),
-            1: lambda run: run.swap_strategy(AllReduce(every=2)),
+            0: lambda run: run.swap_strategy("allreduce:star"),
+            1: lambda run: run.swap_strategy(AllReduce(every=2, algorithm="star")),
         },
         epochs=3,
     )
@@ -156,11 +156,15 @@ REFUSED: dict[str, tuple[Callable[[Run], object], type[TosError], str]] = {
     "unknown": (lambda run: run.swap_strategy("allreduc"), ConfigError, "Did you mean allreduce"),
     "unchanged": (lambda run: run.swap_strategy("ps"), InvalidTransition, "in this way already"),
     "unfit combiner": (
-        lambda run: run.swap_strategy("allreduce", combiner="easgd"),
+        lambda run: run.swap_strategy("allreduce:star", combiner="easgd"),
         ConfigError,
         "expected none with strategy 'allreduce'",
     ),
-    "unfit sync": (lambda run: run.swap_strategy("allreduce", sync="asp"), ConfigError, "'bsp'"),
+    "unfit sync": (
+        lambda run: run.swap_strategy("allreduce:star", sync="asp"),
+        ConfigError,
+        "'bsp'",
+    ),
     "interval": (lambda run: run.swap_strategy("ps", sync_interval=0), ConfigError, "at least 1"),
 }
 
@@ -187,7 +191,7 @@ def test_a_program_that_cannot_be_cut_is_refused_at_once(setting: Swapping) -> N
 
     def refused(run: Run) -> None:
         with pytest.raises(UnsupportedProgram, match="cannot be trained by gradients"):
-            run.swap_strategy("allreduce")
+            run.swap_strategy("allreduce:star")
 
     setting.go({0: refused}, epochs=2)
     assert setting.program.written == [exact(2)]
@@ -197,7 +201,7 @@ def test_a_program_that_cannot_be_cut_is_refused_at_once(setting: Swapping) -> N
 def test_no_swap_in_the_last_epoch(setting: Swapping, epochs: int) -> None:
     def refused(run: Run) -> None:
         with pytest.raises(InvalidTransition, match="trains its last epoch"):
-            run.swap_strategy("allreduce")
+            run.swap_strategy("allreduce:star")
 
     first: dict[int, Callable[[Run], object]] = {0: lambda run: run.repartition(2), 1: refused}
     setting.go({0: refused} if epochs == 1 else first, epochs=epochs)
@@ -208,13 +212,13 @@ def test_more_partitions_than_slots_are_refused_whichever_is_asked_for_first(
     setting: Swapping,
 ) -> None:
     def refused(run: Run) -> None:
-        run.swap_strategy("allreduce")
+        run.swap_strategy("allreduce:star")
         with pytest.raises(ConfigError, match=r"each of the 3 partitions at once\. It runs 2"):
             run.repartition(3)
         run.swap_strategy("ps")
         run.repartition(3)
         with pytest.raises(ConfigError, match=r"each of the 3 partitions at once\. It runs 2"):
-            run.swap_strategy("allreduce")
+            run.swap_strategy("allreduce:star")
 
     setting.go({0: refused}, epochs=2)
     assert setting.cluster.jobs == [2, 3]
@@ -225,7 +229,7 @@ def test_more_partitions_than_slots_are_refused_whichever_is_asked_for_first(
 @pytest.mark.parametrize("first", ["swap", "repartition"])
 def test_a_repartition_and_a_swap_in_one_epoch_both_apply(setting: Swapping, first: str) -> None:
     asks: list[Callable[[Run], object]] = [
-        lambda run: run.swap_strategy("allreduce"),
+        lambda run: run.swap_strategy("allreduce:star"),
         lambda run: run.repartition(1),
     ]
 
@@ -245,8 +249,8 @@ def test_a_repartition_and_a_swap_in_one_epoch_both_apply(setting: Swapping, fir
 
 def test_the_last_of_several_swaps_in_an_epoch_wins(setting: Swapping) -> None:
     def several(run: Run) -> None:
-        run.swap_strategy("allreduce")
-        run.swap_strategy("allreduce:parameters")
+        run.swap_strategy("allreduce:star")
+        run.swap_strategy(AllReduce("parameters", algorithm="star"))
 
     run = setting.go({0: several}, epochs=2)
     (lapsed,) = of(CommandLapsed, setting.events)
@@ -257,7 +261,7 @@ def test_the_last_of_several_swaps_in_an_epoch_wins(setting: Swapping) -> None:
 
 def test_a_swap_back_to_what_is_in_force_takes_the_other_back(setting: Swapping) -> None:
     def there_and_back(run: Run) -> None:
-        run.swap_strategy("allreduce")
+        run.swap_strategy("allreduce:star")
         run.swap_strategy("ps")
 
     run = setting.go({0: there_and_back}, epochs=2)
@@ -268,7 +272,7 @@ def test_a_swap_back_to_what_is_in_force_takes_the_other_back(setting: Swapping)
 
 def test_a_swap_of_a_run_that_is_stopped_before_the_epoch_ends_lapses(setting: Swapping) -> None:
     def stop(run: Run) -> None:
-        run.swap_strategy("allreduce")
+        run.swap_strategy("allreduce:star")
         run.parts.training.command("stop")  # type: ignore[arg-type]
 
     run = setting.go({0: stop}, epochs=2)
@@ -280,7 +284,7 @@ def test_a_swap_of_a_run_that_is_stopped_before_the_epoch_ends_lapses(setting: S
 def test_what_is_set_before_the_epoch_ends_stays_in_force(setting: Swapping) -> None:
     def ask(run: Run) -> None:
         run.pause()
-        run.swap_strategy("allreduce:parameters", sync_interval=3)
+        run.swap_strategy(AllReduce("parameters", algorithm="star"), sync_interval=3)
         run.set(sync="ssp:3")
         run.swap_combiner("easgd")
         run.resume()
@@ -301,7 +305,7 @@ def test_a_swap_of_the_same_strategy_keeps_what_is_not_given(setting: Swapping) 
 
 
 def test_the_report_names_the_swaps(setting: Swapping, tmp_path: Path) -> None:
-    run = setting.go({0: lambda run: run.swap_strategy("allreduce")}, epochs=2)
+    run = setting.go({0: lambda run: run.swap_strategy("allreduce:star")}, epochs=2)
     path = report.write(run, run.parts.history, "keep", tmp_path / "report.html")
     assert "allreduce from epoch 2 on" in path.read_text(encoding="utf-8")
 
@@ -319,7 +323,7 @@ def test_every_row_counts_once_when_a_worker_dies_beside_a_swap(
             assert setting.cluster.served is not None
             setting.cluster.served.connections[-1].abort()
 
-    asks: dict[int, Callable[[Run], object]] = {0: lambda run: run.swap_strategy("allreduce")}
+    asks: dict[int, Callable[[Run], object]] = {0: lambda run: run.swap_strategy("allreduce:star")}
     run = setting.go(asks, epochs=3, sinks=(die,))
     assert died
     assert run.state == "finished"
