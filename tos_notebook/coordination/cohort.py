@@ -101,7 +101,7 @@ class Cohort:
             member.hear(Doing.WAIT)
             if self._rendezvous.enter(member, message):
                 for report in [r for r in self._waiting.values() if self._open(r)]:
-                    self._answer(report, "again", 0)
+                    self._answer(report, "again", report.message.base_version)
                 self._state.changed.notify_all()
         if not self.wait_made():
             return Proceed(Directive.WAIT, member.settings_version, None)

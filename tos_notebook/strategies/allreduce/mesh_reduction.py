@@ -46,10 +46,7 @@ class MeshReduction(Reduction):
 
     def report(self, member: Member, message: Push, milestone: Milestone) -> Reply:
         """Wait a while for the milestones of the other workers."""
-        reply = self._enter(member, message, milestone)
-        if reply.status in ("again", "duplicate"):
-            return reply._replace(version=self._parameters.version)
-        return reply
+        return self._enter(member, message, milestone)
 
     def proceed(self, member: Member, message: Poll) -> Proceed:
         """Answer a waiting worker, which has what it continues with."""

@@ -1,0 +1,105 @@
+"""All-reduce among the workers, when one is lost at the worst moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tests.unit.worker.support import Frail
+from tos_notebook.strategies import AllReduce
+from tos_notebook.testing.bench import Bench, Deadline, Trial
+from tos_notebook.testing.programs import SoftmaxRegression
+from tos_notebook.wire.messages import Poll
+
+LIMIT = 10.0
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(31, 4)), RANDOM.integers(0, 3, 31)
+
+
+class Losing:
+    """All-reduce that loses the first worker of partition 0 before one of its reports.
+
+    Parameters
+    ----------
+    number : int
+        Of the report; none if negative.
+    before : callable
+        Called before its next attempt joins.
+    seen : callable
+        Takes what workers ask.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        before: Callable[[], object] = lambda: None,
+        seen: Callable[[Any], object] = lambda message: None,
+    ) -> None:
+        self._strategy = AllReduce(algorithm="ring")
+        self._number, self._before, self._seen = number, before, seen
+        self._lost = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._strategy, name)
+
+    def exchange(self, connection: Any, layout: Any, context: Any) -> Any:
+        connection = Watched(connection, self._seen)
+        if context.join.partition == 0 and self._lost:
+            self._before()
+        elif context.join.partition == 0:
+            self._lost = True
+            connection = Frail(connection, self._number, delivered=False)
+        return self._strategy.exchange(connection, layout, context)
+
+
+class Watched:
+    """A connection that says what is asked."""
+
+    def __init__(self, connection: Any, seen: Callable[[Any], object]) -> None:
+        self._connection, self._seen = connection, seen
+
+    def request(self, message: Any, *rest: Any) -> Any:
+        self._seen(message)
+        return self._connection.request(message, *rest)
+
+    def abort(self) -> None:
+        self._connection.abort()
+
+
+@contextmanager
+def bench(strategy: Any) -> Iterator[Bench]:
+    with Trial(strategy, Deadline(LIMIT)).bench(SoftmaxRegression()) as made:
+        yield made
+
+
+def trained_by(strategy: Losing, rows: int, partitions: int, lose: bool) -> bytes:
+    with bench(strategy) as run:
+        run.begin((X[:rows], Y[:rows]), partitions, range(3))
+        run.work(lose=10**6 if lose else None)
+        assert run.rows_told() == 3 * rows
+        return run.run.parameters.read()[0].tobytes()
+
+
+def test_workers_that_have_waited_for_long_train_a_lost_milestone_again() -> None:
+    lost, polled = threading.Event(), threading.Event()
+
+    def seen(message: Any) -> None:
+        if lost.is_set() and isinstance(message, Poll):
+            polled.set()
+
+    def before() -> None:
+        lost.set()
+        assert polled.wait(LIMIT)
+
+    undisturbed = trained_by(Losing(-1), 31, 3, False)
+    assert trained_by(Losing(1, before, seen), 31, 3, True) == undisturbed
+
+
+def test_who_has_no_rows_left_attends_once_more_where_the_last_milestone_is_lost() -> None:
+    # The partitions have 1, 1 and 2 rows: the second milestone is the last one.
+    undisturbed = trained_by(Losing(-1), 4, 3, False)
+    assert trained_by(Losing(1), 4, 3, True) == undisturbed
