@@ -125,6 +125,8 @@ class MeshExchange:
         self._averager = Averager(mesh, schedule, self._layout.vectors(self._work))
         self._rank, self._version = formed.rank, formed.version
         self._attempts, self.again = 0, False
+        # A milestone that is trained again may need this one, though the lost one was the last.
+        self.attends = True
         self._pace = Pace()
 
     def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
