@@ -159,11 +159,18 @@ class Worker:
         for epoch in range(joined.epoch, joined.last_epoch + 1):
             if epoch > joined.epoch:
                 feed = rows.feed(epoch, 0)
-            if not self._train_epoch(epoch, feed, steps, sequence):
+            if not self._train_epoch(epoch, rows, feed, steps, sequence):
                 return
             steps = sequence = 0
 
-    def _train_epoch(self, epoch: int, feed: Feed, steps: int, sequence: int) -> bool:
+    def _train_epoch(
+        self,
+        epoch: int,
+        rows: InMemoryBatches | StreamedBatches,
+        feed: Feed,
+        steps: int,
+        sequence: int,
+    ) -> bool:
         """Train from a batch to the end of an epoch; return whether another epoch follows."""
         while self._prepared(epoch):
             batch = feed(steps, self._batches)
@@ -178,9 +185,14 @@ class Worker:
             if not self._wait_for_go(directive):
                 return False
             self._update_optimizer_state()
-            if not self._exchange.again:
-                steps += count
-                sequence += count > 0
+            if self._exchange.again:
+                # The next rows may be collected by now; a feed does not go back.
+                feed = rows.feed(epoch, steps)
+                if not self._rows_are_known(feed, rows.streamed):
+                    return False
+                continue
+            steps += count
+            sequence += count > 0
         return False
 
     @property

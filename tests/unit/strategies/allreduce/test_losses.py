@@ -8,12 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.unit.worker.support import Frail
+from tos_notebook.common.arrays import Array
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.data.stream import Stream
 from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
 from tos_notebook.wire.messages import Poll
+from tos_notebook.worker import loop
+from tos_notebook.worker.batches import StreamedBatches
 
 LIMIT = 10.0
 RANDOM = np.random.default_rng(0)
@@ -103,3 +109,24 @@ def test_who_has_no_rows_left_attends_once_more_where_the_last_milestone_is_lost
     # The partitions have 1, 1 and 2 rows: the second milestone is the last one.
     undisturbed = trained_by(Losing(-1), 4, 3, False)
     assert trained_by(Losing(1), 4, 3, True) == undisturbed
+
+
+class Dealt(Stream):
+    """A partition of the rows, made batch by batch."""
+
+    def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[tuple[Array, ...]]:
+        columns = ArraySource((X, Y), self.partitions).rows(self.partition)
+        for start in range(0, len(columns[0]), batch_size):
+            yield tuple(column[start : start + batch_size] for column in columns)
+
+
+def test_streamed_rows_of_a_lost_milestone_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = trained_by(Losing(-1), 31, 3, False)
+
+    def streamed(connection: Any, plan: Any, partition: int, *rest: Any) -> StreamedBatches:
+        stream = Dealt(lambda context: None, partition, 3, (), ())
+        return StreamedBatches(stream, plan.seed, plan.batch_size)
+
+    monkeypatch.setattr(loop, "load", streamed)
+    assert trained_by(Losing(-1), 31, 3, False) == undisturbed
+    assert trained_by(Losing(2), 31, 3, True) == undisturbed
