@@ -100,9 +100,7 @@ class Cohort:
             member.epoch = message.epoch
             member.hear(Doing.WAIT)
             if self._rendezvous.enter(member, message):
-                for report in [r for r in self._waiting.values() if self._open(r)]:
-                    self._answer(report, "again", report.message.base_version)
-                self._state.changed.notify_all()
+                self._repeat([r for r in self._waiting.values() if self._open(r)])
         if not self.wait_made():
             return Proceed(Directive.WAIT, member.settings_version, None)
         return self._rendezvous.wait(member, message.epoch)
@@ -225,9 +223,13 @@ class Cohort:
         # One that has left, or whose place another has taken, makes the step again.
         return self._state.membership.present(partition) is report.member
 
-    def _take(self, epoch: int) -> Step:
+    def _take(self, epoch: int) -> Step | None:
         open_ones = [p for p in self._waiting if not self._state.ledger.is_finished(epoch, p)]
         step = [self._waiting[p] for p in sorted(open_ones) if self._reports_now(p, epoch)]
+        if self._rendezvous.used and len({r.message.settings_version for r in step}) > 1:
+            # Each has made other steps. When they have connected again, all have the same settings.
+            self._repeat(step)
+            return None
         # They stay until they are answered, so that none of their workers continues before. What
         # else there is has been left by workers that are gone.
         self._waiting = {report.member.partition: report for report in step}
@@ -239,6 +241,12 @@ class Cohort:
             if report.counts:
                 self._reports.admit(report.member, report.message)
         return step
+
+    def _repeat(self, reports: Step) -> None:
+        """Let workers that have trained a milestone together train it again."""
+        for report in reports:
+            self._answer(report, "again", report.message.base_version)
+        self._state.changed.notify_all()
 
     def commit(self, step: Step, version: int) -> None:
         """Answer all workers of a step, at one moment: they get the same settings.

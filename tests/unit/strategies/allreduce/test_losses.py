@@ -14,6 +14,8 @@ from tests.unit.worker.support import Frail
 from tos_notebook.common.arrays import Array
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.stream import Stream
+from tos_notebook.events import CommandApplied, MilestoneCommitted
+from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
@@ -77,8 +79,8 @@ class Watched:
 
 
 @contextmanager
-def bench(strategy: Any) -> Iterator[Bench]:
-    with Trial(strategy, Deadline(LIMIT)).bench(SoftmaxRegression()) as made:
+def bench(strategy: Any, program: Any = None) -> Iterator[Bench]:
+    with Trial(strategy, Deadline(LIMIT)).bench(program or SoftmaxRegression()) as made:
         yield made
 
 
@@ -130,3 +132,52 @@ def test_streamed_rows_of_a_lost_milestone_are_made_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(loop, "load", streamed)
     assert trained_by(Losing(-1), 31, 3, False) == undisturbed
     assert trained_by(Losing(2), 31, 3, True) == undisturbed
+
+
+class Apart(SoftmaxRegression):
+    """Has a learning rate for each worker, as if they were processes; says that one trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own, self.trains = threading.local(), threading.Event()
+
+    def set_learning_rate(self, value: float) -> None:
+        self.own.rate = value
+
+    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        for name, value in parameters.items():
+            value -= getattr(self.own, "rate", self.rate) * gradients[name]
+
+    def before(self, batch: tuple[Array, ...]) -> None:
+        if threading.current_thread().name == "check-worker-0":
+            self.trains.set()
+
+
+def test_another_learning_rate_while_workers_come_back_from_a_pause_is_the_same_for_all() -> None:
+    program, held, go = Apart(), threading.Event(), threading.Event()
+    pausing = threading.Event()
+
+    def seen(message: Any) -> None:
+        late = threading.current_thread().name == "check-worker-1" and pausing.is_set()
+        if late and isinstance(message, Poll):
+            held.set()
+            assert go.wait(LIMIT)
+
+    with bench(Losing(-1, seen=seen), program) as run:
+        run.begin((X, Y), 2, range(100_000))
+        ended = run.start()
+        run.wait(MilestoneCommitted)
+        run.run.command(Command.PAUSE)
+        run.wait(CommandApplied, command=Command.PAUSE)
+        pausing.set()
+        assert held.wait(LIMIT)
+        program.trains.clear()
+        run.run.command(Command.RESUME)
+        assert program.trains.wait(LIMIT)
+        run.run.change_settings(Command.SET, "", learning_rate=0.25)
+        pausing.clear()
+        go.set()
+        # It tells that all workers have trained by the new one.
+        run.wait(CommandApplied, command=Command.SET)
+        run.run.command(Command.STOP)
+        ended()

@@ -1,0 +1,54 @@
+"""What the driver answers workers of one generation, and those that say what no worker says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.worker.crew import Crew
+from tests.unit.worker.support import push
+from tos_notebook.steering.machine import Command
+from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.allreduce.milestone import Milestone
+from tos_notebook.wire.messages import Directive, Formed, Ready, Reply
+
+
+class Linked(Crew):
+    """A run of workers that connect to each other, called without connections."""
+
+    def __init__(self, workers: int = 2) -> None:
+        super().__init__(AllReduce(algorithm="ring"), workers, long_poll=0.0)
+
+    def ready(self, worker: int, epoch: int = 0) -> Any:
+        message = Ready(epoch, "here", 1, "")
+        return self.exchanges[worker].form(self.members[worker], message)[0]
+
+    def connect(self) -> None:
+        """Let all workers know of a generation."""
+        for worker in range(len(self.members)):
+            self.ready(worker)
+        for worker in range(len(self.members) - 1):
+            assert isinstance(self.ready(worker), Formed)
+
+    def report(self, worker: int, **changes: Any) -> Reply:
+        """Report a worker's next milestone."""
+        message = push(self.counts[worker], base_version=self.run.parameters.version)
+        message = message._replace(**changes)
+        payload = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, self.layout.allocate()).pack()
+        place = self.exchanges[worker].receive_into(message, len(payload))
+        assert place is not None
+        place[:] = payload.data
+        answer = self.exchanges[worker].push(self.members[worker], message)[0]
+        assert isinstance(answer, Reply)
+        return answer
+
+
+def test_a_step_of_workers_with_different_settings_is_made_again() -> None:
+    crew = Linked()
+    crew.connect()
+    crew.run.change_settings(Command.SET, "", learning_rate=0.25)
+    assert crew.report(0, settings_version=0).directive is Directive.WAIT
+    assert crew.report(1, settings_version=1).status == "again"
+    assert crew.run.parameters.version == 0
+    crew.connect()
+    assert crew.report(0, settings_version=1).directive is Directive.WAIT
+    assert crew.report(1, settings_version=1).status == "committed"
