@@ -128,6 +128,8 @@ class Cohort:
                 return "superseded"
             if state.settled or not state.machine.active:
                 return "skipped"
+            # None but its own worker is to learn of settings that it cannot have.
+            state.settings_log.get(message.settings_version)
             if self._rendezvous.used and not self._rendezvous.holds(member):
                 return "again"
             admission = (

@@ -96,7 +96,9 @@ class Rendezvous:
         state = self._state
         partitions = range(state.ledger.partitions or 0)
         needed = [p for p in partitions if not state.ledger.is_finished(epoch, p)]
-        if self._formed or not all(self._is_ready(partition, epoch) for partition in needed):
+        if self._formed or not needed:
+            return
+        if not all(self._is_ready(partition, epoch) for partition in needed):
             return
         self._generation += 1
         messages = [self._ready[partition].message for partition in needed]

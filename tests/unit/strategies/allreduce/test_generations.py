@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.worker.crew import Crew
 from tests.unit.worker.support import push
+from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce.milestone import Milestone
@@ -40,6 +43,24 @@ class Linked(Crew):
         answer = self.exchanges[worker].push(self.members[worker], message)[0]
         assert isinstance(answer, Reply)
         return answer
+
+
+def test_a_report_under_unknown_settings_is_refused_and_keeps_no_other_waiting() -> None:
+    crew = Crew(AllReduce(algorithm="star"), long_poll=0.0)
+    assert crew.push(0) is Directive.WAIT
+    with pytest.raises(RemoteProtocolError, match="settings_version"):
+        crew.push(1, settings_version=7)
+    crew.counts[1] = 0
+    assert crew.push(1) is Directive.GO
+    assert crew.poll(0) is Directive.GO
+
+
+def test_who_asks_for_an_epoch_that_is_over_forms_no_generation() -> None:
+    crew = Linked()
+    for member in crew.members:
+        crew.run.state.ledger.finish(0, member.partition, member.task)
+    assert crew.ready(0).directive is Directive.WAIT
+    assert not crew.run.trainer._reduction._cohort._rendezvous.used  # type: ignore[attr-defined]
 
 
 def test_a_step_of_workers_with_different_settings_is_made_again() -> None:
