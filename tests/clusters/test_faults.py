@@ -35,7 +35,10 @@ def run(module: str, *options: str) -> str:
     return done.stdout
 
 
-STANDALONE = ["worker/asp", "worker/ssp:3", "worker/bsp", "executor/asp", "node/ssp:3", "node/bsp"]
+STANDALONE = [
+    *("worker/asp", "worker/ssp:3", "worker/bsp", "executor/asp", "node/ssp:3", "node/bsp"),
+    "executor/allreduce:ring",
+]
 
 YARN = ["worker/asp", "worker/ssp:3", "executor/asp"]
 
@@ -53,9 +56,10 @@ def test_every_batch_counts_once_whatever_is_killed(
     target = tmp_path / "outcomes.json"
     run("tests.faults", "--cluster", cluster, "--case", *cases, "--json", str(target))
     outcomes = json.loads(target.read_text())
-    assert sorted(f"{o['fault']}/{o['sync']}" for o in outcomes) == sorted(cases)
+    assert sorted(f"{o['fault']}/{o['mode']}" for o in outcomes) == sorted(cases)
     for outcome in outcomes:
         assert (outcome["got"], outcome["state"]) == (outcome["expected"], "finished"), outcome
+        assert not outcome["error"], outcome
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,14 @@ Record = tuple[float]
 
 
 def program() -> Any:
-    """Return a linear model whose step of gradient descent adds the batch's sum, and 1.
+    """Return a model whose step of gradient descent adds the batch's sum, and 1.
 
     The loss is -(total * sum(rows) + batches), so that with a learning rate of 1 a step changes
     `total` by the sum of its rows and `batches` by 1. The rows are integers: every sum below 2**53
     is exact in float64, whatever the order.
+
+    `order`, which an optimizer with a state of its own draws to the sine of the rows, has other
+    bits if batches come in another order, or one of them is applied to another state.
     """
     import tensorflow as tf
 
@@ -29,8 +32,13 @@ def program() -> Any:
         rows = v1.placeholder(tf.float64, [None], name="rows")
         total = v1.get_variable("total", initializer=np.float64(0))
         batches = v1.get_variable("batches", initializer=np.float64(0))
-        loss = -(total * tf.reduce_sum(rows) + batches)
-        step = v1.train.GradientDescentOptimizer(1.0).minimize(loss)
+        order = v1.get_variable("order", initializer=np.float64(0))
+        count = -(total * tf.reduce_sum(rows) + batches)
+        distance = tf.reduce_mean((order - tf.sin(rows)) ** 2) / 2
+        step = tf.group(
+            v1.train.GradientDescentOptimizer(1.0).minimize(count, var_list=[total, batches]),
+            v1.train.MomentumOptimizer(0.1, 0.5).minimize(distance, var_list=[order]),
+        )
         session = v1.Session()
         session.run(v1.global_variables_initializer())
         return tos.capture(step, feeds=[rows], loss=tf.reduce_mean(rows), session=session)
@@ -47,6 +55,23 @@ def expected(sizes: Sequence[int], batch_size: int, epochs: int) -> tuple[float,
     rows = sum(sizes)
     batches = sum(-(-size // batch_size) for size in sizes)
     return float(epochs * rows * (rows + 1) // 2), float(epochs * batches)
+
+
+def expected_together(sizes: Sequence[int], batch_size: int, epochs: int) -> tuple[float, float]:
+    """Return what it must have counted where all workers make each step by their mean gradient.
+
+    A step then adds the mean of what the workers add, and 1.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        All the same, so that all workers take part in every step.
+    batch_size, epochs : int
+    """
+    if len(set(sizes)) != 1:
+        raise ValueError(f"Expected partitions of one size, got {sizes}.")
+    total, batches = expected(sizes, batch_size, epochs)
+    return total / len(sizes), batches / len(sizes)
 
 
 def data(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,9 @@ LOST_TO_SPARK = 400.0
 """Seconds: Spark gives an executor up after 120 s of silence, and looks once a minute."""
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
+
+APART = ("asp", "ssp:3", "bsp")
+"""The modes that take any number of partitions, and a worker that is through before the others."""
 
 REMOTE = {
     # Blocks are fetched one by one, in random order, from the executor that has them.
@@ -86,7 +89,7 @@ class Fault:
     config : mapping of str
         Spark's settings that it needs.
     modes : tuple of str
-        The sync modes to try it in; all by default.
+        The modes to try it in; all by default. See `matrix.MODES`.
     prepare : callable, optional
         See `counting.data`.
     shuffled : bool
@@ -103,11 +106,11 @@ class Fault:
     prepare: Callable[[int, int], None] | None = None
     shuffled: bool = False
 
-    def rows(self, sc: Any, folder: Path) -> Any:
-        """Return the RDD to train on."""
+    def rows(self, sc: Any, sizes: Sequence[int], folder: Path) -> Any:
+        """Return the RDD to train on, with partitions of these sizes."""
         if self.shuffled:
-            return counting.shuffled(sc, self.sizes, folder)
-        return counting.data(sc, self.sizes, folder, self.prepare)
+            return counting.shuffled(sc, sizes, folder)
+        return counting.data(sc, sizes, folder, self.prepare)
 
 
 def kill_worker(scene: Scene) -> None:
@@ -253,7 +256,7 @@ FAULTS = {
         Fault("worker", kill_worker),
         Fault("20 workers", kill_twenty, epochs=80),
         Fault("shuffled", kill_thrice, CLUSTERS, (240, 240), 6, REMOTE, shuffled=True),
-        Fault("surplus", kill_with_surplus, sizes=(30,) * 6, epochs=3),
+        Fault("surplus", kill_with_surplus, sizes=(30,) * 6, epochs=3, modes=APART),
         Fault("freeze", freeze),
         Fault("flaky data", retried, prepare=fail_first),
         Fault("executor", kill_executor, CLUSTERS),
@@ -264,6 +267,6 @@ FAULTS = {
         Fault("cut for 30 s", cut_wire, ("wire",), epochs=80),
         Fault("cut for good", cut_for_good, ("wire",), epochs=80),
         # Spark never runs a copy on the host of the first attempt: the others have one host.
-        Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION),
+        Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION, APART),
     )
 }

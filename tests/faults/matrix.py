@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from .cases import Case, Outcome, play
 from .clusters import Cluster
-from .kinds import FAULTS
+from .kinds import APART, FAULTS
 
-MODES = ("asp", "ssp:3", "bsp")
-HEAD = f"{'fault':<14}{'cluster':<15}{'sync':<7}{'expected':>18}{'got':>18}{'s':>7}  "
+MODES = (*APART, "allreduce:ring", "allreduce:star")
+"""Sync modes of a parameter server, and ways of all-reduce among the workers."""
+
+HEAD = f"{'fault':<14}{'cluster':<15}{'mode':<15}{'expected':>18}{'got':>18}{'s':>7}  "
 
 
 def cases(
@@ -36,7 +38,7 @@ def line(outcome: Outcome) -> str:
     """Return an outcome as a row of the table."""
     expected, got = (" / ".join(f"{n:.0f}" for n in pair) for pair in outcome.counts)
     return (
-        f"{outcome.fault:<14}{outcome.cluster:<15}{outcome.sync:<7}{expected:>18}{got:>18}"
+        f"{outcome.fault:<14}{outcome.cluster:<15}{outcome.mode:<15}{expected:>18}{got:>18}"
         f"{outcome.seconds:7.1f}  {'ok' if outcome.exact else outcome.error or 'OFF'}"
     )
 

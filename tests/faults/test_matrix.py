@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,12 +36,36 @@ def test_what_is_expected_is_what_a_loop_over_all_batches_counts(
     assert counting.expected(sizes, batch_size, epochs) == (epochs * total, epochs * batches)
 
 
+@given(
+    rows=st.integers(1, 12),
+    workers=st.integers(1, 4),
+    batch_size=st.integers(1, 7),
+    epochs=st.integers(1, 5),
+)
+def test_what_is_expected_of_all_workers_together_is_what_a_loop_over_their_means_counts(
+    rows: int, workers: int, batch_size: int, epochs: int
+) -> None:
+    total, batches = Fraction(0), 0
+    for start in range(0, rows, batch_size):
+        stop = min(start + batch_size, rows)
+        sums = [sum(range(w * rows + start + 1, w * rows + stop + 1)) for w in range(workers)]
+        total += Fraction(sum(sums), workers)
+        batches += 1
+    found = counting.expected_together((rows,) * workers, batch_size, epochs)
+    assert found == pytest.approx((float(epochs * total), epochs * batches))
+
+
+def test_what_all_workers_count_together_is_not_known_of_partitions_of_two_sizes() -> None:
+    with pytest.raises(ValueError, match="partitions of one size"):
+        counting.expected_together((6, 100), 1, 20)
+
+
 def test_there_are_at_least_sixty_cases_and_every_fault_is_tried_in_every_mode() -> None:
     found = [case for kind in ALL for case in cases([kind], list(FAULTS), list(MODES))]
     assert len(found) >= 60
     assert {case.fault.name for case in found} == set(FAULTS)
     for kind in ALL:
-        assert {case.sync for case in found if case.cluster == kind} == set(MODES)
+        assert {case.mode for case in found if case.cluster == kind} == set(MODES)
 
 
 @pytest.mark.parametrize(
@@ -77,5 +103,9 @@ def test_the_short_version_kills_workers_and_executors_in_every_mode_that_does_n
     cluster: str, chosen: list[str]
 ) -> None:
     found = cases([cluster], list(FAULTS), list(MODES), chosen)
-    assert sorted(f"{case.fault.name}/{case.sync}" for case in found) == sorted(chosen)
+    assert sorted(f"{case.fault.name}/{case.mode}" for case in found) == sorted(chosen)
     assert {"worker/asp", "worker/ssp:3", "executor/asp"} <= {*chosen}
+
+
+def test_the_short_version_kills_an_executor_whose_worker_others_are_connected_to() -> None:
+    assert "executor/allreduce:ring" in STANDALONE

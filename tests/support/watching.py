@@ -85,5 +85,5 @@ class Watch:
         return self.until(
             MilestoneCommitted,
             self.mark() if since is None else since,
-            lambda event: event.partition == partition and event.sequence in range(2, 20),
+            lambda event: event.partition == partition and event.sequence in range(1, 20),
         )
