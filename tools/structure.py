@@ -28,7 +28,7 @@ GROUPS = {
     ),
     "Who trains what, and how it is combined": (
         *("coordination", "worker", "strategies.base", "strategies.ps"),
-        *("strategies.allreduce", "strategies"),
+        *("strategies.allreduce", "strategies.treeaggregate", "strategies"),
         "testing",
     ),
     "A run": (

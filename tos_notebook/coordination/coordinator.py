@@ -92,6 +92,11 @@ class Coordinator(Jobs):
         return self.state.error
 
     @property
+    def reason(self) -> str | None:
+        """Why it was stopped, if it was and there is a reason."""
+        return self.state.reason
+
+    @property
     def failures(self) -> Sequence[WorkerError]:
         """What workers have raised, the latest last."""
         return self.state.failures
@@ -259,7 +264,7 @@ class Coordinator(Jobs):
                 self.state.membership.reset_clocks()
                 needed = self.state.membership.settings_versions()
                 self.state.settings_log.change(needed, **changes)
-                self.trainer, self.state.links = trainer, ""
+                self.trainer, self.state.membership.links = trainer, ""
                 self._snapshotter.swap(trainer)
                 self.parameters.change_hands(trainer.parameters)
                 changed()

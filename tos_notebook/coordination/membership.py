@@ -135,12 +135,15 @@ class Membership:
         When a member came or left last, by the monotonic clock.
     joins : Counter
         How many members each partition of the present job has had.
+    links : str
+        How members exchange with each other, in a sentence; empty if it was not measured.
     """
 
     def __init__(self) -> None:
         self.partitions = 1
         self.changed = time.monotonic()
         self.joins: Counter[int] = Counter()
+        self.links = ""
         self._members: dict[int, Member] = {}
         # Those whose place another has taken: they hear of that at their next push.
         self._replaced: dict[int, Member] = {}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ..common.content import NO_DIGEST
 from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from ..events import UpdateSkipped
+from ..steering.machine import ONWARD, Command
 from ..wire.messages import Directive, Push, Reply, Status, Suspect
 from .ledger import Admission
 from .membership import Doing, Member
@@ -157,7 +158,7 @@ class Reports:
     def describe_links(self, text: str) -> None:
         """Tell the user how workers exchange with each other, in a sentence."""
         with self._state.lock:
-            self._state.links = text
+            self._state.membership.links = text
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""
@@ -200,6 +201,12 @@ class Reports:
     def fail(self, error: TosError) -> None:
         """End the run."""
         self._state.fail(error)
+
+    def stop(self, reason: str) -> None:
+        """Stop the run as its user may, unless it is about to end."""
+        with self._state.lock:
+            if self._state.machine.state in ONWARD:
+                self._state.command(Command.STOP, reason, {})
 
     def explain(self, member: Member, message: Push, error: NonFiniteUpdate) -> TosError:
         """Return the error of the data that a worker suspects; the one that is given, if none."""

@@ -84,13 +84,13 @@ class ControlState:
         self.run_id = run_id
         self.timeouts = timeouts
         self.machine = Machine()
+        self.reason: str | None = None
+        """Why the run was stopped, if it was and there is a reason."""
         self.failures: deque[WorkerError] = deque(maxlen=KEPT_FAILURES)
         self.raised = 0
         """How many there were, with those that are not kept any more."""
         self.error: TosError | None = None
         self.skew: tuple[str, ...] = ()
-        # How workers reach each other, in a sentence.
-        self.links = ""
         # Batches of updates that were not finite, and why the first was left out.
         self._left_out, self._left_out_first = 0, ""
         self.publish, self.locate = publish, locate
@@ -134,7 +134,7 @@ class ControlState:
     def notes(self) -> tuple[str, ...]:
         """What the user should know: that partitions differ, how workers exchange, what is left."""
         with self.lock:
-            notes = self.skew + ((self.links,) if self.links else ())
+            notes = self.skew + ((self.membership.links,) if self.membership.links else ())
             if not self._left_out:
                 return notes
             batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"
@@ -153,6 +153,8 @@ class ControlState:
         with self.changed:
             before = self.machine.state
             self.machine.command(command)
+            if command is Command.STOP:
+                self.reason = detail or None
             self.publish(CommandAccepted(time.time(), command, detail, changes or {}))
             self.report_state(before)
             if command in ENDS_PAUSE:
@@ -314,6 +316,9 @@ class ControlState:
                 log.warning("Run %s: the server left out a batch. %s", self.run_id, error)
             self._left_out += batches
 
+
+ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
+"""Commands after which an earlier pause is not acknowledged any more."""
 
 DIRECTIVES = {
     RunState.STARTING: Directive.GO,

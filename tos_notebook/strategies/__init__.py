@@ -12,16 +12,25 @@ if TYPE_CHECKING:
     from .allreduce.strategy import AllReduce
     from .ps.strategy import ParameterServer
     from .registry import STRATEGIES, as_strategy, describe
+    from .treeaggregate.strategy import TreeAggregate
 
 _HOMES = {
     "AllReduce": ".allreduce.strategy",
     "ParameterServer": ".ps.strategy",
     "STRATEGIES": ".registry",
+    "TreeAggregate": ".treeaggregate.strategy",
     "as_strategy": ".registry",
     "describe": ".registry",
 }
 
-__all__ = ["STRATEGIES", "AllReduce", "ParameterServer", "as_strategy", "describe"]
+__all__ = [
+    "STRATEGIES",
+    "AllReduce",
+    "ParameterServer",
+    "TreeAggregate",
+    "as_strategy",
+    "describe",
+]
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..archive.spec import Updater
+from ..blocks.sampling import Sampler
 from ..codecs.pair import CodecPair
 from ..combiners.base import Combiner
 from ..common.arrays import Array, Buffer
@@ -59,7 +60,12 @@ class Strategy(Protocol):
         """What it needs of a program.
 
         ``"gradients"``: workers compute them, and the optimizer makes its step elsewhere.
+        ``"no optimizer"``: it makes none, so that it must not have scaled the loss either.
         """
+
+    @property
+    def sampling(self) -> Sampler | None:
+        """Draws the rows of each epoch, by which all make one step; None for all, in batches."""
 
     @property
     def exchange(self) -> ExchangeMaker:

@@ -11,9 +11,10 @@ from ..persist.described import describe as describe_by_name
 from .allreduce.strategy import AllReduce
 from .base import Strategy
 from .ps.strategy import ParameterServer
+from .treeaggregate.strategy import TreeAggregate
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
-    kind.name: kind for kind in (ParameterServer, AllReduce)
+    kind.name: kind for kind in (ParameterServer, AllReduce, TreeAggregate)
 }
 """Every strategy, by name. A new one is an entry here and a folder of its own."""
 

@@ -234,7 +234,7 @@ class Bench:
         if lose is not None:
             connection = _Breaking(connection, lose)
         join = Join(RUN, partition, self._tasks, self._tasks, "here", 1, segment="", metrics=[])
-        plan = Plan(RUN, 0, False, 1, self.columns)
+        plan = Plan(RUN, 0, False, 1, self.columns, sampler=self.strategy.sampling)
         layout = self.program.spec.layout
         try:
             with closing(

@@ -298,6 +298,7 @@ class RunFactory:
                 served,
                 self.options.optimizer_state,
                 count_labels=request.as_they_come,
+                sampler=self.options.strategy.sampling,
             ),
             self.options.strategy.exchange,
             Endpoint("", *worker_ports(self.sc)),

@@ -51,8 +51,6 @@ class Lifecycle:
     advisor : RunAdvisor
     observers : list of Observer
         Empty until the run begins.
-    reason : str or None
-        Why it was stopped.
     made : float
         The time when this process made the run, in seconds since 1970.
     watchdog : Watchdog
@@ -69,7 +67,6 @@ class Lifecycle:
         self.model = HeldModel(parts.program, training.parameters)
         self.advisor = RunAdvisor(parts)
         self.observers: list[Observer] = []
-        self.reason: str | None = None
         self.made = time.time()
         self._standstill = Standstill(
             plan.options.stall_timeout,
@@ -119,7 +116,10 @@ class Lifecycle:
             parts.bus.add(self.observers[-1])
         source = self.epochs.source
         lockstep = parts.training.settings.strategy.lockstep
-        size = parts.plan.options.epochs, source.partitions, source.samples, lockstep
+        sampling = parts.strategy.sampling
+        # How many rows samples have is not known before they are drawn.
+        rows = source.samples if sampling is None or sampling.whole else None
+        size = parts.plan.options.epochs, source.partitions, rows, lockstep
         if resumed is None:
             parts.bus.publish(RunStarted(time.time(), parts.run_id, *size))
         else:
@@ -271,7 +271,6 @@ class Lifecycle:
             if awaited:
                 return
         else:
-            self.reason = reason
             if awaited:
                 stopper = threading.Thread(target=self._end_job, name=f"tos-stop-{run_id}")
                 stopper.start()
@@ -324,7 +323,6 @@ class Lifecycle:
         except InvalidTransition:
             # The run failed before, and has cancelled the job itself.
             return False
-        self.reason = reason
         self._told += (
             f'{reason} (Spark says: "{said}"). The run has stopped and keeps its '
             "weights; start another one to continue.",
@@ -394,7 +392,9 @@ class Lifecycle:
     def _report_end(self) -> None:
         error = self.parts.training.error
         message = None if error is None else str(error)
-        self.parts.bus.publish(RunFinished(time.time(), self.parts.state, message, self.reason))
+        self.parts.bus.publish(
+            RunFinished(time.time(), self.parts.state, message, self.parts.training.reason)
+        )
 
     def _close_bus(self) -> None:
         # Only a sink is behind.

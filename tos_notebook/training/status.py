@@ -36,7 +36,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         totals.metrics,
         validated[-1].values if validated else {},
         len(validated),
-        run.reason,
+        parts.training.reason,
         None if parts.checkpointer is None else parts.checkpointer.status,
         run.advisor.advice(),
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..blocks.block import Columns, concatenate, epoch_order
 from ..blocks.feeds import Feed as Input
 from ..blocks.feeds import checked
+from ..blocks.sampling import Sampler
 from ..blocks.sparse import SparseRows
 from ..common.arrays import Array, Buffer, aligned_empty
 from ..common.content import NO_DIGEST, Content, Hash
@@ -38,7 +39,7 @@ class Feed(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rows of the epoch, once it has ended."""
+        """Rows of the epoch, once it has ended; of a sample, the rows that it was drawn from."""
 
     def __call__(self, first: int, count: int) -> Columns:
         """Return the rows of some batches; asked for again, without more work.
@@ -136,7 +137,7 @@ class _InMemoryFeed:
     @property
     def rows(self) -> int:
         """See `Feed.rows`."""
-        return len(self._order)
+        return len(self._columns[0]) if self._columns else 0
 
     def __call__(self, first: int, count: int) -> Columns:
         """See `Feed.__call__`."""
@@ -172,6 +173,57 @@ class _InMemoryFeed:
             "take",
             "Lower batch_size or sync_interval, or make the rows narrower.",
         )
+
+
+class SampledBatches:
+    """A partition's rows in memory, of which each epoch takes a sample, as one batch.
+
+    Parameters
+    ----------
+    columns : Columns
+    sampler : Sampler
+    partition : int
+    content : Content
+        What the rows are.
+    feeds : sequence of Feed, optional
+        The program's, for messages.
+    """
+
+    streamed = False
+
+    def __init__(
+        self,
+        columns: Columns,
+        sampler: Sampler,
+        partition: int,
+        content: Content,
+        feeds: Sequence[Input] = (),
+    ) -> None:
+        self._feeds = feeds
+        self._columns = columns
+        self._sampler = sampler
+        self._partition = partition
+        self._content = content
+        self._all: Feed | None = None
+
+    def feed(self, epoch: int, first: int) -> Feed:
+        """Return an epoch's sample."""
+        if self._all is not None:
+            return self._all
+        rows = len(self._columns[0]) if self._columns else 0
+        order = self._sampler.draw(rows, epoch, self._partition)
+        size = max(1, len(order))
+        feed = _SampledFeed(self._columns, order, size, self._content, self._feeds)
+        self._all = feed if self._sampler.whole else None
+        return feed
+
+
+class _SampledFeed(_InMemoryFeed):
+    """Has one batch, however many the program makes of it, and keeps it."""
+
+    def __call__(self, first: int, count: int) -> Columns:
+        """See `Feed.__call__`."""
+        return super().__call__(0, 1) if first == 0 else ()
 
 
 class StreamedBatches:
@@ -243,6 +295,10 @@ class _StreamedFeed:
         if batch is not None:
             self._hash.update(batch)
         return batch
+
+
+Batches = InMemoryBatches | SampledBatches | StreamedBatches
+"""A partition's rows, for all epochs."""
 
 
 def record_text(columns: Columns, feeds: Sequence[Input], row: int) -> str:

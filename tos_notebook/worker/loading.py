@@ -20,7 +20,7 @@ from ..data.stream import Stream
 from ..errors import RemoteProtocolError
 from ..transport.base import Connection
 from ..wire.messages import Fetch, Labelled, Proceed, Rows
-from .batches import InMemoryBatches, StreamedBatches
+from .batches import Batches, InMemoryBatches, SampledBatches, StreamedBatches
 from .exchange import ask, expect
 from .plan import Plan
 
@@ -33,7 +33,7 @@ def load(
     partition: int,
     feeds: Sequence[Input],
     blocks: Iterable[Columns] | Iterable[Stream],
-) -> InMemoryBatches | StreamedBatches:
+) -> Batches:
     """Return a partition's rows, which the program can take.
 
     Parameters
@@ -65,6 +65,8 @@ def load(
     if plan.count_labels and (counts := class_counts(columns, feeds)):
         ask(connection, Labelled(list(counts), list(counts.values())), Proceed)
     content = content_of(columns)
+    if plan.sampler is not None:
+        return SampledBatches(columns, plan.sampler, partition, content, feeds)
     return InMemoryBatches(
         columns, plan.seed, partition, plan.shuffle, plan.batch_size, content, feeds
     )

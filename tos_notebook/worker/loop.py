@@ -41,7 +41,7 @@ from ..wire.messages import (
     Suspect,
 )
 from ..wire.settings import WorkerSettings
-from .batches import Feed, InMemoryBatches, StreamedBatches, record_text
+from .batches import Batches, Feed, record_text
 from .chaos_effects import ChaosEffects
 from .exchange import Answer, Exchange, ask
 from .loading import load
@@ -152,7 +152,7 @@ class Worker:
         answer = self._ask(Loaded(*feed.content, streamed), Proceed)
         return answer.directive is Directive.WAIT
 
-    def _train(self, joined: Joined, rows: InMemoryBatches | StreamedBatches, feed: Feed) -> None:
+    def _train(self, joined: Joined, rows: Batches, feed: Feed) -> None:
         steps, sequence = joined.steps, joined.sequence
         # An attempt that died between two exchanges has left state behind.
         self._optimizer_state.follow()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..blocks.sampling import Sampler
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -28,6 +30,8 @@ class Plan:
         which they come.
     swap : int
         Of the strategy: another one than before begins with new optimizers on the workers.
+    sampler : Sampler, optional
+        Draws the rows of each epoch, of which one step is made; None for all rows, in batches.
     """
 
     run: str
@@ -38,6 +42,7 @@ class Plan:
     optimizer_state: str = "keep"
     count_labels: bool = False
     swap: int = 0
+    sampler: Sampler | None = None
 
     @property
     def leg(self) -> str:

@@ -47,6 +47,7 @@ def test_names_are_completed_before_they_are_used() -> None:
         "AllReduce",
         "ParameterServer",
         "STRATEGIES",
+        "TreeAggregate",
         "as_strategy",
         "describe",
     }

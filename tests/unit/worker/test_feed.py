@@ -8,10 +8,11 @@ import pytest
 
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.blocks.block import Columns
+from tos_notebook.blocks.sampling import Sampler
 from tos_notebook.common.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError
-from tos_notebook.worker.batches import Feed, InMemoryBatches, StreamedBatches
+from tos_notebook.worker.batches import Feed, InMemoryBatches, SampledBatches, StreamedBatches
 
 ROWS = np.arange(11)
 
@@ -63,6 +64,28 @@ def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
     done = rows.feed(0, 4)
     assert taken(done, 4, 5) == []
     assert done.rows == 11
+
+
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+def test_a_sample_comes_as_one_batch_and_is_of_all_rows(fraction: float) -> None:
+    """However many batches the program makes of it, an attempt that comes later has none left."""
+    sampler = Sampler(fraction)
+    rows = SampledBatches((ROWS,), sampler, 2, content_of((ROWS,)))
+    for epoch in (0, 1):
+        expected = sampler.draw(len(ROWS), epoch, 2).tolist()
+        feed = rows.feed(epoch, 0)
+        assert taken(feed, 0, 1) == expected
+        assert taken(feed, 4, 1) == []
+        assert taken(feed, 0, 1) == expected
+        assert [feed.row(0, index) for index in range(len(expected))] == expected
+        assert feed.rows == 11
+        assert taken(rows.feed(epoch, 4), 4, 1) == []
+
+
+def test_a_partition_without_rows_has_an_empty_sample() -> None:
+    feed = SampledBatches((), Sampler(), 0, content_of(())).feed(0, 0)
+    assert taken(feed, 0, 1) == []
+    assert feed.rows == 0
 
 
 def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() -> None:

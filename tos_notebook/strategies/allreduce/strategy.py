@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ...archive.spec import Updater
 from ...codecs.pair import PLAIN, CodecPair, as_codecs
 from ...combiners.base import Combiner
-from ...common.arrays import Array, Buffer
+from ...common.arrays import Buffer
 from ...common.checks import at_least_one, one_of
 from ...coordination.settings import Settings
 from ...errors import ConfigError
 from ...layout import Layout
-from ...steering.machine import Command
-from ...steering.sync import BSP, SyncMode
 from ...worker.exchange import ExchangeMaker
 from ..base import NonFinite, without_optimizer
-from ..ps import residual
 from ..ps.exchange import exchange
+from .lockstep import Lockstep
 from .mesh_exchange import MeshExchangeMaker
 from .mesh_trainer import MeshTrainer
 from .parameters import StepParameters
 from .settings import ReduceSettings
-from .trainer import Copied, ReduceTrainer
+from .trainer import ReduceTrainer
 
 OF = ("gradients", "parameters")
 """What workers can average."""
@@ -37,7 +32,7 @@ ALGORITHMS = ("auto", "ring", "direct", "halving", "two_level", "star")
 
 
 @dataclass(frozen=True, slots=True)
-class AllReduce:
+class AllReduce(Lockstep):
     """All workers make each step together, by the mean of what they bring, weighted by rows.
 
     With gradients, n workers with batches of b rows train exactly as one process does with
@@ -72,9 +67,8 @@ class AllReduce:
     algorithm: str = "auto"
     name = "allreduce"
     summary = "All workers make each step together, by the mean of their gradients or parameters."
-    commands = frozenset(Command) - {Command.SWAP_COMBINER}
     when = "Exact synchronous SGD, the same result for any number of workers; workers of one speed."
-    sync = BSP
+    sampling = None
     variants = (*OF, *ALGORITHMS[1:])
     """What may stand behind the name, after a colon; see `parse`."""
 
@@ -137,14 +131,6 @@ class AllReduce:
         kind = ReduceTrainer if self.algorithm == "star" else MeshTrainer
         return kind(StepParameters(layout, initial), optimizer, settings, non_finite)
 
-    def sweep(self, folder: Path, run_id: str) -> None:
-        """See `Strategy.sweep`."""
-        residual.sweep(folder, run_id)
-
-    def default_combiner(self, sync: SyncMode) -> None:
-        """See `Strategy.default_combiner`: it has none."""
-        return
-
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""
         if combiner is not None:
@@ -170,18 +156,3 @@ class AllReduce:
     ) -> ReduceSettings:
         """See `Strategy.settings_from_json`."""
         return replace(self._settings(as_codecs(value["codec"])), of=value["of"])
-
-    def own_combiner(self, value: Mapping[str, Any]) -> None:
-        """See `Strategy.own_combiner`."""
-        return
-
-    def to_parts(self, copied: Copied) -> tuple[dict[str, Any], list[Array]]:
-        """See `Strategy.to_parts`."""
-        return {"version": copied.version}, [copied.center, *copied.state]
-
-    def from_parts(self, value: dict[str, Any], arrays: list[Array]) -> Copied:
-        """See `Strategy.from_parts`."""
-        center, *state = arrays
-        if center.dtype != np.uint8 or center.ndim != 1:
-            raise ValueError(f"expected parameters as bytes, got {center.dtype}")
-        return Copied(center, int(value["version"]), state)

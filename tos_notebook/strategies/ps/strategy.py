@@ -53,6 +53,7 @@ class ParameterServer:
     name = "ps"
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
+    sampling = None
     sync = ASP
     sync_interval = 10
     needs: ClassVar[frozenset[str]] = frozenset()

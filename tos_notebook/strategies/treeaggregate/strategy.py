@@ -1,0 +1,141 @@
+"""MLlib's gradient descent as a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...archive.spec import Updater
+from ...blocks.sampling import SAMPLERS, Sampler
+from ...codecs.pair import CodecPair
+from ...combiners.base import Combiner
+from ...common.arrays import Buffer
+from ...common.checks import at_least_zero, below, fraction, not_negative, one_of, positive
+from ...coordination.settings import Settings
+from ...errors import ConfigError
+from ...layout import Layout
+from ..allreduce.lockstep import Lockstep
+from ..allreduce.parameters import StepParameters
+from ..base import NonFinite, without_optimizer
+from .descent import GradientDescent
+from .settings import ONLY_FP32, TreeSettings
+from .trainer import TreeTrainer
+from .updaters import UPDATERS
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAggregate(Lockstep):
+    """Mini-batch gradient descent as in Spark's MLlib, for any program that has gradients.
+
+    An epoch is one iteration. In iteration i each worker draws a sample of its rows and computes
+    their gradient; the driver adds up, in the order of the partitions, and makes one step of size
+    ``step_size / sqrt(i)`` by MLlib's updater. The program's optimizer has no part. A sample
+    without rows makes no step, and the iteration counts. The result does not depend on the number
+    of partitions, nor on the batch size, but for rounding.
+
+    The algorithm is that of `org.apache.spark.mllib.optimization.GradientDescent`; see Meng et al.
+    2016, "MLlib: Machine Learning in Apache Spark", JMLR 17(34).
+
+    Parameters
+    ----------
+    fraction : float
+        The part of its rows that a worker draws, each row by itself; above 0, at most 1.
+    step_size : float
+        The size of the first step, above 0. A learning rate that a run is given takes its place.
+    updater : {"none", "l2", "l1"}
+        MLlib's `SimpleUpdater`, `SquaredL2Updater` or `L1Updater`. It regularizes all trained
+        parameters, the intercepts among them.
+    reg_param : float
+        How strongly, from 0. With ``"none"`` it must be 0.
+    convergence_tol : float
+        From 0 to below 1. The run stops when a step, from the second on, has changed the parameters
+        by less than this times their Euclidean norm, or times 1 if that is larger. 0 for never.
+    sampler : {"own", "mllib"}
+        ``"mllib"`` draws the rows that MLlib draws of the same partitions, if `seed` is 42. The
+        rows must stay in their partitions then: ``start(..., shuffle=False)``.
+    seed : int
+        Of the samples; from 0. MLlib's own is 42.
+
+    Raises
+    ------
+    ConfigError
+        One of them is something else.
+    """
+
+    fraction: float = 1.0
+    step_size: float = 1.0
+    updater: str = "none"
+    reg_param: float = 0.0
+    convergence_tol: float = 0.001
+    sampler: str = "own"
+    seed: int = 42
+    name = "treeaggregate"
+    summary = "MLlib's gradient descent: a gradient of all workers' samples, a step in the driver."
+    when = "To compare with MLlib, and for convex models with L1 or L2; one step in each epoch."
+
+    def __post_init__(self) -> None:
+        fraction("fraction", self.fraction)
+        positive("step_size", self.step_size)
+        one_of("updater", self.updater, tuple(UPDATERS))
+        if at_least_zero("reg_param", self.reg_param) and self.updater == "none":
+            raise ConfigError(
+                f"reg_param: expected 0 with updater 'none', got {self.reg_param!r}. Choose "
+                "updater='l2' or 'l1'."
+            )
+        below("convergence_tol", self.convergence_tol, 1)
+        one_of("sampler", self.sampler, SAMPLERS)
+        not_negative("seed", self.seed)
+
+    @property
+    def sync_interval(self) -> int:
+        """See `Strategy.sync_interval`."""
+        return 1
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Strategy.needs`."""
+        return frozenset({"gradients", "no optimizer"})
+
+    @property
+    def sampling(self) -> Sampler:
+        """See `Strategy.sampling`."""
+        return Sampler(self.fraction, self.sampler, self.seed)
+
+    def trainer(
+        self,
+        layout: Layout,
+        initial: Buffer,
+        settings: Settings,
+        non_finite: NonFinite = "raise",
+        updater: Callable[[], Updater] = without_optimizer,
+    ) -> TreeTrainer:
+        """See `Strategy.trainer`."""
+        rule = self.step_size, self.updater, self.reg_param, self.convergence_tol
+        descent = GradientDescent(layout, *rule)
+        return TreeTrainer(StepParameters(layout, initial), descent, settings, non_finite)
+
+    def settings(self, combiner: Combiner | None, codec: CodecPair) -> TreeSettings:
+        """See `Strategy.settings`."""
+        if combiner is not None:
+            raise ConfigError(
+                f"combiner: expected none with strategy 'treeaggregate', whose updater makes each "
+                f"step; got {combiner.name}. Leave it out, or train with strategy='ps'."
+            )
+        if not codec.lossless:
+            raise ConfigError(ONLY_FP32.format(codec))
+        return self.exact_settings()
+
+    def exact_settings(self) -> TreeSettings:
+        """See `Strategy.exact_settings`."""
+        return TreeSettings(self.step_size, self.updater, self.reg_param, self.fraction)
+
+    def settings_to_json(self, settings: TreeSettings) -> dict[str, Any]:
+        """See `Strategy.settings_to_json`."""
+        return asdict(settings)
+
+    def settings_from_json(
+        self, value: Mapping[str, Any], combiner: Combiner | None = None
+    ) -> TreeSettings:
+        """See `Strategy.settings_from_json`."""
+        return TreeSettings(**value)
