@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+import tos_notebook as tos
 from tests.support.linear import Linear
+from tests.support.watching import Watch
 from tos_notebook.blocks.sampling import Sampler
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import MilestoneCommitted
 from tos_notebook.strategies import TreeAggregate
+from tos_notebook.strategies.treeaggregate.trainer import CONVERGED
 from tos_notebook.testing.bench import START, Deadline, Trial
 
 ALL = "TOS_MLLIB" in os.environ
@@ -69,7 +76,7 @@ def bounds(partitions: int) -> list[int]:
     return [ROWS * part // partitions for part in range(partitions + 1)]
 
 
-def of_mllib(sc: Any, case: Case, iterations: int = ITERATIONS, tol: float = 0.0) -> Any:
+def of_mllib(sc: Any, case: Case, start: float = START) -> Any:
     """Train by MLlib; return weights, and behind them the intercept if there is one."""
     from pyspark.mllib import classification, regression
     from pyspark.mllib.regression import LabeledPoint
@@ -85,14 +92,14 @@ def of_mllib(sc: Any, case: Case, iterations: int = ITERATIONS, tol: float = 0.0
     }[case.loss]
     model = kind.train(
         points,
-        iterations=iterations,
+        iterations=ITERATIONS,
         step=0.5,
         miniBatchFraction=case.fraction,
-        initialWeights=np.full(FEATURES, float(START)),
+        initialWeights=np.full(FEATURES, float(start)),
         regParam=reg_param(case),
         regType=None if case.updater == "none" else case.updater,
         intercept=case.intercept,
-        convergenceTol=tol,
+        convergenceTol=0.0,
     )
     weights = model.weights.toArray()
     return np.append(weights, model.intercept) if case.intercept else weights
@@ -102,13 +109,13 @@ def reg_param(case: Case) -> float:
     return 0.0 if case.updater == "none" else 0.03
 
 
-def strategy_of(case: Case, tol: float = 0.0) -> TreeAggregate:
+def strategy_of(case: Case) -> TreeAggregate:
     return TreeAggregate(
-        case.fraction, 0.5, case.updater, reg_param(case), convergence_tol=tol, sampler="mllib"
+        case.fraction, 0.5, case.updater, reg_param(case), convergence_tol=0, sampler="mllib"
     )
 
 
-def of_program(case: Case, iterations: int = ITERATIONS) -> Any:
+def of_program(case: Case) -> Any:
     """Train a program in this process, by the strategy's own workers and server."""
     program = Linear(case.loss, FEATURES, case.intercept)
     with Trial(strategy_of(case), Deadline(LIMIT)).bench(program) as bench:
@@ -118,7 +125,7 @@ def of_program(case: Case, iterations: int = ITERATIONS) -> Any:
             buffer, _ = bench.run.parameters.read()
             layout.tensors(buffer)["b"][...] = 1
             bench.run.parameters.load(buffer)
-        bench.begin((X, labels(case.loss)), case.partitions, range(iterations))
+        bench.begin((X, labels(case.loss)), case.partitions, range(ITERATIONS))
         bench.work()
         found = program.spec.layout.tensors(bench.run.parameters.read()[0])
         return np.concatenate([np.atleast_1d(value) for value in found.values()])
@@ -132,6 +139,126 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("case", EVERY if ALL else FEW, ids=lambda case: "-".join(map(str, case)))
 def test_a_program_is_trained_as_mllib_trains(spark_context: Any, case: Case) -> None:
     same(of_program(case), of_mllib(spark_context, case))
+
+
+def keras_squared() -> Any:
+    """Half of the squared error, by Keras in float64."""
+    import keras
+
+    class HalfSquared(keras.losses.Loss):
+        def call(self, y: Any, found: Any) -> Any:
+            return keras.ops.square(keras.ops.reshape(y, (-1, 1)) - found) / 2
+
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", dtype="float64")
+    model = keras.Sequential([keras.Input((FEATURES,), dtype="float64"), dense])
+    model.compile("adam", HalfSquared(dtype="float64"))
+    return model, lambda: model.get_weights()[0].ravel()
+
+
+def module_logistic() -> Any:
+    """The log loss of a module in float64."""
+    import keras
+    import tensorflow as tf
+
+    class Model(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = tf.Variable(tf.zeros(FEATURES, tf.float64))
+
+    model = Model()
+
+    def loss(x: Any, y: Any) -> Any:
+        found = tf.linalg.matvec(x, model.w)
+        return tf.nn.sigmoid_cross_entropy_with_logits(y, found)
+
+    feeds = [tf.TensorSpec([None, FEATURES], tf.float64), tf.TensorSpec([None], tf.float64)]
+    made = tos.capture(model, loss=loss, optimizer=keras.optimizers.Adam(), feeds=feeds)
+    return made, model.w.numpy
+
+
+def graph_hinge() -> Any:
+    """The hinge loss of a TF1 graph in float64."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        x, y = v1.placeholder(tf.float64, [None, FEATURES]), v1.placeholder(tf.float64, [None])
+        w = v1.get_variable("w", initializer=np.zeros(FEATURES))
+        losses = tf.nn.relu(1 - (2 * y - 1) * tf.linalg.matvec(x, w))
+        loss = tf.reduce_mean(losses)
+        step = v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        session = v1.Session()
+        session.run(v1.global_variables_initializer())
+        made = tos.capture(step, feeds=[x, y], loss=loss, session=session)
+    return made, lambda: session.run(w)
+
+
+@pytest.mark.parametrize(
+    ("make", "case"),
+    [
+        (keras_squared, Case("squared", "l2", 1.0, 2, False)),
+        (module_logistic, Case("logistic", "l1", 0.2, 2, False)),
+        (graph_hinge, Case("hinge", "none", 0.2, 1, False)),
+    ],
+    ids=lambda value: getattr(value, "__name__", "-"),
+)
+def test_a_program_of_tensorflow_is_trained_as_mllib_trains(
+    spark_context: Any, train: Callable[..., Any], make: Callable[[], Any], case: Case
+) -> None:
+    program, trained = make()
+    session = train(program, strategy=strategy_of(case), batch_size=20)
+    run = session.run((X, labels(case.loss)), ITERATIONS, partitions=case.partitions, shuffle=False)
+    assert run.state == "finished"
+    same(trained(), of_mllib(spark_context, case, start=0.0))
+
+
+def test_a_run_that_converges_stops_and_says_so(train: Callable[..., Any]) -> None:
+    program, _ = module_logistic()
+    session = train(program, strategy=TreeAggregate(convergence_tol=0.05))
+    run = session.run((X, labels("logistic")), 1000)
+    assert (run.state, run.status.reason) == ("stopped", CONVERGED)
+    assert 1 < run.status.steps < 100
+
+
+def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
+    spark_context: Any, train: Callable[..., Any], tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"strategy": TreeAggregate(0.5, convergence_tol=0)}
+    data = X, labels("logistic")
+    program, whole = module_logistic()
+    train(program, **options).run(data, 40, seed=3)
+
+    watch = Watch()
+    program, stopped = module_logistic()
+    session = train(program, directory=str(tmp_path), **options)
+    run = session.start(data, 40, seed=3, checkpoint_every=4, sinks=[watch])
+    run.chaos(tos.chaos.Pause(0.02, any=2))
+    watch.wait_for(MilestoneCommitted, 12)
+    run.stop()
+    session.close()
+    assert stopped().tobytes() != whole().tobytes()
+
+    program, resumed = module_logistic()
+    continued = tos.resume(run.uri, program=program, spark=spark_context).wait(LIMIT)
+    assert continued.state == "finished"
+    assert resumed().tobytes() == whole().tobytes()
+
+
+def test_what_cannot_be_sampled_is_refused_before_anything_is_trained(
+    train: Callable[..., Any],
+) -> None:
+    program, _ = module_logistic()
+    session = train(program, strategy=TreeAggregate(0.2, sampler="mllib"))
+    with pytest.raises(ConfigError, match="shuffle: expected False with sampler='mllib'"):
+        session.start((X, labels("logistic")))
+
+    def stream(context: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.data.Dataset.from_tensors((tf.zeros(FEATURES, tf.float64), np.float64(0)))
+
+    with pytest.raises(ConfigError, match="got a stream"):
+        session.start(stream, partitions=1)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -44,14 +44,14 @@ class SessionOptions:
     )
     sync_interval: int | None = option(
         None,
-        "batches between two exchanges; by default 10, with allreduce 1",
+        "batches between two exchanges; by default 10 with ps, else 1",
         'Batches between two exchanges; by default the strategy\'s, 10 with ``"ps"``.',
         check=at_least_one,
         estimator=True,
     )
     sync: str | SyncMode | None = option(
         None,
-        "who waits for whom: asp, ssp:3 or bsp; by default asp, with allreduce bsp",
+        "who waits for whom: asp, ssp:3 or bsp; by default asp with ps, else bsp",
         """
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
