@@ -9,10 +9,14 @@ from ...codecs.pair import PLAIN, CodecPair
 from ...errors import ConfigError
 from ...steering.sync import SyncMode
 
-ONLY_FP32 = (
-    "codec: expected 'fp32' with strategy 'treeaggregate', which adds up gradients as they are; "
-    "got '{}'. Leave it out, or train with strategy='allreduce'."
-)
+
+def check_codec(codec: CodecPair) -> None:
+    """Raise ConfigError for a codec that changes what it encodes."""
+    if not codec.lossless:
+        raise ConfigError(
+            f"codec: expected 'fp32' with strategy 'treeaggregate', which adds up gradients as "
+            f"they are; got '{codec}'. Leave it out, or train with strategy='allreduce'."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,7 @@ class TreeSettings:
                 "combiner: expected none with strategy 'treeaggregate', whose updater makes each "
                 "step. Train with strategy='ps' to choose one."
             )
-        if not changes["codec"].lossless:
-            raise ConfigError(ONLY_FP32.format(changes["codec"]))
+        check_codec(changes["codec"])
         return self
 
     def require_saveable(self) -> None:

@@ -19,7 +19,7 @@ from ..allreduce.lockstep import Lockstep
 from ..allreduce.parameters import StepParameters
 from ..base import NonFinite, without_optimizer
 from .descent import GradientDescent
-from .settings import ONLY_FP32, TreeSettings
+from .settings import TreeSettings, check_codec
 from .trainer import TreeTrainer
 from .updaters import UPDATERS
 
@@ -122,8 +122,7 @@ class TreeAggregate(Lockstep):
                 f"combiner: expected none with strategy 'treeaggregate', whose updater makes each "
                 f"step; got {combiner.name}. Leave it out, or train with strategy='ps'."
             )
-        if not codec.lossless:
-            raise ConfigError(ONLY_FP32.format(codec))
+        check_codec(codec)
         return self.exact_settings()
 
     def exact_settings(self) -> TreeSettings:
