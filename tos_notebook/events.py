@@ -142,7 +142,7 @@ class RowsSkipped(Event):
 
 @dataclass(slots=True)
 class PartitionFinished(Event):
-    """A worker used up its partition in one epoch."""
+    """A worker used up its partition in one epoch; `samples` are all of its rows."""
 
     epoch: int
     partition: int

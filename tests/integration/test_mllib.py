@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def bounds(partitions: int) -> list[int]:
     return [ROWS * part // partitions for part in range(partitions + 1)]
 
 
-def of_mllib(sc: Any, case: Case, start: float = START) -> Any:
+def of_mllib(sc: Any, case: Case, start: float = START, tol: float = 0.0) -> Any:
     """Train by MLlib; return weights, and behind them the intercept if there is one."""
     from pyspark.mllib import classification, regression
     from pyspark.mllib.regression import LabeledPoint
@@ -92,14 +93,14 @@ def of_mllib(sc: Any, case: Case, start: float = START) -> Any:
     }[case.loss]
     model = kind.train(
         points,
-        iterations=ITERATIONS,
+        iterations=200 if tol else ITERATIONS,
         step=0.5,
         miniBatchFraction=case.fraction,
         initialWeights=np.full(FEATURES, float(start)),
         regParam=reg_param(case),
         regType=None if case.updater == "none" else case.updater,
         intercept=case.intercept,
-        convergenceTol=0.0,
+        convergenceTol=tol,
     )
     weights = model.weights.toArray()
     return np.append(weights, model.intercept) if case.intercept else weights
@@ -212,12 +213,16 @@ def test_a_program_of_tensorflow_is_trained_as_mllib_trains(
     same(trained(), of_mllib(spark_context, case, start=0.0))
 
 
-def test_a_run_that_converges_stops_and_says_so(train: Callable[..., Any]) -> None:
-    program, _ = module_logistic()
-    session = train(program, strategy=TreeAggregate(convergence_tol=0.05))
-    run = session.run((X, labels("logistic")), 1000)
+def test_a_run_that_converges_stops_where_mllib_does(
+    spark_context: Any, train: Callable[..., Any]
+) -> None:
+    case, tol = Case("logistic", "l2", 1.0, 2, False), 0.05
+    program, trained = module_logistic()
+    session = train(program, strategy=replace(strategy_of(case), convergence_tol=tol))
+    run = session.run((X, labels("logistic")), 200, partitions=2, shuffle=False)
     assert (run.state, run.status.reason) == ("stopped", CONVERGED)
-    assert 1 < run.status.steps < 100
+    assert 2 < run.status.steps < 200
+    same(trained(), of_mllib(spark_context, case, start=0.0, tol=tol))
 
 
 def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(

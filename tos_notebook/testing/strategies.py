@@ -196,7 +196,7 @@ def check_strategy(strategy: Any, timeout: float = TIMEOUT) -> CheckReport:
         A check failed; the message is the report. What made the first one fail is the
         ``__cause__``, and has what the strategy raised, in whichever thread, as its own.
     ConfigError
-        It is not a strategy, or the timeout is not above 0.
+        It is not a strategy, takes the optimizer's place, or the timeout is not above 0.
 
     Examples
     --------
@@ -209,6 +209,11 @@ def check_strategy(strategy: Any, timeout: float = TIMEOUT) -> CheckReport:
         made = made()
     if not callable(getattr(made, "exact_settings", None)):
         raise ConfigError(f"check_strategy: expected a strategy, got {strategy!r}.")
+    if "no optimizer" in made.needs:
+        raise ConfigError(
+            f"check_strategy: expected a strategy that trains by the program's optimizer, got "
+            f"{made.name!r}, which takes its place. Compare it with its own formula instead."
+        )
     findings, errors = [], list[Exception]()
     for what, check in CHECKS.items():
         if errors and isinstance(errors[-1], WaitTimeout):

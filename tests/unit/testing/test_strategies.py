@@ -28,6 +28,11 @@ def test_every_strategy_keeps_every_law(strategy: Any) -> None:
     assert "all checks hold" in repr(report)
 
 
+def test_a_strategy_that_takes_the_optimizers_place_is_not_for_these_checks() -> None:
+    with pytest.raises(ConfigError, match="got 'treeaggregate', which takes its place"):
+        tos.testing.check_strategy("treeaggregate")
+
+
 class Half(Downpour):
     """Merges half of each change."""
 
