@@ -266,6 +266,15 @@ def test_what_cannot_be_sampled_is_refused_before_anything_is_trained(
         session.start(stream, partitions=1)
 
 
+def test_an_optimizer_that_scales_the_loss_is_refused(train: Callable[..., Any]) -> None:
+    import keras
+
+    model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
+    with pytest.raises(ConfigError, match=r"takes the optimizer's place.*scales the loss"):
+        train(model, strategy="treeaggregate")
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("fraction", [0.02, 0.2, 0.4, 0.41, 0.9])
 def test_samples_are_those_of_the_jvm(spark_context: Any, fraction: float, partitions: int) -> None:
