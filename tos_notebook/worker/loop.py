@@ -166,7 +166,7 @@ class Worker:
     def _train_epoch(
         self,
         epoch: int,
-        rows: InMemoryBatches | StreamedBatches,
+        rows: Batches,
         feed: Feed,
         steps: int,
         sequence: int,

@@ -41,10 +41,10 @@ class Aggregation(Reduction):
         super().__init__(parameters, descent, cohort, reports, requests, non_finite)
         self._descent = descent
 
-    def _merge(self, step: Step) -> int:
-        for report in step:
+    def _merge(self, step: Step, good: Step) -> int:
+        for report in good:
             self._descent.iteration = report.message.epoch + 1
-        return super()._merge(step)
+        return super()._merge(step, good)
 
     def _publish(self, step: Step, version: int) -> None:
         super()._publish(step, version)
