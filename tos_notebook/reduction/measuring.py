@@ -12,7 +12,7 @@ from .mesh import Mesh
 from .reducer import Reducer
 from .schedules import ring
 
-_NBYTES = 4_000_000
+_NBYTES = 1_000_000
 _PINGS = 5
 
 
@@ -32,7 +32,7 @@ class Speed(NamedTuple):
 
 
 def measure(mesh: Mesh) -> Speed:
-    """Measure the links to the neighbors: some short messages around, then 4 MB twice.
+    """Measure the links to the neighbors: some short messages around, then 1 MB twice.
 
     All ranks measure at the same time, before they make their reducers.
 
