@@ -13,7 +13,7 @@ from ...coordination.membership import Member
 from ...errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError
 from ...layout import Layout
 from ...transport.base import BytesLike
-from ...wire.messages import Answer, Formed, Poll, Proceed, Push, Ready, Reply
+from ...wire.messages import Answer, Directive, Formed, Poll, Proceed, Push, Ready, Reply
 from ..ps.non_finite import find_non_finite
 from .milestone import Milestone, join, longest, split, unpack
 from .reduction import Reduction
@@ -49,8 +49,11 @@ class MeshReduction(Reduction):
         return self._enter(member, message, milestone)
 
     def proceed(self, member: Member, message: Poll) -> Proceed:
-        """Answer a waiting worker, which has what it continues with."""
-        return self._proceed(member, message)
+        """Answer a waiting worker, which learns by the version what counts."""
+        proceed = self._proceed(member, message)
+        # Perhaps its step was made before it has asked.
+        go = proceed.directive is Directive.GO
+        return replace(proceed, version=self._parameters.version if go else None)
 
     def form(self, member: Member, message: Ready) -> tuple[Formed | Proceed, Buffer | None]:
         """Let a worker wait for all others; return what they begin with."""

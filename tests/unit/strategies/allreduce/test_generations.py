@@ -12,7 +12,7 @@ from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce.milestone import Milestone
-from tos_notebook.wire.messages import Directive, Formed, Ready, Reply
+from tos_notebook.wire.messages import Directive, Formed, Poll, Ready, Reply
 
 
 class Linked(Crew):
@@ -44,6 +44,11 @@ class Linked(Crew):
         assert isinstance(answer, Reply)
         return answer
 
+    def asked(self, worker: int) -> Any:
+        """Return the answer to a worker that waits."""
+        self.exchanges[worker].receive_into(Poll(0), 0)
+        return self.exchanges[worker].poll(self.members[worker], Poll(0))[0]
+
 
 def test_a_report_under_unknown_settings_is_refused_and_keeps_no_other_waiting() -> None:
     crew = Crew(AllReduce(algorithm="star"), long_poll=0.0)
@@ -73,3 +78,12 @@ def test_a_step_of_workers_with_different_settings_is_made_again() -> None:
     crew.connect()
     assert crew.report(0, settings_version=1).directive is Directive.WAIT
     assert crew.report(1, settings_version=1).status == "committed"
+
+
+def test_a_worker_that_asks_just_after_its_step_was_made_learns_that_it_counts() -> None:
+    crew = Linked()
+    crew.connect()
+    assert crew.report(0).directive is Directive.WAIT
+    assert crew.report(1).status == "committed"
+    proceed = crew.asked(0)
+    assert (proceed.directive, proceed.version) == (Directive.GO, 1)

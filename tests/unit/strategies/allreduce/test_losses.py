@@ -19,7 +19,7 @@ from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
-from tos_notebook.wire.messages import Poll
+from tos_notebook.wire.messages import Poll, Push
 from tos_notebook.worker import loop
 from tos_notebook.worker.batches import StreamedBatches
 
@@ -181,3 +181,22 @@ def test_another_learning_rate_while_workers_come_back_from_a_pause_is_the_same_
         run.wait(CommandApplied, command=Command.SET)
         run.run.command(Command.STOP)
         ended()
+
+
+def test_a_step_that_is_made_while_a_worker_asks_counts_once() -> None:
+    pushed, asked = threading.Event(), threading.Event()
+
+    def seen(message: Any) -> None:
+        first = threading.current_thread().name == "check-worker-0"
+        if isinstance(message, Push) and not first:
+            assert asked.wait(LIMIT)
+        elif isinstance(message, Push):
+            pushed.set()
+        elif isinstance(message, Poll) and first and pushed.is_set() and not asked.is_set():
+            asked.set()
+            run.wait(MilestoneCommitted, partition=1)
+
+    with bench(Losing(-1, seen=seen)) as run:
+        run.begin((X[:4], Y[:4]), 2, range(1))
+        run.start()()
+        assert run.rows_told() == 4
