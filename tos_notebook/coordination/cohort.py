@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import RemoteProtocolError
 from ..wire.messages import Directive, Formed, Proceed, Push, Ready, Reply, Status
 from .ledger import Admission
 from .membership import Doing, Member
@@ -132,18 +133,25 @@ class Cohort:
             state.settings_log.get(message.settings_version)
             if self._rendezvous.used and not self._rendezvous.holds(member):
                 return "again"
-            admission = (
-                state.ledger.check(
-                    message.epoch, member.partition, member.task, message.sequence, message.steps
-                )
-                if report.counts
-                else Admission.COMMIT
-            )
+            admission = self._check(report)
             if admission is not Admission.COMMIT:
                 return "duplicate" if admission is Admission.DUPLICATE else "superseded"
             self._waiting[member.partition] = report
             report.enter()
             return None
+
+    def _check(self, report: StepReport) -> Admission:
+        """Return what the ledger says of a report; one without rows is not recorded in it."""
+        member, message, ledger = report.member, report.message, self._state.ledger
+        place = message.epoch, member.partition
+        if report.counts:
+            return ledger.check(*place, member.task, message.sequence, message.steps)
+        if ledger.is_finished(*place):
+            raise RemoteProtocolError(
+                f"Partition {member.partition}: expected a report of an epoch that is not over, "
+                f"got one of epoch {message.epoch + 1}."
+            )
+        return Admission.COMMIT
 
     def waiting(self, member: Member) -> StepReport | None:
         """Return a worker's report of a step that was not answered."""

@@ -25,12 +25,12 @@ class Linked(Crew):
         message = Ready(epoch, "here", 1, "")
         return self.exchanges[worker].form(self.members[worker], message)[0]
 
-    def connect(self) -> None:
+    def connect(self, epoch: int = 0) -> None:
         """Let all workers know of a generation."""
         for worker in range(len(self.members)):
-            self.ready(worker)
+            self.ready(worker, epoch)
         for worker in range(len(self.members) - 1):
-            assert isinstance(self.ready(worker), Formed)
+            assert isinstance(self.ready(worker, epoch), Formed)
 
     def report(self, worker: int, **changes: Any) -> Reply:
         """Report a worker's next milestone."""
@@ -87,3 +87,14 @@ def test_a_worker_that_asks_just_after_its_step_was_made_learns_that_it_counts()
     assert crew.report(1).status == "committed"
     proceed = crew.asked(0)
     assert (proceed.directive, proceed.version) == (Directive.GO, 1)
+
+
+def test_a_report_of_an_epoch_that_is_over_drops_no_report_of_others() -> None:
+    crew = Linked()
+    for member in crew.members:
+        crew.run.state.ledger.finish(0, member.partition, member.task)
+    crew.connect(epoch=1)
+    assert crew.report(0, epoch=1).directive is Directive.WAIT
+    with pytest.raises(RemoteProtocolError, match="epoch 1"):
+        crew.report(1, epoch=0, steps=0, samples=0)
+    assert crew.report(1, epoch=1).status == "committed"
