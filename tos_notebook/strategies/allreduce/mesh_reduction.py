@@ -90,10 +90,13 @@ class MeshReduction(Reduction):
                 "got none."
             )
         parameters, state = split(first.brought.copy, self._parameters.layout, self._state)
-        self._state = [each.copy() for each in state]
+        kept = [each.copy() for each in state]
+        version = self._parameters.adopt(parameters)
+        # Only now, as nothing else can fail: a snapshot has both or neither.
+        self._state = kept
         if first.brought.bandwidth:
             self._reports.describe_links(first.brought.links)
-        return self._parameters.adopt(parameters)
+        return version
 
 
 def _require_same(step: Step) -> None:

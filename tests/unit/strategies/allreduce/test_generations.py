@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.support.numpy_program import Counting
 from tests.unit.worker.crew import Crew
 from tests.unit.worker.support import push
-from tos_notebook.errors import RemoteProtocolError
+from tos_notebook.common.arrays import Array, Buffer
+from tos_notebook.errors import RemoteProtocolError, WaitTimeout
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
-from tos_notebook.strategies.allreduce.milestone import Milestone
+from tos_notebook.strategies.allreduce.milestone import Milestone, join
+from tos_notebook.strategies.allreduce.trainer import Copied
 from tos_notebook.wire.messages import Directive, Formed, Poll, Ready, Reply
 
 
@@ -32,11 +37,12 @@ class Linked(Crew):
         for worker in range(len(self.members) - 1):
             assert isinstance(self.ready(worker, epoch), Formed)
 
-    def report(self, worker: int, **changes: Any) -> Reply:
-        """Report a worker's next milestone."""
+    def report(self, worker: int, state: Sequence[Array] = (), **changes: Any) -> Reply:
+        """Report a worker's next milestone, with the optimizer's state."""
         message = push(self.counts[worker], base_version=self.run.parameters.version)
         message = message._replace(**changes)
-        payload = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, self.layout.allocate()).pack()
+        copy = join(self.layout.allocate(), state)
+        payload = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, copy).pack()
         place = self.exchanges[worker].receive_into(message, len(payload))
         assert place is not None
         place[:] = payload.data
@@ -98,3 +104,22 @@ def test_a_report_of_an_epoch_that_is_over_drops_no_report_of_others() -> None:
     with pytest.raises(RemoteProtocolError, match="epoch 1"):
         crew.report(1, epoch=0, steps=0, samples=0)
     assert crew.report(1, epoch=1).status == "committed"
+
+
+def test_a_step_that_cannot_be_stored_leaves_parameters_and_optimizer_of_one_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Counting, "state", lambda self: [np.zeros(1)])
+    crew = Linked()
+    crew.connect()
+
+    def refuse(buffer: Buffer) -> int:
+        raise WaitTimeout("The parameters are still being read.")
+
+    monkeypatch.setattr(crew.run.parameters, "adopt", refuse)
+    crew.report(0, [np.ones(1)])
+    crew.report(1, [np.ones(1)])
+    assert isinstance(crew.run.error, WaitTimeout)
+    copied = crew.run.trainer.snapshot(lambda: None)
+    assert isinstance(copied, Copied)
+    assert (copied.version, copied.state) == (0, [0.0])
