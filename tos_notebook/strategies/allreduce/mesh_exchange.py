@@ -159,7 +159,8 @@ class MeshExchange:
             self._made += 1
         if not self._made:
             return None
-        self._pace.agree(self._made, perf_counter() - began, self._averager)
+        nbytes = sum(column.nbytes for column in columns)
+        self._pace.agree(self._made, perf_counter() - began, nbytes, self._averager)
         nothing = float("nan")
         return Trained([], {n: total / rows if rows else nothing for n, total in sums.items()})
 

@@ -9,6 +9,9 @@ from .averaging import Averager
 MILESTONE, MOST = 0.1, 2.0
 """Seconds that a milestone takes, for which a pause or stop waits, and the most of them."""
 
+ROOM = 1 << 26
+"""Bytes of the rows of a milestone, which are collected at once."""
+
 SHARE = 20
 """By how much longer a milestone takes than its report, as long as it may."""
 
@@ -30,7 +33,7 @@ class Pace:
         """Note how long a report has taken."""
         self._report = seconds
 
-    def agree(self, made: int, seconds: float, averager: Averager) -> None:
+    def agree(self, made: int, seconds: float, nbytes: int, averager: Averager) -> None:
         """Choose, by the means of all workers: those are the same bits on each.
 
         Parameters
@@ -39,10 +42,14 @@ class Pace:
             Rounds of the present milestone.
         seconds : float
             That they have taken.
+        nbytes : int
+            Of this worker's rows in them.
         averager : Averager
         """
-        taken = np.array([seconds, self._report])
+        taken = np.array([seconds, self._report, float(nbytes)])
         averager.agree(taken)
         due = min(max(MILESTONE, SHARE * float(taken[1])), MOST)
-        fitting = int(made * due / max(float(taken[0]), 1e-6))
+        fitting = int(
+            made * min(due / max(float(taken[0]), 1e-6), ROOM / max(float(taken[2]), 1.0))
+        )
         self.rounds = max(1, min(2 * self.rounds, fitting))

@@ -19,8 +19,9 @@ PATIENCE = 600.0
 """Seconds that another worker may compute between two exchanges. One that dies is noticed at once,
 and one whose host is gone within a minute."""
 
-FORMING = 20.0
-"""Seconds to connect to all others, once all of them are there."""
+FORMING = 10.0
+"""Seconds to connect to all others, once all of them are there. One that dies just then costs as
+much, also where a stop is asked for."""
 
 FIXED: dict[str, Callable[[int], Schedule]] = {"ring": ring, "direct": direct, "halving": halving}
 """The algorithms for any number of workers on any hosts."""

@@ -116,7 +116,7 @@ def test_a_step_that_cannot_be_stored_leaves_parameters_and_optimizer_of_one_ver
     def refuse(buffer: Buffer) -> int:
         raise WaitTimeout("The parameters are still being read.")
 
-    monkeypatch.setattr(crew.run.parameters, "adopt", refuse)
+    monkeypatch.setattr(crew.run.trainer.parameters, "adopt", refuse)
     crew.report(0, [np.ones(1)])
     crew.report(1, [np.ones(1)])
     assert isinstance(crew.run.error, WaitTimeout)
