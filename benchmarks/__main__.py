@@ -17,7 +17,8 @@ from .lib.harness import Row, print_table, read_rows
 ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
-        *("tensorboard", "observers", "dataframes", "inference", "streaming", "reduce", "mllib"),
+        *("tensorboard", "observers", "dataframes", "inference", "streaming", "reduce"),
+        *("allreduce", "mllib"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
     "scale": ("load", "memory", "stragglers"),
