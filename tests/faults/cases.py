@@ -11,6 +11,8 @@ from typing import Any
 
 import tos_notebook as tos
 from tests.support.watching import Watch
+from tests.unit.worker.support import until
+from tos_notebook.cluster.executors import slots
 from tos_notebook.events import WorkerJoined
 
 from . import counting
@@ -21,6 +23,9 @@ BATCH = 1
 PATIENCE = 10.0
 LIMIT = 240.0
 """Seconds for a run to end once the fault has been."""
+
+PATIENT = 60.0
+"""Seconds for executors to be back."""
 
 SEED = 1
 LONGER, FEWER = 10, 4
@@ -155,6 +160,8 @@ def _bits(run: tos.Run) -> dict[str, bytes]:
 def _undisturbed(case: Case, cluster: Cluster) -> dict[str, bytes]:
     """Return the bits of the parameters that a run has to which nothing happens."""
     sc = cluster.connect(case.fault.config)
+    # What the case before has killed may not be back yet, and all partitions are trained at once.
+    until(lambda: slots(sc) >= cluster.slots, PATIENT)
     whole = replace(case, fault=replace(case.fault, prepare=None))
     with tempfile.TemporaryDirectory() as folder, _session(case, sc) as session:
         return _bits(_start(whole, session, sc, Path(folder)).wait(LIMIT))
@@ -193,7 +200,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
             if not case.meshed:
                 run.chaos(tos.chaos.Pause(PACE, any=len(fault.sizes)))
             run.resume()
-            fault.inject(Scene(cluster, run, watch, Path(folder)))
+            fault.inject(Scene(cluster, run, watch, Path(folder), case.together))
             if run.active:
                 run.chaos()
             run.wait(LIMIT)

@@ -53,12 +53,13 @@ SPECULATION = {
 
 @dataclass
 class Scene:
-    """A run in progress, and the cluster under it."""
+    """A run in progress, and the cluster under it; `together` as in `cases.Case`."""
 
     cluster: Any
     run: tos.Run
     watch: Watch
     folder: Path
+    together: bool = False
 
     def process(self, partition: int) -> int:
         """Return the Python worker that trains a partition."""
@@ -172,8 +173,12 @@ def kill_node(scene: Scene) -> None:
     """Kill the node of partition 1: what started the executor, the executor, its workers."""
     mark = scene.watch.mid_epoch(1)
     scene.cluster.kill_node(processes.executor_of(scene.process(1)))
-    scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
+    mark = scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
     scene.run.chaos()
+    if scene.together and scene.cluster.kind == "standalone":
+        # All need a slot at once, and no other node is there: the user is told what they wait for.
+        scene.watch.until(Stalled, mark)
+        scene.cluster.heal()
     # If the application master was there, Spark first waits for it, `spark.network.timeout`.
     scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1, timeout=300)
 
