@@ -275,6 +275,21 @@ def test_an_optimizer_that_scales_the_loss_is_refused(train: Callable[..., Any])
         train(model, strategy="treeaggregate")
 
 
+def test_a_callback_changes_nothing_of_what_is_trained(train: Callable[..., Any]) -> None:
+    import keras
+
+    found = []
+    for callbacks in ([], [keras.callbacks.Callback()]):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(1e-9), "mse")
+        session = train(model, strategy=TreeAggregate(step_size=0.1, convergence_tol=0))
+        run = session.run((X, labels("squared")), 4, partitions=1, callbacks=callbacks)
+        assert (run.state, run.settings.learning_rate) == ("finished", None)
+        found.append([weight.tobytes() for weight in model.get_weights()])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("fraction", [0.02, 0.2, 0.4, 0.41, 0.9])
 def test_samples_are_those_of_the_jvm(spark_context: Any, fraction: float, partitions: int) -> None:

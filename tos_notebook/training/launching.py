@@ -131,7 +131,7 @@ def first_request(
             own,
             factory.options.sync_interval,
             factory.options.sync,
-            observers.learning_rate,
+            _learning_rate(factory, observers, observer_options),
         ),
         first,
         RunPosition(0, False, layout),
@@ -145,6 +145,16 @@ def first_request(
             request, checkpointer=factory.ask(f"the files in {factory.storage.uri}", make)
         )
     return request, observers
+
+
+def _learning_rate(
+    factory: RunFactory, observers: Observers, options: ObserverOptions
+) -> float | None:
+    """Return the rate that the run begins with; None for the strategy's, or the program's own."""
+    if options.learning_rate is None and "no optimizer" in factory.options.strategy.needs:
+        # Callbacks begin with that of the model's optimizer, which makes no step here.
+        return None
+    return observers.learning_rate
 
 
 def resumed_request(

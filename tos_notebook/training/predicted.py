@@ -97,7 +97,7 @@ def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
         batch_seconds=others,
         workers=max(1, round(paces.at_once)),
         batch_size=max(1, round(_mean(paces, "samples") / every)),
-        sync_interval=max(1, round(every)),
+        sync_interval=_interval(parts, every),
         latency=LOCAL_LATENCY if paces.local else LATENCY,
         bandwidth=1 / DELTA if paces.local else BANDWIDTH,
         slowest=max(1.0, slowest / others),
@@ -109,12 +109,18 @@ def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
 
 
 def _steps(parts: RunParts, paces: Paces) -> float:
+    """Return how many steps of a worker are in a milestone."""
+    # A worker whose rows are used up reports milestones without a batch.
+    return 1.0 if _name(parts) == "treeaggregate" else max(1.0, _mean(paces, "steps"))
+
+
+def _interval(parts: RunParts, steps: float) -> int:
     """Return how many steps of a worker are between two exchanges."""
     settings = parts.training.settings
-    if settings.strategy.lockstep:
+    if settings.strategy.lockstep and _name(parts) != "treeaggregate":
         # A milestone may be of several exchanges.
-        return 1.0 if _name(parts) == "treeaggregate" else settings.sync_interval
-    return max(1.0, _mean(paces, "steps"))
+        return settings.sync_interval
+    return max(1, round(steps))
 
 
 def _name(parts: RunParts) -> str:

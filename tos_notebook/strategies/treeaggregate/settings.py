@@ -15,7 +15,7 @@ def check_codec(codec: CodecPair) -> None:
     if not codec.lossless:
         raise ConfigError(
             f"codec: expected 'fp32' with strategy 'treeaggregate', which adds up gradients as "
-            f"they are; got '{codec}'. Leave it out, or train with strategy='allreduce'."
+            f"they are; got '{codec}'. Leave it out, or train with strategy='allreduce:star'."
         )
 
 
