@@ -213,6 +213,14 @@ def test_theory_stands_beside_what_was_measured() -> None:
     assert "stable curvature" in predicted.theory(run).index  # type: ignore[arg-type]
 
 
+def test_times_are_of_a_step_where_a_milestone_is_of_several() -> None:
+    run = Facts(AllReduce(algorithm="ring"), sync_interval=1)
+    run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    assert found.loc["compute (ms)", ["predicted", "measured"]].tolist() == pytest.approx([50, 50])
+    assert found.loc["exchange (ms)", "measured"] == pytest.approx(50)
+
+
 def test_without_a_milestone_theory_knows_nothing() -> None:
     for run in (Facts(), Facts(AllReduce())):
         found = predicted.theory(run)  # type: ignore[arg-type]
