@@ -14,7 +14,7 @@ import pyspark
 import pytest
 import yaml
 
-from tos_notebook.cluster.executors import SERVER_HOST, SERVER_PORT, SERVER_TLS
+from tos_notebook.cluster.executors import SERVER_HOST, SERVER_PORT, SERVER_TLS, WORKER_PORT
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -52,7 +52,7 @@ def known() -> bytes:
         r"org/apache/spark/(internal/config/|deploy/k8s/Config|deploy/yarn/config/|SparkConf\$|"
         r"network/util/TransportConf)"
     )
-    found = [SERVER_HOST.encode(), SERVER_PORT.encode(), SERVER_TLS.encode()]
+    found = [name.encode() for name in (SERVER_HOST, SERVER_PORT, SERVER_TLS, WORKER_PORT)]
     for name in ("core", "kubernetes", "network-common", "yarn"):
         (jar,) = JARS.glob(f"spark-{name}_*.jar")
         with zipfile.ZipFile(jar) as classes:
