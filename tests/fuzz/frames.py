@@ -339,7 +339,7 @@ class Fuzz:
         if world.kinds[frame] is Join:
             handler = WorkerHandler(world.training)
         training = world.training()
-        before = training.parameters.center.tobytes()
+        before = training.trainer.parameters.center.tobytes()
         self._memo.begin(mutated)
         serve(self._memo, handler, Reactor())
         heads = self._memo.heads
@@ -352,7 +352,7 @@ class Fuzz:
                 world.spoil()
         if not heads:
             self.counts["server: closed"] += 1
-        if training.parameters.version or training.parameters.center.tobytes() != before:
+        if training.parameters.version or training.trainer.parameters.center.tobytes() != before:
             world.spoil()
             self._check_push(world, training, mutated, before, heads)
 
@@ -485,7 +485,7 @@ def _expect_sum(world: World, before: bytes, update: Any, training: Coordinator)
     pairs = zip(
         world.layout.vectors(center),
         world.layout.vectors(update.copy()),
-        world.layout.vectors(training.parameters.center),
+        world.layout.vectors(training.trainer.parameters.center),
         strict=True,
     )
     with np.errstate(all="ignore"):
