@@ -70,7 +70,7 @@ def test_there_and_back_every_row_counts_once_and_the_loss_falls(train: Sessions
     assert (history[history["epoch"] == 2]["staleness"] == 0).all()
     losses = history.groupby("epoch")["loss"].mean().tolist()
     assert losses[2] < losses[0]
-    assert any("optimizer's state began anew with epoch 3" in note for note in run.status.notes)
+    assert any("optimizer's state was reset with epoch 3" in note for note in run.status.notes)
     kept = run.parameters().values()
     for weight, value in zip(trained.get_weights(), kept, strict=True):
         np.testing.assert_array_equal(weight, value)

@@ -208,12 +208,8 @@ class Lifecycle:
         parts = self.parts
         observers = [note for observer in self.observers for note in observer.notes]
         disabled = map(str, parts.bus.disabled)
-        training = (
-            *self.epochs.notes,
-            *self.epochs.swaps.notes,
-            *self._standstill.notes,
-            *parts.training.notes,
-        )
+        own = *self.epochs.notes, *self.epochs.swaps.notes, *self._standstill.notes
+        training = *own, *parts.training.notes
         kept = *parts.unsaved(), *torn(parts.training.parameters)
         return *training, *observers, *disabled, *kept, *self._told
 

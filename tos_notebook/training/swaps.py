@@ -175,7 +175,7 @@ class Swaps:
         )
         name, lockstep = swap.method.strategy.name, self._training.settings.strategy.lockstep
         if not carried:
-            note = f"The optimizer's state began anew with epoch {epoch + 1}, by strategy {name!r}."
+            note = f"The optimizer's state was reset with epoch {epoch + 1}, by strategy {name!r}."
             self.notes = (note,)
             logger.warning("Run %s: %s", self._training.run_id, note)
         now = time.time()

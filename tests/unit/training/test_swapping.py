@@ -136,7 +136,7 @@ def test_the_run_says_once_that_the_optimizer_began_anew(setting: Swapping) -> N
         epochs=3,
     )
     said = [note for note in run.status.notes if "optimizer" in note]
-    assert said == ["The optimizer's state began anew with epoch 3, by strategy 'ps'."]
+    assert said == ["The optimizer's state was reset with epoch 3, by strategy 'ps'."]
 
 
 def test_an_optimizer_in_the_driver_goes_on(setting: Swapping) -> None:
@@ -148,7 +148,7 @@ def test_an_optimizer_in_the_driver_goes_on(setting: Swapping) -> None:
         epochs=3,
     )
     said = [note for note in run.status.notes if "optimizer" in note]
-    assert said == ["The optimizer's state began anew with epoch 2, by strategy 'allreduce'."]
+    assert said == ["The optimizer's state was reset with epoch 2, by strategy 'allreduce'."]
     assert run.settings.sync_interval == 2
 
 
