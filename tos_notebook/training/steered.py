@@ -104,8 +104,8 @@ class SteeredRun:
     ) -> None:
         """Train by another strategy when the present epoch is done.
 
-        Parameters, version and global step go on. The state of the optimizer does where both
-        strategies have it in the driver; else it begins anew, and a note in `status` says so. Rows
+        Parameters, version and global step continue. The state of the optimizer does where both
+        strategies have it in the driver; else it is reset, and a note in `status` says so. Rows
         stay in their partitions. The last swap that is asked for in an epoch counts.
 
         Parameters
