@@ -21,7 +21,7 @@ with without_keras():
     import tensorflow as tf
 
 from .eager import eagerly
-from .saved import CPU, as_tensor, load_saved
+from .saved import CPU, SavedFunction, as_tensor, load_saved
 from .updater import TensorFlowUpdater
 
 
@@ -93,8 +93,10 @@ class TensorFlowRunner:
             self._module = load_saved(archive)
             self._initial = [v.numpy() for v in self._module.local]
             self._initial_state = [tf.constant(v.numpy()) for v in self._module.optimizer_state]
-        self._function = self._module.train.concrete_functions[0]
-        self._captured = list(self._function.captured_inputs)
+        self._batches = SavedFunction(self._module.train)
+        # A program whose gradients are added up has a function for one batch alone.
+        single = getattr(self._module, "train_batch", None)
+        self._batch = None if single is None else SavedFunction(single)
         self._sizes: dict[int, tf.Tensor] = {}
 
     def load(self) -> None:
@@ -103,19 +105,19 @@ class TensorFlowRunner:
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
         with eagerly():
-            if batch_size not in self._sizes:
-                self._sizes[batch_size] = tf.constant(batch_size, tf.int32)
-            # Calling the function itself, TensorFlow looks at the type of each argument, and at
-            # what might record gradients: for a small model longer than it trains a batch.
-            *new, means = self._function.inference_fn.call_flat(
-                *map(as_tensor, vectors),
-                *map(as_tensor, columns),
-                self._sizes[batch_size],
-                *self._captured,
-            )
+            tensors = [as_tensor(array) for array in (*vectors, *columns)]
+            if self._batch is not None and len(columns[0]) <= batch_size:
+                *new, means = self._batch(*tensors)
+            else:
+                *new, means = self._batches(*tensors, self._size(batch_size))
             values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
             return Trained([np.asarray(v) for v in new], values)
+
+    def _size(self, batch_size: int) -> tf.Tensor:
+        if batch_size not in self._sizes:
+            self._sizes[batch_size] = tf.constant(batch_size, tf.int32)
+        return self._sizes[batch_size]
 
     def updater(self) -> TensorFlowUpdater:
         """See `Runner.updater`."""
@@ -132,7 +134,7 @@ class TensorFlowRunner:
 
     def _operation(self, node: str) -> tuple[str, str]:
         """Return name and type of the operation that ran as this node."""
-        kinds = {name: kind for kind, name in operations(self._function.graph)}
+        kinds = {name: kind for kind, name in operations(self._batches.graph)}
         known = next((end for end in ends_of(node) if end in kinds), None)
         return (node, "?") if known is None else (known, kinds[known])
 

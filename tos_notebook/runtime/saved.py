@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,35 @@ def as_tensor(array: Array) -> tf.Tensor:
     if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):
         return tf.constant(array)
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+class SavedFunction:
+    """A function of a SavedModel, with what it captures.
+
+    Calling the function itself, TensorFlow looks at the type of each argument, and at what might
+    record gradients: for a small model longer than it trains a batch.
+
+    Parameters
+    ----------
+    function : object
+        Of a loaded SavedModel, traced once.
+
+    Attributes
+    ----------
+    graph : tf.Graph
+        What it runs.
+    """
+
+    def __init__(self, function: Any) -> None:
+        concrete = function.concrete_functions[0]
+        self.graph = concrete.graph
+        self._call = concrete.inference_fn.call_flat
+        self._captured = list(concrete.captured_inputs)
+
+    def __call__(self, *tensors: tf.Tensor) -> Sequence[tf.Tensor]:
+        """Return its values, in their order."""
+        values: Sequence[tf.Tensor] = self._call(*tensors, *self._captured)
+        return values
 
 
 def load_saved(archive: Path) -> Any:

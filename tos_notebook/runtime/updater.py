@@ -12,7 +12,7 @@ from ..archive.spec import ProgramSpec, read_spec
 from ..common.arrays import Array
 from ..errors import InvalidTransition
 from .import_guard import without_keras
-from .saved import CPU, as_tensor, load_saved
+from .saved import CPU, SavedFunction, as_tensor, load_saved
 
 with without_keras():
     import tensorflow as tf
@@ -35,8 +35,7 @@ class TensorFlowUpdater:
         self._spec = spec
         self._module = module
         self.scales_loss = spec.scales_loss
-        self._function = self._module.update.concrete_functions[0]
-        self._captured = list(self._function.captured_inputs)
+        self._function = SavedFunction(module.update)
 
     @classmethod
     def load(cls, archive: Path) -> TensorFlowUpdater:
@@ -47,9 +46,7 @@ class TensorFlowUpdater:
     def update(self, vectors: Sequence[Array], means: Sequence[Array]) -> Sequence[Array]:
         """See `Updater.update`."""
         with eagerly():
-            found = self._function.inference_fn.call_flat(
-                *map(as_tensor, vectors), *map(as_tensor, means), *self._captured
-            )
+            found = self._function(*map(as_tensor, vectors), *map(as_tensor, means))
             return [np.asarray(value) for value in found]
 
     def set_learning_rate(self, value: float) -> None:

@@ -36,11 +36,28 @@ def _tensors(layout: Layout, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     for segment, vector in zip(layout.segments, vectors, strict=True):
         for index, start in zip(segment.indices, segment.starts, strict=True):
             spec = layout.specs[index]
-            # A variable takes over the memory it is assigned, here the caller's. A copy costs
-            # nothing: TensorFlow would make it at the first update of shared memory.
-            own = tf.raw_ops.DeepCopy(x=vector[start : start + spec.size])
-            found[index] = tf.reshape(own, spec.shape)
+            found[index] = tf.reshape(_copy(vector[start : start + spec.size]), spec.shape)
     return [found[index] for index in range(len(layout))]
+
+
+def batch_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
+    """Return what computes the gradients of one batch; see `train_function`.
+
+    A loop and its sums would cost a small batch a good part of its time.
+    """
+    function, places = step.traced.function, _places(step)
+    copies = _keeps_its_batch(step)
+
+    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor]) -> Any:
+        _adopt(step, layout, vectors)
+        step.metrics.reset()
+        found, gradients = function(*map(_copy, columns) if copies else columns)
+        values = [tf.convert_to_tensor(variable) for variable in step.parameters]
+        for (place, _), gradient in zip(places, gradients, strict=True):
+            values[place] = gradient
+        return values, _stacked(dict(found) | dict(step.metrics.results()), outputs)
+
+    return train
 
 
 def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
@@ -52,13 +69,12 @@ def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callab
     at_each = [name for name in outputs if name not in at_end]
     running = tf.constant([name in step.metrics.names for name in at_each], tf.bool)
     function = step.traced.function
-    # A step that keeps its batch in a variable would share its memory.
-    copies = any(map(_assigns_an_input, graphs(function.graph)))
+    copies = _keeps_its_batch(step)
     places = _places(step)
 
     def cut(columns: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> Batch:
         batch = [column[start:stop] for column in columns]
-        return tuple(tf.raw_ops.DeepCopy(x=b) if copies else b for b in batch)
+        return tuple(map(_copy, batch) if copies else batch)
 
     def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
         _adopt(step, layout, vectors)
@@ -124,6 +140,17 @@ def _stacked(found: Mapping[str, tf.Tensor], names: Sequence[str]) -> tf.Tensor:
         return tf.zeros([0], tf.float64)
     # The reshape tells what is a scalar although the graph does not know it.
     return tf.stack([tf.reshape(tf.cast(found[name], tf.float64), []) for name in names])
+
+
+def _copy(tensor: tf.Tensor) -> tf.Tensor:
+    # A variable takes over the memory it is assigned, here the caller's. A copy costs nothing:
+    # TensorFlow would make it at the first update of shared memory.
+    return tf.raw_ops.DeepCopy(x=tensor)
+
+
+def _keeps_its_batch(step: Step) -> bool:
+    """Return whether a variable of the step would share memory with the caller's rows."""
+    return any(map(_assigns_an_input, graphs(step.traced.function.graph)))
 
 
 def _assigns_an_input(graph: Any) -> bool:

@@ -18,7 +18,7 @@ from ...runtime.eager import quiet
 from ...wire.limits import MOST_METRICS
 from .cut import cannot_be_cut
 from .frozen import assigned
-from .functions import train_function, update_function
+from .functions import batch_function, train_function, update_function
 from .step import Step
 
 
@@ -55,6 +55,9 @@ def export(
         update = update_function(step, step.cut, spec.layout)
         module.update = tf.function(update, autograph=False)
         functions.append(module.update.get_concrete_function(vectors, vectors))
+        batch = batch_function(step, spec.layout, spec.outputs)
+        module.train_batch = tf.function(batch, autograph=False)
+        module.train_batch.get_concrete_function(vectors, list(columns))
     module.parameters = list(step.parameters)
     rate, state = step.optimizing.learning_rate, step.optimizing.state
     module.optimizer_state = list(state)

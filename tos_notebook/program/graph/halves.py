@@ -94,6 +94,8 @@ def halves_of(
             raise cannot_be_cut(f"both its gradients and their update need {_text(op)}")
     changed = {name for op in changes for name in _written(op)} - trained.keys()
     shared = [op.name for op in first if op.type in VARIABLES and op.name in changed]
+    # A caller that reads their variables must wait for those, too, that a fetch has to wait for.
+    runs += [op for op in first if _acts(op) and op not in runs]
     parts = Part(first, _names(runs)), Part(list(update), _names(changes))
     return Halves(gradients, *parts, shared)
 

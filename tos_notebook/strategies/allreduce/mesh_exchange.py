@@ -61,7 +61,10 @@ class MeshExchange:
         self._of = of
         self._parameters, self._work = layout.allocate(), layout.allocate()
         self.vectors = layout.vectors(self._parameters)
-        self._targets = list(layout.tensors(self._work).values())
+        self._means = layout.vectors(self._work)
+        self._into, self._updated = (
+            list(layout.tensors(buffer).values()) for buffer in (self._work, self._parameters)
+        )
         self._updater: Updater | None = None
         self._spoiled: Buffer | None = None
         self._rank, self._version, self._base = 0, 0, 0
@@ -122,7 +125,7 @@ class MeshExchange:
                 "other, or train with strategy='allreduce:star', which needs the driver only."
             ) from error
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
-        self._averager = Averager(mesh, schedule, self._layout.vectors(self._work))
+        self._averager = Averager(mesh, schedule, self._means)
         self._rank, self._version = formed.rank, formed.version
         self._attempts, self.again = 0, False
         # A milestone that is trained again may need this one, though the lost one was the last.
@@ -167,11 +170,8 @@ class MeshExchange:
     def _take(self, trained: Iterable[Array], rows: int) -> float:
         """Take what this worker adds to a round; return its weight."""
         scaled = self._updater is not None and self._updater.scales_loss
-        finite = True
-        for target, array in zip(self._targets, trained, strict=True):
-            np.copyto(target, array)
-            finite = finite and (scaled or is_finite(target))
-        if finite:
+        _copy(trained, self._into)
+        if scaled or all(map(is_finite, self._means)):
             return rows
         if self._spoiled is None:
             self._spoiled = self._work.copy()
@@ -188,8 +188,7 @@ class MeshExchange:
         if self._updater is None:
             self._parameters[:] = self._work
         else:
-            means = self._layout.vectors(self._work)
-            self._layout.pack(self._updater.update(self.vectors, means), self._parameters)
+            _copy(self._updater.update(self.vectors, self._means), self._updated)
         return total
 
     def write(self, trained: Iterable[Array]) -> bool:
@@ -241,6 +240,11 @@ class MeshExchange:
     def close(self) -> None:
         """End the links to other workers."""
         self._peers.close()
+
+
+def _copy(arrays: Iterable[Array], targets: Iterable[Array]) -> None:
+    for target, array in zip(targets, arrays, strict=True):
+        np.copyto(target, array)
 
 
 @dataclass(frozen=True, slots=True)
