@@ -8,9 +8,9 @@ from ..common.arrays import Array
 
 
 def digest(vector: Array) -> int:
-    """Return 64 bits that differ, but for chance, where two vectors do.
+    """Return 32 bits that differ, but for chance, where two vectors do.
 
-    It proves nothing against intent. 100 MB take some 50 ms.
+    It proves nothing against intent. 100 MB take some 30 ms.
 
     Parameters
     ----------
@@ -20,7 +20,6 @@ def digest(vector: Array) -> int:
     Returns
     -------
     int
-        CRC-32 and Adler-32 of its bytes.
+        CRC-32 of its bytes.
     """
-    data = vector.reshape(-1).view("uint8").data
-    return zlib.crc32(data) << 32 | zlib.adler32(data)
+    return zlib.crc32(vector.reshape(-1).view("uint8").data)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .averaging import Averager
 
-MILESTONE, MOST = 0.1, 2.0
+MILESTONE, MOST = 0.15, 2.0
 """Seconds that a milestone takes, for which a pause or stop waits, and the most of them."""
 
 ROOM = 1 << 26
