@@ -24,6 +24,7 @@ from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.program.export.base import Program
 from tos_notebook.steering.sync import as_sync
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
@@ -83,7 +84,7 @@ def train(
     settings = Settings(ServerSettings(combiner), SYNC_INTERVAL, mode)
     training = Coordinator(
         "run",
-        ParameterServer().trainer(model.layout, model.read(), settings),
+        ParameterServer().trainer(TrainerSetup(model.layout, model.read(), settings)),
         settings,
         publish=lambda event: None,
         locate=lambda task: ("driver", "here"),

@@ -13,6 +13,7 @@ from tos_notebook.coordination.server import RunServer
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus, Sink
@@ -35,7 +36,7 @@ def serving(
     ):
         training = Coordinator(
             RUN,
-            ParameterServer().trainer(layout, layout.allocate(), settings),
+            ParameterServer().trainer(TrainerSetup(layout, layout.allocate(), settings)),
             settings,
             publish=bus.publish,
             locate=lambda task: ("driver", "127.0.0.1"),

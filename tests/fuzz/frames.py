@@ -36,6 +36,7 @@ from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.errors import TosError
 from tos_notebook.layout import Layout
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.exchange import ParameterExchange
 from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.settings import ServerSettings
@@ -174,7 +175,7 @@ class World:
     def _new(self) -> Coordinator:
         training = Coordinator(
             "run",
-            ParameterServer().trainer(self.layout, self._initial, self._settings),
+            ParameterServer().trainer(TrainerSetup(self.layout, self._initial, self._settings)),
             self._settings,
             publish=lambda event: None,
             locate=lambda task: ("executor", "?"),

@@ -9,6 +9,7 @@ no parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -32,6 +33,31 @@ NonFinite = Literal["raise", "skip"]
 def without_optimizer() -> Updater:
     """Raise: the program was not exported for gradients."""
     raise LocalProtocolError("Expected a program that was exported for gradients, got none.")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerSetup:
+    """What the driver's side of one run is made from.
+
+    Parameters
+    ----------
+    layout : Layout
+        The parameters' names, shapes and dtypes, and where each lies in a buffer.
+    initial : ndarray, shape (layout.nbytes,), uint8
+        The first parameters; a trainer copies them.
+    settings : Settings
+        Those that the run begins with.
+    non_finite : {"raise", "skip"}
+        What an update with NaN or infinity does: end the run, or be left out.
+    updater : callable
+        Loads the program's optimizer in this process, for strategies that need gradients.
+    """
+
+    layout: Layout
+    initial: Buffer
+    settings: Settings
+    non_finite: NonFinite = "raise"
+    updater: Callable[[], Updater] = without_optimizer
 
 
 class Strategy(Protocol):
@@ -71,28 +97,12 @@ class Strategy(Protocol):
     def exchange(self) -> ExchangeMaker:
         """What makes the worker's side. Picklable: Spark takes it to the executors."""
 
-    def trainer(
-        self,
-        layout: Layout,
-        initial: Buffer,
-        settings: Settings,
-        non_finite: NonFinite = "raise",
-        updater: Callable[[], Updater] = without_optimizer,
-    ) -> Trainer:
+    def trainer(self, setup: TrainerSetup) -> Trainer:
         """Return the driver's side of one run.
 
         Parameters
         ----------
-        layout : Layout
-            The parameters' names, shapes and dtypes, and where each lies in a buffer.
-        initial : ndarray, shape (layout.nbytes,), uint8
-            The first parameters; copied.
-        settings : Settings
-            Those that the run begins with.
-        non_finite : {"raise", "skip"}
-            What an update with NaN or infinity does: end the run, or be left out.
-        updater : callable
-            Loads the program's optimizer in this process, for strategies that need gradients.
+        setup : TrainerSetup
 
         Returns
         -------

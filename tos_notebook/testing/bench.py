@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..events import Event, MilestoneCommitted
 from ..layout import Layout
-from ..strategies.base import Strategy
+from ..strategies.base import Strategy, TrainerSetup
 from ..transport.auth import new_secret
 from ..transport.inproc import InprocListener, connect_inproc
 from ..wire.messages import Join, Push
@@ -130,7 +130,8 @@ class Bench:
         self._lockstep = trial.settings.lockstep
         parameters = initial(layout)
         program.gradients = "gradients" in self.strategy.needs
-        trainer = self.strategy.trainer(layout, parameters, settings, updater=lambda: program)
+        setup = TrainerSetup(layout, parameters, settings, updater=lambda: program)
+        trainer = self.strategy.trainer(setup)
         # The caller's own, which a strategy must have copied.
         parameters[:] = 0
         self.run = Coordinator(

@@ -32,7 +32,7 @@ from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
 from ..steering.trigger import Trigger
-from ..strategies.base import Strategy, without_optimizer
+from ..strategies.base import Strategy, TrainerSetup, without_optimizer
 from ..strategies.registry import STRATEGIES
 from ..telemetry.bus import EventBus, Sink
 from ..telemetry.history import History
@@ -250,15 +250,17 @@ class RunFactory:
         return Run(parts)
 
     def _training(self, request: RunRequest, bus: EventBus, initial: Buffer) -> Coordinator:
-        layout, run_id = self.program.layout, request.run_id
+        run_id = request.run_id
         training = Coordinator(
             run_id,
             self.options.strategy.trainer(
-                layout,
-                initial,
-                request.settings,
-                self.options.non_finite,
-                partial(self._updater, request.first),
+                TrainerSetup(
+                    self.program.layout,
+                    initial,
+                    request.settings,
+                    self.options.non_finite,
+                    partial(self._updater, request.first),
+                )
             ),
             request.settings,
             publish=bus.publish,
@@ -323,11 +325,13 @@ class RunFactory:
                 task, program=name, exchange=strategy.exchange, plan=replace(task.plan, swap=swap)
             ),
             lambda buffer, settings: strategy.trainer(
-                program.layout,
-                buffer,
-                settings,
-                self.options.non_finite,
-                without_optimizer if updater is None else lambda: updater,
+                TrainerSetup(
+                    program.layout,
+                    buffer,
+                    settings,
+                    self.options.non_finite,
+                    without_optimizer if updater is None else lambda: updater,
+                )
             ),
         )
 

@@ -30,6 +30,7 @@ from ..program.archived import SavedProgram
 from ..program.capture import capture
 from ..program.export.base import Program
 from ..steering.trigger import as_trigger
+from ..strategies.base import TrainerSetup
 from . import factory
 from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
@@ -238,9 +239,10 @@ def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> No
 
         return TensorFlowUpdater.load(program.export(origin.columns))
 
+    setup = TrainerSetup(program.layout, program.read(), settings, updater=updater)
     trial = Coordinator(
         origin.run_id,
-        saved.strategy.trainer(program.layout, program.read(), settings, updater=updater),
+        saved.strategy.trainer(setup),
         settings,
         publish=lambda event: None,
         locate=lambda task: ("", ""),

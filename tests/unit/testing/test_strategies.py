@@ -12,9 +12,11 @@ import tos_notebook as tos
 from tos_notebook.combiners import Downpour
 from tos_notebook.errors import ConfigError, StrategyCheckFailed, WaitTimeout
 from tos_notebook.strategies.allreduce.strategy import AllReduce
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.exchange import exchange
 from tos_notebook.strategies.ps.push import Copied
+from tos_notebook.strategies.ps.settings import settings_in
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 
@@ -48,17 +50,14 @@ class Forgets(ServerTrainer):
 
 
 class Merges(ParameterServer):
-    def trainer(
-        self, layout: Any, initial: Any, settings: Any, *others: Any, **named: Any
-    ) -> ServerTrainer:
-        return ServerTrainer(Center(layout, initial, Half()))
+    def trainer(self, setup: TrainerSetup) -> ServerTrainer:
+        return ServerTrainer(Center(setup.layout, setup.initial, Half()))
 
 
 class Begins(ParameterServer):
-    def trainer(
-        self, layout: Any, initial: Any, settings: Any, *others: Any, **named: Any
-    ) -> ServerTrainer:
-        return Forgets(Center(layout, initial, settings.strategy.combiner))
+    def trainer(self, setup: TrainerSetup) -> ServerTrainer:
+        combiner = settings_in(setup.settings).combiner
+        return Forgets(Center(setup.layout, setup.initial, combiner))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +97,8 @@ class Raises(ParameterServer):
     def exchange(self) -> Any:
         return lambda *given: self._changed("worker", exchange(*given))
 
-    def trainer(self, *given: Any, **named: Any) -> Any:
-        trainer = super().trainer(*given, **named)
+    def trainer(self, setup: TrainerSetup) -> Any:
+        trainer = super().trainer(setup)
         serve = trainer.exchange
         trainer.exchange = lambda segment: self._changed("server", serve(segment))  # type: ignore[method-assign]
         return self._changed("driver", trainer)

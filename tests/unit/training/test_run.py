@@ -55,7 +55,7 @@ from tos_notebook.events import (
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.trigger import Trigger
-from tos_notebook.strategies.base import Strategy
+from tos_notebook.strategies.base import Strategy, TrainerSetup
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
 from tos_notebook.telemetry.bus import EventBus
@@ -223,7 +223,7 @@ class Setting:
         settings = Settings(ServerSettings(combiner), 1)
         training = Coordinator(
             "run",
-            ParameterServer().trainer(layout, layout.allocate(), settings),
+            ParameterServer().trainer(TrainerSetup(layout, layout.allocate(), settings)),
             settings,
             publish=bus.publish,
             locate=lambda task: ("0", "here"),
@@ -260,7 +260,8 @@ class Setting:
         def trainer(buffer: Any, settings: Settings) -> Any:
             updater = Counting()
             updater.gradients = True
-            return strategy.trainer(self.program.layout, buffer, settings, updater=lambda: updater)
+            layout = self.program.layout
+            return strategy.trainer(TrainerSetup(layout, buffer, settings, updater=lambda: updater))
 
         self.methods.append(number)
         archive = Path(__file__)

@@ -15,6 +15,7 @@ from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import Event, MilestoneCommitted
 from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.wire.messages import Directive, Poll
 
 
@@ -32,7 +33,7 @@ class Crew:
         self.events: list[Event] = []
         self.run = Coordinator(
             "run",
-            strategy.trainer(self.layout, initial, settings, updater=lambda: program),
+            strategy.trainer(TrainerSetup(self.layout, initial, settings, updater=lambda: program)),
             settings,
             publish=self.events.append,
             locate=lambda task: ("executor", "here"),

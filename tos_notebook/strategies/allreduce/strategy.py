@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...archive.spec import Updater
 from ...codecs.pair import PLAIN, CodecPair, as_codecs
 from ...combiners.base import Combiner
-from ...common.arrays import Buffer
 from ...common.checks import at_least_one, one_of
-from ...coordination.settings import Settings
 from ...errors import ConfigError
-from ...layout import Layout
 from ...worker.exchange import ExchangeMaker
-from ..base import NonFinite, without_optimizer
+from ..base import TrainerSetup
 from ..ps.exchange import exchange
 from .lockstep import Lockstep
 from .mesh_exchange import MeshExchangeMaker
@@ -118,18 +114,12 @@ class AllReduce(Lockstep):
             return exchange
         return MeshExchangeMaker(self.of, self.algorithm)
 
-    def trainer(
-        self,
-        layout: Layout,
-        initial: Buffer,
-        settings: Settings,
-        non_finite: NonFinite = "raise",
-        updater: Callable[[], Updater] = without_optimizer,
-    ) -> ReduceTrainer:
+    def trainer(self, setup: TrainerSetup) -> ReduceTrainer:
         """See `Strategy.trainer`."""
-        optimizer = updater() if self.needs else None
+        optimizer = setup.updater() if self.needs else None
+        parameters = StepParameters(setup.layout, setup.initial)
         kind = ReduceTrainer if self.algorithm == "star" else MeshTrainer
-        return kind(StepParameters(layout, initial), optimizer, settings, non_finite)
+        return kind(parameters, optimizer, setup.settings, setup.non_finite)
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""

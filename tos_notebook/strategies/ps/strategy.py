@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...archive.spec import Updater
 from ...codecs.pair import CodecPair, as_codecs
 from ...combiners.averaging import FedAvg
 from ...combiners.base import Combiner
 from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour, DynSGD
-from ...common.arrays import Array, Buffer
+from ...common.arrays import Array
 from ...common.checks import at_least_one
-from ...coordination.settings import Settings
 from ...errors import CheckpointError
-from ...layout import Layout
 from ...persist.described import describe, rebuild
 from ...steering.machine import Command
 from ...steering.sync import ASP, SyncMode
 from ...worker.exchange import ExchangeMaker
-from ..base import NonFinite, without_optimizer
+from ..base import TrainerSetup
 from . import residual
 from .center import Center
 from .exchange import exchange
@@ -67,17 +64,11 @@ class ParameterServer:
         """See `Strategy.exchange`."""
         return exchange
 
-    def trainer(
-        self,
-        layout: Layout,
-        initial: Buffer,
-        settings: Settings,
-        non_finite: NonFinite = "raise",
-        updater: Callable[[], Updater] = without_optimizer,
-    ) -> ServerTrainer:
+    def trainer(self, setup: TrainerSetup) -> ServerTrainer:
         """See `Strategy.trainer`."""
-        center = Center(layout, initial, settings_in(settings).combiner, self.stripe_bytes)
-        return ServerTrainer(center, non_finite)
+        combiner = settings_in(setup.settings).combiner
+        center = Center(setup.layout, setup.initial, combiner, self.stripe_bytes)
+        return ServerTrainer(center, setup.non_finite)
 
     def sweep(self, folder: Path, run_id: str) -> None:
         """See `Strategy.sweep`."""

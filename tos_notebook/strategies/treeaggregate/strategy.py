@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...archive.spec import Updater
 from ...blocks.sampling import SAMPLERS, Sampler
 from ...codecs.pair import CodecPair
 from ...combiners.base import Combiner
-from ...common.arrays import Buffer
 from ...common.checks import at_least_zero, below, fraction, not_negative, one_of, positive
-from ...coordination.settings import Settings
 from ...errors import ConfigError
-from ...layout import Layout
 from ..allreduce.lockstep import Lockstep
 from ..allreduce.parameters import StepParameters
-from ..base import NonFinite, without_optimizer
+from ..base import TrainerSetup
 from .descent import GradientDescent
 from .settings import TreeSettings, check_codec
 from .trainer import TreeTrainer
@@ -102,18 +98,12 @@ class TreeAggregate(Lockstep):
         """See `Strategy.sampling`."""
         return Sampler(self.fraction, self.sampler, self.seed)
 
-    def trainer(
-        self,
-        layout: Layout,
-        initial: Buffer,
-        settings: Settings,
-        non_finite: NonFinite = "raise",
-        updater: Callable[[], Updater] = without_optimizer,
-    ) -> TreeTrainer:
+    def trainer(self, setup: TrainerSetup) -> TreeTrainer:
         """See `Strategy.trainer`."""
         rule = self.step_size, self.updater, self.reg_param, self.convergence_tol
-        descent = GradientDescent(layout, *rule)
-        return TreeTrainer(StepParameters(layout, initial), descent, settings, non_finite)
+        descent = GradientDescent(setup.layout, *rule)
+        parameters = StepParameters(setup.layout, setup.initial)
+        return TreeTrainer(parameters, descent, setup.settings, setup.non_finite)
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> TreeSettings:
         """See `Strategy.settings`."""

@@ -22,6 +22,7 @@ from tos_notebook.events import CommandApplied, Event, MilestoneCommitted
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import BSP
 from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.testing.programs import Counting
 from tos_notebook.wire.messages import Directive, Join, Poll, Proceed, Push, Reply
 
@@ -51,7 +52,7 @@ class Scene:
         strategy = AllReduce(algorithm="star")
         settings = Settings(strategy.exact_settings(), 1, BSP)
         trainer = strategy.trainer(
-            layout, layout.allocate(), settings, updater=lambda: self.program
+            TrainerSetup(layout, layout.allocate(), settings, updater=lambda: self.program)
         )
         self.events: list[Event] = []
         self.run = Coordinator(

@@ -48,6 +48,7 @@ from tos_notebook.steering.status import CheckpointStatus
 from tos_notebook.steering.sync import BSP
 from tos_notebook.steering.trigger import Trigger, as_trigger
 from tos_notebook.strategies import STRATEGIES, AllReduce, ParameterServer
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.push import Copied
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.telemetry.bus import EventBus
@@ -955,7 +956,7 @@ def by_another_strategy(scene: Scene) -> None:
     def make() -> Any:
         layout, (buffer, _) = training.parameters.layout, training.parameters.read()
         changed = training.settings.changed(strategy=own, sync=BSP)
-        return strategy.trainer(layout, buffer, changed)
+        return strategy.trainer(TrainerSetup(layout, buffer, changed))
 
     training.swap_trainer(make, lambda: None, strategy=own, sync=BSP)
 
