@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,47 +70,53 @@ class Feed(Protocol):
         """
 
 
-class InMemoryBatches:
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
     """A partition's rows in memory.
 
     Parameters
     ----------
     columns : Columns
-    seed, partition : int
-    shuffle : bool
-        Whether the order of rows is random, by the seed.
-    batch_size : int
+    partition : int
     content : Content
         What the rows are.
     feeds : sequence of Feed, optional
         The program's, for messages.
     """
 
-    streamed = False
+    columns: Columns
+    partition: int
+    content: Content
+    feeds: Sequence[Input] = ()
 
-    def __init__(
-        self,
-        columns: Columns,
-        seed: int,
-        partition: int,
-        shuffle: bool,
-        batch_size: int,
-        content: Content,
-        feeds: Sequence[Input] = (),
-    ) -> None:
-        self._feeds = feeds
-        self._columns = columns
-        self._seed = seed
-        self._partition = partition
-        self._shuffle = shuffle
-        self._batch_size = batch_size
-        self._content = content
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.columns[0]) if self.columns else 0
+
+
+@dataclass(frozen=True)
+class InMemoryBatches:
+    """A partition's rows in memory, of which each epoch takes all.
+
+    Parameters
+    ----------
+    rows : PartitionRows
+    seed : int
+    shuffle : bool
+        Whether the order of rows is random, by the seed.
+    batch_size : int
+    """
+
+    rows: PartitionRows
+    seed: int
+    shuffle: bool
+    batch_size: int
+    streamed = False
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows from batch `first` on."""
-        rows = len(self._columns[0]) if self._columns else 0
-        order = epoch_order(rows, self._seed, epoch, self._partition, self._shuffle)
-        return _InMemoryFeed(self._columns, order, self._batch_size, self._content, self._feeds)
+        order = epoch_order(len(self.rows), self.seed, epoch, self.rows.partition, self.shuffle)
+        return _InMemoryFeed(self.rows, order, self.batch_size)
 
 
 class _InMemoryFeed:
@@ -117,34 +124,26 @@ class _InMemoryFeed:
 
     digest = NO_DIGEST
 
-    def __init__(
-        self,
-        columns: Columns,
-        order: npt.NDArray[np.int64],
-        batch_size: int,
-        content: Content,
-        feeds: Sequence[Input],
-    ) -> None:
-        self._feeds = feeds
-        self.content: Content | None = content
-        self._columns = columns
+    def __init__(self, rows: PartitionRows, order: npt.NDArray[np.int64], batch_size: int) -> None:
+        self.content: Content | None = rows.content
+        self._source = rows
         self._order = order
         self._batch_size = batch_size
-        self._buffers: list[Buffer] = [aligned_empty(0) for _ in columns]
+        self._buffers: list[Buffer] = [aligned_empty(0) for _ in rows.columns]
         self._collected: tuple[int, int] = (0, 0)
         self._rows: Columns = ()
 
     @property
     def rows(self) -> int:
         """See `Feed.rows`."""
-        return len(self._columns[0]) if self._columns else 0
+        return len(self._source)
 
     def __call__(self, first: int, count: int) -> Columns:
         """See `Feed.__call__`."""
         start, stop = first * self._batch_size, (first + count) * self._batch_size
         if self._collected != (start, stop):
             index = self._order[start:stop]
-            self._rows = tuple(self._take(i, c, index) for i, c in enumerate(self._columns))
+            self._rows = tuple(self._take(i, c, index) for i, c in enumerate(self._source.columns))
             self._collected = (start, stop)
         return self._rows
 
@@ -165,7 +164,8 @@ class _InMemoryFeed:
         return np.take(column, index, axis=0, out=target, mode="clip")
 
     def _require(self, number: int, rows: int, nbytes: int) -> None:
-        name = self._feeds[number].name if number < len(self._feeds) else str(number)
+        feeds = self._source.feeds
+        name = feeds[number].name if number < len(feeds) else str(number)
         batches = -(-rows // self._batch_size)
         require_room(
             nbytes,
@@ -175,46 +175,28 @@ class _InMemoryFeed:
         )
 
 
+@dataclass
 class SampledBatches:
     """A partition's rows in memory, of which each epoch takes a sample, as one batch.
 
     Parameters
     ----------
-    columns : Columns
+    rows : PartitionRows
     sampler : Sampler
-    partition : int
-    content : Content
-        What the rows are.
-    feeds : sequence of Feed, optional
-        The program's, for messages.
     """
 
+    rows: PartitionRows
+    sampler: Sampler
     streamed = False
-
-    def __init__(
-        self,
-        columns: Columns,
-        sampler: Sampler,
-        partition: int,
-        content: Content,
-        feeds: Sequence[Input] = (),
-    ) -> None:
-        self._feeds = feeds
-        self._columns = columns
-        self._sampler = sampler
-        self._partition = partition
-        self._content = content
-        self._all: Feed | None = None
+    _all: Feed | None = field(default=None, init=False)
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's sample."""
         if self._all is not None:
             return self._all
-        rows = len(self._columns[0]) if self._columns else 0
-        order = self._sampler.draw(rows, epoch, self._partition)
-        size = max(1, len(order))
-        feed = _SampledFeed(self._columns, order, size, self._content, self._feeds)
-        self._all = feed if self._sampler.whole else None
+        order = self.sampler.draw(len(self.rows), epoch, self.rows.partition)
+        feed = _SampledFeed(self.rows, order, max(1, len(order)))
+        self._all = feed if self.sampler.whole else None
         return feed
 
 

@@ -20,7 +20,7 @@ from ..data.stream import Stream
 from ..errors import RemoteProtocolError
 from ..transport.base import Connection
 from ..wire.messages import Fetch, Labelled, Proceed, Rows
-from .batches import Batches, InMemoryBatches, SampledBatches, StreamedBatches
+from .batches import Batches, InMemoryBatches, PartitionRows, SampledBatches, StreamedBatches
 from .exchange import ask, expect
 from .plan import Plan
 
@@ -64,12 +64,10 @@ def load(
     check_values(columns, feeds, f"Partition {partition}, row")
     if plan.count_labels and (counts := class_counts(columns, feeds)):
         ask(connection, Labelled(list(counts), list(counts.values())), Proceed)
-    content = content_of(columns)
+    rows = PartitionRows(columns, partition, content_of(columns), feeds)
     if plan.sampler is not None:
-        return SampledBatches(columns, plan.sampler, partition, content, feeds)
-    return InMemoryBatches(
-        columns, plan.seed, partition, plan.shuffle, plan.batch_size, content, feeds
-    )
+        return SampledBatches(rows, plan.sampler)
+    return InMemoryBatches(rows, plan.seed, plan.shuffle, plan.batch_size)
 
 
 def fetch(connection: Connection, index: int) -> Array:

@@ -13,7 +13,7 @@ from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.common.content import content_of
 from tos_notebook.data import room
 from tos_notebook.errors import DataError
-from tos_notebook.worker.batches import InMemoryBatches
+from tos_notebook.worker.batches import InMemoryBatches, PartitionRows
 
 MIB = 2**20
 FEEDS = [FeedSpec("x", "float32", (1024,)), FeedSpec("y", "int64", ())]
@@ -63,7 +63,7 @@ def test_wide_sparse_rows_that_do_not_fit_once_they_are_dense_are_refused(
     labels = np.zeros(rows, np.int64)
     columns: Columns = (sparse, labels)  # type: ignore[assignment]
     content = content_of((labels,))
-    held = InMemoryBatches(columns, 0, 0, True, 100, content, FEEDS)
+    held = InMemoryBatches(PartitionRows(columns, 0, content, FEEDS), 0, True, 100)
     left(monkeypatch, 100 * MIB)
     with pytest.raises(DataError) as caught:
         held.feed(0, 0)(0, 10)

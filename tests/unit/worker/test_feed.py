@@ -12,7 +12,13 @@ from tos_notebook.blocks.sampling import Sampler
 from tos_notebook.common.content import NO_DIGEST, Hash, content_of
 from tos_notebook.data.stream import Stream
 from tos_notebook.errors import DataError
-from tos_notebook.worker.batches import Feed, InMemoryBatches, SampledBatches, StreamedBatches
+from tos_notebook.worker.batches import (
+    Feed,
+    InMemoryBatches,
+    PartitionRows,
+    SampledBatches,
+    StreamedBatches,
+)
 
 ROWS = np.arange(11)
 
@@ -29,7 +35,7 @@ class Numbers(Stream):
 @pytest.fixture(params=["held", "streamed"])
 def rows(request: pytest.FixtureRequest) -> InMemoryBatches | StreamedBatches:
     if request.param == "held":
-        return InMemoryBatches((ROWS,), 0, 0, False, 3, content_of((ROWS,)))
+        return InMemoryBatches(PartitionRows((ROWS,), 0, content_of((ROWS,))), 0, False, 3)
     return StreamedBatches(Numbers(lambda _: None, 0, 1, (), ()), 0, 3)
 
 
@@ -70,7 +76,7 @@ def test_a_retry_begins_behind_what_was_committed_and_knows_all_rows(
 def test_a_sample_comes_as_one_batch_and_is_of_all_rows(fraction: float) -> None:
     """However many batches the program makes of it, an attempt that comes later has none left."""
     sampler = Sampler(fraction)
-    rows = SampledBatches((ROWS,), sampler, 2, content_of((ROWS,)))
+    rows = SampledBatches(PartitionRows((ROWS,), 2, content_of((ROWS,))), sampler)
     for epoch in (0, 1):
         expected = sampler.draw(len(ROWS), epoch, 2).tolist()
         feed = rows.feed(epoch, 0)
@@ -83,7 +89,7 @@ def test_a_sample_comes_as_one_batch_and_is_of_all_rows(fraction: float) -> None
 
 
 def test_a_partition_without_rows_has_an_empty_sample() -> None:
-    feed = SampledBatches((), Sampler(), 0, content_of(())).feed(0, 0)
+    feed = SampledBatches(PartitionRows((), 0, content_of(())), Sampler()).feed(0, 0)
     assert taken(feed, 0, 1) == []
     assert feed.rows == 0
 
@@ -99,7 +105,7 @@ def test_a_stream_has_the_digest_of_all_rows_up_to_the_end_of_those_asked_for() 
 
 def test_rows_in_memory_have_one_content_and_no_digest_of_each_push() -> None:
     content = content_of((ROWS,))
-    feed = InMemoryBatches((ROWS,), 0, 0, False, 3, content).feed(1, 2)
+    feed = InMemoryBatches(PartitionRows((ROWS,), 0, content), 0, False, 3).feed(1, 2)
     feed(2, 1)
     assert (feed.content, feed.digest) == (content, NO_DIGEST)
 
