@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.archive.spec import FeedSpec, ProgramSpec
-from tos_notebook.common.arrays import Array
+from tos_notebook.blocks.block import Columns
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.testing.programs import NumpyProgram
+from tos_notebook.testing.programs import NumpyProgram, Tensors
 
 Vector = npt.NDArray[np.float64]
 
@@ -60,11 +60,7 @@ class Linear(NumpyProgram):
         self._loss = LOSSES[loss]
 
     def gradient(
-        self,
-        parameters: dict[str, Array],
-        batch: tuple[Array, ...],
-        found: dict[str, Array],
-        share: float,
+        self, parameters: Tensors, batch: Columns, found: Tensors, share: float
     ) -> dict[str, float]:
         """See `NumpyProgram.gradient`."""
         x, y = batch

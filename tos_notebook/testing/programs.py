@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..archive.spec import FeedSpec, ProgramSpec, Trained
+from ..blocks.block import Columns
 from ..common.arrays import Array, Buffer
 from ..layout import Layout, ParameterSpec
+
+Tensors = dict[str, Array]
+"""Arrays by the names of parameters."""
 
 
 class NumpyProgram:
@@ -40,7 +44,7 @@ class NumpyProgram:
         means = {name: value / rows for name, value in sums.items()}
         return Trained(list((found if self.gradients else parameters).values()), means)
 
-    def _copied(self, vectors: Sequence[Array]) -> tuple[list[Array], dict[str, Array]]:
+    def _copied(self, vectors: Sequence[Array]) -> tuple[list[Array], Tensors]:
         """Return a copy of vectors, and views of its tensors."""
         buffer: Buffer = self.spec.layout.allocate()
         copies = self.spec.layout.vectors(buffer)
@@ -48,24 +52,20 @@ class NumpyProgram:
             mine[...] = given
         return copies, self.spec.layout.tensors(buffer)
 
-    def before(self, batch: tuple[Array, ...]) -> None:
+    def before(self, batch: Columns) -> None:
         """Take note of a batch that is about to be trained; it may wait, or raise."""
 
-    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+    def step(self, parameters: Tensors, batch: Columns) -> dict[str, float]:
         """Train on one batch, in place; return the means of the outputs."""
         raise NotImplementedError
 
     def gradient(
-        self,
-        parameters: dict[str, Array],
-        batch: tuple[Array, ...],
-        found: dict[str, Array],
-        share: float,
+        self, parameters: Tensors, batch: Columns, found: Tensors, share: float
     ) -> dict[str, float]:
         """Add a batch's share of the mean gradient to `found`; return the means of the outputs."""
         raise NotImplementedError
 
-    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors) -> None:
         """Make a step by mean gradients, in place."""
         raise NotImplementedError
 
@@ -126,7 +126,7 @@ class SoftmaxRegression(NumpyProgram):
         """See `Runner.set_learning_rate`."""
         self.rate = value
 
-    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+    def step(self, parameters: Tensors, batch: Columns) -> dict[str, float]:
         """Go down the gradient once."""
         found = {name: np.zeros_like(value) for name, value in parameters.items()}
         values = self.gradient(parameters, batch, found, 1.0)
@@ -134,11 +134,7 @@ class SoftmaxRegression(NumpyProgram):
         return values
 
     def gradient(
-        self,
-        parameters: dict[str, Array],
-        batch: tuple[Array, ...],
-        found: dict[str, Array],
-        share: float,
+        self, parameters: Tensors, batch: Columns, found: Tensors, share: float
     ) -> dict[str, float]:
         """See `NumpyProgram.gradient`."""
         x, y = batch
@@ -152,7 +148,7 @@ class SoftmaxRegression(NumpyProgram):
         found["b"] += share * error.mean(axis=0)
         return {"loss": float(loss)}
 
-    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors) -> None:
         """See `NumpyProgram.apply`."""
         for name, value in parameters.items():
             value -= self.rate * gradients[name]
@@ -170,25 +166,21 @@ class Counting(NumpyProgram):
         feeds = (FeedSpec("row", "float64", ()),)
         self.spec = ProgramSpec("numpy", feeds, Layout(specs), ("loss",), False)
 
-    def step(self, parameters: dict[str, Array], batch: tuple[Array, ...]) -> dict[str, float]:
+    def step(self, parameters: Tensors, batch: Columns) -> dict[str, float]:
         """Add up."""
         parameters["total"] += batch[0].sum()
         parameters["rows"] += len(batch[0])
         return {"loss": float(batch[0].mean())}
 
     def gradient(
-        self,
-        parameters: dict[str, Array],
-        batch: tuple[Array, ...],
-        found: dict[str, Array],
-        share: float,
+        self, parameters: Tensors, batch: Columns, found: Tensors, share: float
     ) -> dict[str, float]:
         """See `NumpyProgram.gradient`."""
         found["total"] += share * batch[0].mean()
         found["rows"][...] = 1
         return {"loss": float(batch[0].mean())}
 
-    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors) -> None:
         """See `NumpyProgram.apply`."""
         for name, value in parameters.items():
             value += gradients[name]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tos_notebook.archive.spec import Trained
+from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import ConfigError, NonFiniteUpdate
@@ -22,7 +23,7 @@ from tos_notebook.steering.sync import ASP
 from tos_notebook.strategies import AllReduce, ParameterServer, as_strategy
 from tos_notebook.strategies.allreduce.settings import ReduceSettings
 from tos_notebook.testing.bench import Bench, Deadline, Trial, initial
-from tos_notebook.testing.programs import SoftmaxRegression
+from tos_notebook.testing.programs import SoftmaxRegression, Tensors
 
 LIMIT = 20.0
 RANDOM = np.random.default_rng(0)
@@ -39,7 +40,7 @@ def bench(strategy: Any = None, program: Any = None) -> Iterator[Bench]:
         yield made
 
 
-def parameters(run: Bench) -> dict[str, Array]:
+def parameters(run: Bench) -> Tensors:
     layout = run.program.spec.layout
     return layout.tensors(run.run.parameters.read()[0])
 
@@ -50,7 +51,7 @@ def parts(rows: int, partitions: int) -> list[range]:
     return [range(*pair) for pair in pairwise(cuts)]
 
 
-def in_one_process(columns: Sequence[Array], partitions: int, epochs: int) -> dict[str, Array]:
+def in_one_process(columns: Sequence[Array], partitions: int, epochs: int) -> Tensors:
     """Return what one process trains, whose batches are those of all workers together."""
     program = SoftmaxRegression()
     layout = program.spec.layout
@@ -123,7 +124,7 @@ def test_another_learning_rate_holds_from_one_step_on(algorithm: str) -> None:
     rates = []
 
     class Watched(SoftmaxRegression):
-        def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+        def apply(self, parameters: Tensors, gradients: Tensors) -> None:
             rates.append(self.rate)
             super().apply(parameters, gradients)
 
@@ -204,16 +205,12 @@ class Moving(SoftmaxRegression):
         self.spec = replace(self.spec, layout=layout)
 
     def gradient(
-        self,
-        parameters: dict[str, Array],
-        batch: tuple[Array, ...],
-        found: dict[str, Array],
-        share: float,
+        self, parameters: Tensors, batch: Columns, found: Tensors, share: float
     ) -> dict[str, float]:
         found["moving"] += share * (0.9 * parameters["moving"] + 0.1 * (batch[0] + 50).mean(axis=0))
         return super().gradient(parameters, batch, found, share)
 
-    def apply(self, parameters: dict[str, Array], gradients: dict[str, Array]) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors) -> None:
         parameters["moving"][...] = gradients["moving"]
         means = {name: value for name, value in gradients.items() if name != "moving"}
         super().apply({name: parameters[name] for name in means}, means)
