@@ -9,8 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from ...archive.stack_frames import operations
+from ...common.arrays import Buffer
 from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
+from ...runtime.eager import eagerly
 from .cut import Cut
 
 BOUND_TO_THE_DRIVER = {
@@ -203,3 +205,13 @@ def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:
                     "an executor. Use TensorFlow operations, or prepare the data in Spark and "
                     "feed it."
                 )
+
+
+def values_of(layout: Layout, variables: Iterable[tf.Variable]) -> Buffer:
+    """Return the present values of variables, packed by their layout."""
+    buffer = layout.allocate()
+    with eagerly():
+        # One by one: a list would hold all parameters once more.
+        for view, variable in zip(layout.tensors(buffer).values(), variables, strict=True):
+            view[...] = variable.numpy()
+    return buffer

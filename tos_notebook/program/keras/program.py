@@ -32,7 +32,7 @@ from ..export.optimizers import (
 )
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model
-from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace
+from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace, values_of
 from . import structure
 from .averages import Averages
 from .class_weights import ClassWeights
@@ -275,13 +275,7 @@ class KerasProgram(Program):
 
     def read(self) -> Buffer:
         """See `Program.read`."""
-        buffer = self.layout.allocate()
-        with eagerly():
-            # One by one: a list would hold all parameters once more.
-            views = self.layout.tensors(buffer).values()
-            for view, weight in zip(views, self._exchanged, strict=True):
-                view[...] = weight.value.numpy()
-        return buffer
+        return values_of(self.layout, (weight.value for weight in self._exchanged))
 
     def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""

@@ -23,7 +23,7 @@ from ..export.optimizers import Counters, learning_rate_of, optimizer_for, scale
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
-from ..export.step import Optimizing, Step, layout_of, trace
+from ..export.step import Optimizing, Step, layout_of, trace, values_of
 from .parts import (
     Found,
     arguments,
@@ -226,12 +226,7 @@ class ModuleProgram(Program):
 
     def read(self) -> Buffer:
         """See `Program.read`."""
-        buffer = self.layout.allocate()
-        with eagerly():
-            views = self.layout.tensors(buffer).values()
-            for view, value in zip(views, self._exchanged, strict=True):
-                view[...] = value.numpy()
-        return buffer
+        return values_of(self.layout, self._exchanged)
 
     def write(self, buffer: Buffer) -> None:
         """See `Program.write`."""
