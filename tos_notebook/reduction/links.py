@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from time import perf_counter
@@ -75,7 +76,7 @@ class Link(Protocol):
         """Close the socket, once no thread uses it."""
 
 
-class _SocketLink:
+class _SocketLink(ABC):
     def __init__(self, sock: Any, rank: int, patience: float) -> None:
         self.rank = rank
         self.sent = self.received = 0
@@ -90,6 +91,23 @@ class _SocketLink:
         # The peer may have ended it before.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
+
+    @abstractmethod
+    def _take(self, target: memoryview) -> int:
+        """Receive what is there, without waiting; return how many bytes."""
+
+    def receive_some(self, target: memoryview) -> int:
+        """Receive what is there; see `Link`."""
+        try:
+            got = self._take(target)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if not got:
+            raise self._lost()
+        self.received += got
+        return got
 
     def _lost(self, error: OSError | None = None) -> PeerLost:
         reason = f": {error}" if error else ""
@@ -123,18 +141,8 @@ class TcpLink(_SocketLink):
         self.sent += sent
         return sent
 
-    def receive_some(self, target: memoryview) -> int:
-        """Receive what is there; see `Link`."""
-        try:
-            got: int = self._sock.recv_into(target, 0, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise self._lost(error) from error
-        if not got:
-            raise self._lost()
-        self.received += got
-        return got
+    def _take(self, target: memoryview) -> int:
+        return int(self._sock.recv_into(target, 0, socket.MSG_DONTWAIT))
 
     def receive(self, target: memoryview) -> None:
         """Wait until all has come; see `Link`."""
@@ -194,18 +202,8 @@ class TlsLink(_SocketLink):
         self.owes = bool(self._encrypted)
         return not self.owes
 
-    def receive_some(self, target: memoryview) -> int:
-        """Receive what is there; see `Link`."""
-        try:
-            got: int = self._sock.recv_into(target)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise self._lost(error) from error
-        if not got:
-            raise self._lost()
-        self.received += got
-        return got
+    def _take(self, target: memoryview) -> int:
+        return int(self._sock.recv_into(target))
 
     def receive(self, target: memoryview) -> None:
         """Wait until all has come; see `Link`."""
