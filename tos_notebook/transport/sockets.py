@@ -137,8 +137,20 @@ class SocketChannel(ABC, Generic[Wire]):
         """Send one frame."""
 
     @abstractmethod
+    def _take(self, target: memoryview, whole: bool) -> int:
+        """Receive some bytes; if it can be had, all that `target` takes. None at the end."""
+
     def _receive(self, target: memoryview, whole: bool = False) -> int:
-        """Receive some bytes, at least one; if it can be had, all that `target` takes."""
+        """Receive as `_take` does, but at least one byte."""
+        try:
+            got = self._take(target, whole)
+        except (BlockingIOError, TimeoutError):
+            raise self._late("send") from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
+        if not got:
+            raise gone(self.peer)
+        return got
 
     def receive_head(self) -> tuple[Header, bytes]:
         """Wait for a frame; return its header and body.

@@ -93,13 +93,5 @@ class TcpChannel(SocketChannel[socket.socket]):
         self._hurried = True
         return header
 
-    def _receive(self, target: memoryview, whole: bool = False) -> int:
-        try:
-            got = self._sock.recv_into(target, 0, socket.MSG_WAITALL if whole else 0)
-        except BlockingIOError:
-            raise self._late("send") from None
-        except OSError as error:
-            raise gone(self.peer, error) from error
-        if not got:
-            raise gone(self.peer)
-        return got
+    def _take(self, target: memoryview, whole: bool) -> int:
+        return self._sock.recv_into(target, 0, socket.MSG_WAITALL if whole else 0)

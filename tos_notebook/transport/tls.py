@@ -55,16 +55,8 @@ class TlsChannel(SocketChannel[SecuredSocket]):
         except OSError as error:
             raise gone(self.peer, error) from error
 
-    def _receive(self, target: memoryview, whole: bool = False) -> int:
-        try:
-            got = self._sock.recv_into(target)
-        except TimeoutError:
-            raise self._late("send") from None
-        except OSError as error:
-            raise gone(self.peer, error) from error
-        if not got:
-            raise gone(self.peer)
-        return got
+    def _take(self, target: memoryview, whole: bool) -> int:
+        return self._sock.recv_into(target)
 
 
 def channel_over(sock: Connected, peer: str, timeouts: Timeouts) -> SocketChannel[Any]:

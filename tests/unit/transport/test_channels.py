@@ -143,9 +143,9 @@ class Silent(TcpChannel):
         super().__init__(Dripping(), "peer", 60.0, patience)  # type: ignore[arg-type]
         self.waits = 0
 
-    def _receive(self, target: memoryview, whole: bool = False) -> int:
+    def _take(self, target: memoryview, whole: bool) -> int:
         self.waits += 1
-        raise self._late("send")
+        raise BlockingIOError
 
 
 @pytest.mark.parametrize(("patience", "waits"), [(0.0, 1), (60.0, 1), (600.0, 10)])
