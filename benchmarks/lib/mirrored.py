@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
 
 from .data import digits
 from .models import network
+from .multi_worker import free_port, multi_worker
 from .peers import Peer
 
 PROCESSES = 2
@@ -30,7 +28,7 @@ class Mirrored:
 
     def __init__(self, sizes: Sequence[int], batch_size: int) -> None:
         with ExitStack() as stack:
-            ports = [_free_port() for _ in range(PROCESSES)]
+            ports = [free_port() for _ in range(PROCESSES)]
             self._peers = [
                 stack.enter_context(Peer(mirrored_steps, rank, ports, sizes, batch_size))
                 for rank in range(PROCESSES)
@@ -50,25 +48,13 @@ class Mirrored:
         self._stack.__exit__(*error)
 
 
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as sock:
-        port: int = sock.getsockname()[1]
-        return port
-
-
 def mirrored_steps(
     rank: int, ports: Sequence[int], sizes: Sequence[int], batch_size: int
 ) -> Callable[[int], float]:
     """Return the function that one of the processes runs: its steps per second."""
-    workers = [f"127.0.0.1:{port}" for port in ports]
-    os.environ["TF_CONFIG"] = json.dumps(
-        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-    )
     import tensorflow as tf
 
-    how = tf.distribute.experimental
-    options = how.CommunicationOptions(implementation=how.CommunicationImplementation.RING)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    strategy = multi_worker(rank, ports)
     with strategy.scope():
         model = network(sizes, pixels=False)
         model.optimizer.build(model.trainable_variables)

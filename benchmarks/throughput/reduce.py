@@ -9,9 +9,7 @@ neither frames nor weights. TensorFlow reduces with its `RING` over gRPC, in a c
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -29,6 +27,7 @@ from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.base import Endpoint
 
 from ..lib.harness import Row, milliseconds, program
+from ..lib.multi_worker import free_port, multi_worker
 from ..lib.ring_bare import BareRing, Floats
 
 SECRET = Secret(b"only for this benchmark, loopback")
@@ -41,12 +40,6 @@ BLOCK = 0.05
 _END = 600.0
 
 Side = Callable[[Floats], object]
-
-
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -70,15 +63,9 @@ def _bare(rank: int, pipe: Pipe) -> Iterator[Side]:
 
 
 def _tensorflow(rank: int, ports: list[int]) -> Side:
-    workers = [f"127.0.0.1:{port}" for port in ports]
-    os.environ["TF_CONFIG"] = json.dumps(
-        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-    )
     import tensorflow as tf
 
-    how = tf.distribute.experimental
-    options = how.CommunicationOptions(implementation=how.CommunicationImplementation.RING)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    strategy = multi_worker(rank, ports)
 
     def mean(vector: Any) -> Any:
         # Of its own device, which a function's argument does not have.
@@ -129,7 +116,7 @@ def _repeats(side: Side, vector: Floats, agree: Side) -> int:
 def _measured(rounds: int) -> list[dict[str, list[float]]]:
     """Return the seconds of each side's blocks, for each size."""
     context = multiprocessing.get_context("spawn")
-    ports = [_free_port(), _free_port()]
+    ports = [free_port(), free_port()]
     pipes, processes = [], []
     for rank in range(2):
         pipe, end = context.Pipe()
