@@ -1,40 +1,22 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import type { Parts } from "../src/view/model";
-import view from "../src/widget";
-import { browser, buffers, pair, parts, worker } from "./fakes";
+import { buffers, parts, worker } from "./fakes";
+import { eachWithAView, textOf, type ViewFixture } from "./view-fixture";
 
 vi.mock("uplot", () => import("./fake-uplot"));
 
-let page: ReturnType<typeof browser>;
-let models: ReturnType<typeof pair>;
-let destroy: () => void;
-let root: HTMLElement;
+let page: ViewFixture["page"];
+let models: ViewFixture["models"];
+let root: ViewFixture["root"];
+eachWithAView((fixture) => ({ page, models, root } = fixture));
 
 function show(state: Parts): void {
   models.stream.emit({ type: "snapshot", seq: 1, state }, buffers([2, 1]));
   page.frame();
 }
 
-function text(selector: string): string {
-  return root.querySelector(selector)?.textContent ?? "";
-}
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  page = browser();
-  models = pair();
-  root = document.body.appendChild(document.createElement("div"));
-  destroy = view.render({ model: models.stream, el: root });
-  await vi.advanceTimersByTimeAsync(0);
-});
-
-afterEach(() => {
-  destroy();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
+const text = (selector: string): string => textOf(root, selector);
 
 describe("a view", () => {
   it("shows of steps made together who waits, and nothing that does not apply", () => {

@@ -1,49 +1,24 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import type { Parts } from "../src/view/model";
 import { SILENCE } from "../src/view/run-view";
 import view from "../src/widget";
-import {
-  browser,
-  buffers,
-  FakeModel,
-  FakeIntersectionObserver,
-  Observer,
-  pair,
-  parts,
-} from "./fakes";
+import { buffers, FakeModel, FakeIntersectionObserver, Observer, pair, parts } from "./fakes";
+import { eachWithAView, textOf, type ViewFixture } from "./view-fixture";
 
 vi.mock("uplot", () => import("./fake-uplot"));
 
-let page: ReturnType<typeof browser>;
-let models: ReturnType<typeof pair>;
-let destroy: () => void;
-let root: HTMLElement;
+let page: ViewFixture["page"];
+let models: ViewFixture["models"];
+let root: ViewFixture["root"];
+let destroy: ViewFixture["destroy"];
+eachWithAView((fixture) => ({ page, models, root, destroy } = fixture));
 
 function snapshot(losses: number[], run: Partial<Parts["run"]> = {}, seq = 1): void {
   models.stream.emit({ type: "snapshot", seq, state: parts(losses, run) }, buffers(losses));
 }
 
-function text(selector: string): string {
-  return root.querySelector(selector)?.textContent ?? "";
-}
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  page = browser();
-  models = pair();
-  const el = document.body.appendChild(document.createElement("div"));
-  destroy = view.render({ model: models.stream, el });
-  root = el.querySelector<HTMLElement>(".tos-run") ?? el;
-  await vi.advanceTimersByTimeAsync(0);
-});
-
-afterEach(() => {
-  destroy();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
+const text = (selector: string): string => textOf(root, selector);
 
 describe("a view", () => {
   it("says how many times fewer bytes travel than without a codec", () => {
