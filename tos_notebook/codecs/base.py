@@ -104,19 +104,7 @@ class Coder:
             part.decode(payload[span], vectors[segment])
 
     def add(self, payload: Buffer, out: Buffer) -> None:
-        """Add the update that a payload stands for; see `decode`.
-
-        Parameters
-        ----------
-        payload : ndarray, shape (nbytes,), uint8
-        out : ndarray, shape (layout.nbytes,), uint8
-            Every parameter is added to; padding is left as it is.
-
-        Raises
-        ------
-        RemoteProtocolError
-            As for `decode`.
-        """
+        """Add the update that a payload stands for to `out`; see `Coder.decode`."""
         self._check(payload)
         vectors = self.layout.vectors(out)
         for segment, span, part in self._parts:

@@ -53,15 +53,6 @@ class MeanWeightCombiner(Combiner):
     ) -> Any:
         """Return ``((num - 1) origin + new) / num``; see `TensorCombiner.compute`.
 
-        Parameters
-        ----------
-        origin_weight, new_weight : ndarray
-            The server's value and the worker's, of one shape and dtype.
-        worker_id : int
-            Not used.
-        name : str, optional
-            Not used.
-
         Raises
         ------
         ConfigError
@@ -94,14 +85,7 @@ class UpdateMeanWeightCombiner(Combiner):
     ) -> Any:
         """Return `new_weight` at the first call for `name`, then the mean of the two.
 
-        Parameters
-        ----------
-        origin_weight, new_weight : ndarray
-            The server's value and the worker's, of one shape and dtype.
-        worker_id : int
-            Not used.
-        name : str, optional
-            The parameter's; each has a first call of its own.
+        Each name has a first call of its own; see `TensorCombiner.compute`.
         """
         if name in self._seen:
             return (origin_weight + new_weight) / 2
@@ -126,21 +110,12 @@ class DeltaWeightCombiner(Downpour):
     def compute(
         self, origin_weight: Array, new_weight: Array, worker_id: int = -1, name: str | None = None
     ) -> Any:
-        """Return origin plus what the worker changed since its pull.
+        """Return origin plus what the worker changed since its pull; see `TensorCombiner.compute`.
 
         The base of the change is what this worker pulled last, that is, what its last call
         for `name` returned. Before its first call every worker is taken to have pulled the
         first origin ever seen for `name`, the initial value. Keeps one copy of each
         tensor for each worker.
-
-        Parameters
-        ----------
-        origin_weight, new_weight : ndarray
-            The server's value and the worker's, of one shape and dtype.
-        worker_id : int
-            The worker's partition.
-        name : str, optional
-            The parameter's.
         """
         first = self._first.setdefault(name, np.array(origin_weight))
         base = self._pulled.get((worker_id, name), first)

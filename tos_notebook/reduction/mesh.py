@@ -63,10 +63,8 @@ class PeerListener:
 
     Raises
     ------
-    TransportError
-        It cannot listen at the endpoint, or each port of the range is taken.
-    AuthenticationError
-        The secret is too short.
+    TransportError, AuthenticationError
+        See `Acceptor`.
     """
 
     def __init__(

@@ -13,8 +13,8 @@ schedule       rounds             bytes that a rank sends      sums
 ``two_level``  2 + the leaders'   leaders only, between hosts  on each host, then its leaders
 =============  =================  ==========================  ================================
 
-The bytes of ``halving`` are those of a power of two. Otherwise some ranks lend their vector to
-another one, and get the result back.
+There are n ranks, at least 1. The bytes of ``halving`` are those of a power of two. Otherwise some
+ranks lend their vector to another one, and get the result back.
 """
 
 from __future__ import annotations
@@ -107,20 +107,10 @@ class Schedule:
 
 
 def ring(n: int) -> Schedule:
-    """Return the ring: each rank sends to the next one only.
+    """Return the ring: each rank sends to the next one only, in 2(n - 1) rounds.
 
     Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
     JPDC 69(2), 2009.
-
-    Parameters
-    ----------
-    n : int
-        Ranks, at least 1.
-
-    Returns
-    -------
-    Schedule
-        Of 2(n - 1) rounds.
     """
 
     def rounds(rank: int) -> Iterator[Round]:
@@ -137,19 +127,9 @@ def ring(n: int) -> Schedule:
 
 
 def direct(n: int) -> Schedule:
-    """Return the schedule in which each rank sums one part for all.
+    """Return the schedule of two rounds in which each rank sums one part for all.
 
     It adds in the order of the ranks, as ``((x0 + x1) + x2) ...`` does in NumPy.
-
-    Parameters
-    ----------
-    n : int
-        Ranks, at least 1.
-
-    Returns
-    -------
-    Schedule
-        Of two rounds.
     """
 
     def rounds(rank: int) -> Iterator[Round]:
@@ -177,15 +157,7 @@ def halving(n: int) -> Schedule:
     Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
     MPICH", IJHPCA 19(1), 2005.
 
-    Parameters
-    ----------
-    n : int
-        Ranks, at least 1.
-
-    Returns
-    -------
-    Schedule
-        Of 2 log2 n rounds for a power of two, and of two more for another number.
+    It has 2 log2 n rounds for a power of two, and two more for another number.
     """
     members = 1 << (n.bit_length() - 1)
     lent = n - members
