@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..common.threads import in_thread
 from ..errors import ConfigError, WaitTimeout
-from .calls import aside, within
+from .calls import within
 from .executors import setting
 from .jobs import cancel, in_pool, pool_of
 
@@ -101,7 +102,7 @@ class Asking:
         def tasks() -> int | None:
             return within(ANSWER, partial(_tasks, self._sc, group), what)
 
-        answer = aside(partial(in_pool, self._sc, pool_of(self._sc), grouped), group)
+        answer = in_thread(group, partial(in_pool, self._sc, pool_of(self._sc), grouped))
         silent = held = looked = time.monotonic()
         try:
             while not wait({answer}, self._look).done:
@@ -127,7 +128,7 @@ class Asking:
                     )
         except BaseException:
             # Not waited for: whoever interrupts wants to have the prompt back.
-            aside(partial(cancel, self._sc, group), group)
+            in_thread(group, partial(cancel, self._sc, group))
             raise
         return answer.result()
 

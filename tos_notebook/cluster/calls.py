@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from ..common.threads import in_thread
 from ..errors import WaitTimeout
 
 logger = logging.getLogger(__name__)
@@ -21,29 +22,6 @@ SILENCE = 10.0
 WAITED = "Exception thrown in awaitResult"
 
 CAUSE = "Caused by: "
-
-
-def aside(call: Callable[[], Result], name: str) -> Future[Result]:
-    """Make a call on a thread of its own, which does not keep the process alive.
-
-    Parameters
-    ----------
-    call : callable
-    name : str
-        Of the thread.
-    """
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            result = call()
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
 
 
 def within(seconds: float, call: Callable[[], Result], what: str) -> Result:
@@ -62,7 +40,7 @@ def within(seconds: float, call: Callable[[], Result], what: str) -> Result:
     WaitTimeout
         It has not ended.
     """
-    future = aside(call, "tos-java")
+    future = in_thread("tos-java", call)
     if not wait({future}, seconds).done:
         raise WaitTimeout(
             f"Waited {seconds:g} s for {what}, but Spark's own process (the JVM) does not answer. "

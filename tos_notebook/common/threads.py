@@ -1,4 +1,4 @@
-"""Threads: one that makes calls, so that the caller need not wait; how to wait for several."""
+"""Threads: those that make calls, so that the caller need not wait; how to wait for several."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from time import monotonic
+from typing import TypeVar
 
 from ..errors import WaitTimeout
 
 logger = logging.getLogger(__name__)
 
 Call = Callable[[], object]
+
+Result = TypeVar("Result")
 
 
 class SerialExecutor:
@@ -95,6 +99,22 @@ class SerialExecutor:
                 return None
             self._busy = True
             return self._calls.popleft()
+
+
+def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
+    """Make a call on a thread of its own, which does not keep the process alive."""
+    outcome: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return outcome
 
 
 def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:

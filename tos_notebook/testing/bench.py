@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array, Buffer
+from ..common.threads import in_thread
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import WorkerHandler
 from ..coordination.settings import Settings
@@ -36,7 +37,7 @@ from ..wire.messages import Join, Push
 from ..worker.exchange import WorkerContext
 from ..worker.loop import Worker
 from ..worker.plan import Plan
-from .failures import fault, in_thread, place_of
+from .failures import fault, place_of
 from .programs import Counting, NumpyProgram
 
 RUN = "check"

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..common.tracebacks import PACKAGE, is_users
 from ..errors import ConnectTimeout, WaitTimeout
 
 _STRATEGIES = f"{PACKAGE}strategies/"
-
-
-def in_thread(name: str, call: Callable[[], None]) -> Future[None]:
-    """Call in a thread of its own; return what comes of it."""
-    outcome: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return outcome
 
 
 def fault(who: str, error: BaseException) -> Exception:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..blocks.partitioners import RandomPartitioner
 from ..common.checks import positive
+from ..common.threads import in_thread
 from ..coordination.job_span import DataLayout
 from ..coordination.snapshots import Progress
 from ..errors import ConfigError, StrategyCheckFailed, WaitTimeout
@@ -23,7 +24,7 @@ from ..steering.machine import Command
 from ..strategies.base import Strategy
 from ..strategies.registry import as_strategy
 from .bench import GRACE, Bench, Deadline, Trial, initial, require
-from .failures import described, in_thread
+from .failures import described
 from .programs import SoftmaxRegression
 from .report import CheckReport, Finding
 

@@ -14,9 +14,9 @@ from ..blocks.labels import check_partitioner
 from ..blocks.partitioners import AnyPartitioner, RandomPartitioner
 from ..blocks.skips import Skipped
 from ..blocks.source import DataSource
-from ..cluster.calls import aside
 from ..cluster.jobs import cancellation, in_pool, job_error, run_job
 from ..common.checks import at_least_one
+from ..common.threads import in_thread
 from ..coordination.coordinator import Coordinator
 from ..coordination.job_span import DataLayout, JobSpan
 from ..coordination.jobs import Gain
@@ -270,7 +270,7 @@ class Epochs:
         swap = self.swaps.now
         task = self._task if swap is None else swap.method.task
         call = partial(run_job, self._sc, make, task, run_id, description)
-        job = aside(partial(in_pool, self._sc, self._plan.pool, call), f"tos-job-{run_id}")
+        job = in_thread(f"tos-job-{run_id}", partial(in_pool, self._sc, self._plan.pool, call))
         unended = ClusterUnreachable(
             f"Spark has not ended the job within {self._plan.limits.give_up:g} s of the run's end; "
             "its tasks may still run. See whether Spark's own process (the JVM) and its master "
@@ -289,7 +289,7 @@ class Epochs:
     def _asked_of_spark(self, call: Callable[[], Result]) -> Result | None:
         """Return what a call into Spark returns; None if the run ends and it does not."""
         pooled = partial(in_pool, self._sc, self._plan.pool, call)
-        answer = aside(pooled, f"tos-data-{self._training.run_id}")
+        answer = in_thread(f"tos-data-{self._training.run_id}", pooled)
         unanswered = (
             f"Spark has not answered within {self._plan.limits.give_up:g} s of the run's end, and "
             "may still store data of the run. See whether Spark's own process (the JVM) answers; "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from typing import Any
 
 from ..chaos.words import as_rules
+from ..common.threads import in_thread
 from ..errors import ConfigError, TosError
 from ..steering.actions import Action, When
 from ..steering.machine import Command
@@ -87,15 +87,7 @@ class Steering:
 
     def _start(self, name: str, call: Callable[[], object]) -> None:
         """Call on a thread of its own; raise what it raises soon, note what it raises later."""
-        outcome: Future[object] = Future()
-
-        def run() -> None:
-            try:
-                outcome.set_result(call())
-            except Exception as error:
-                outcome.set_exception(error)
-
-        threading.Thread(target=run, name="tos-command", daemon=True).start()
+        outcome = in_thread("tos-command", call)
         if not wait([outcome], self._patience).done:
             outcome.add_done_callback(lambda _: self._late(name, outcome.exception()))
             return
