@@ -97,10 +97,6 @@ def counted(count: int, noun: str, many: str = "") -> str:
 def summary(error: BaseException) -> str:
     """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
 
-    Parameters
-    ----------
-    error : BaseException
-
     Returns
     -------
     str

@@ -144,11 +144,6 @@ class Storage:
     def write_new(self, name: str, data: bytes) -> bool:
         """Write a small file unless there is one; of several who try at once, one succeeds.
 
-        Parameters
-        ----------
-        name : str
-        data : bytes
-
         Returns
         -------
         bool

@@ -17,12 +17,7 @@ class Place(NamedTuple):
 
 
 class Rendezvous:
-    """Forms generations of workers, each of which trains together until one of them is lost.
-
-    Parameters
-    ----------
-    state : ControlState
-    """
+    """Forms generations of workers, each of which trains together until one of them is lost."""
 
     def __init__(self, state: ControlState) -> None:
         self._state = state

@@ -22,12 +22,7 @@ from .state import ControlState
 
 
 class Reports:
-    """Admits what workers have trained.
-
-    Parameters
-    ----------
-    state : ControlState
-    """
+    """Admits what workers have trained."""
 
     def __init__(self, state: ControlState) -> None:
         self._state = state

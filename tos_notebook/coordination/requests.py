@@ -38,12 +38,7 @@ _BRIEF = 200
 
 
 class WorkerRequests:
-    """Answers the requests of workers that have nothing to do with parameters.
-
-    Parameters
-    ----------
-    state : ControlState
-    """
+    """Answers the requests of workers that have nothing to do with parameters."""
 
     def __init__(self, state: ControlState) -> None:
         self._state = state

@@ -10,12 +10,7 @@ from .state import ControlState
 
 
 class RowChecks:
-    """Compares what workers report of their rows; callers hold the run's lock.
-
-    Parameters
-    ----------
-    state : ControlState
-    """
+    """Compares what workers report of their rows; callers hold the run's lock."""
 
     def __init__(self, state: ControlState) -> None:
         self._state = state

@@ -102,10 +102,6 @@ class ProgressLine:
 def describe(totals: Totals) -> str:
     """Return a run's sums as one line of text; what is unknown yet is left out.
 
-    Parameters
-    ----------
-    totals : Totals
-
     Returns
     -------
     str

@@ -83,13 +83,7 @@ class Deadline:
 
 
 class Trial:
-    """What one check is given: a strategy, its exact settings, and when waits end.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    deadline : Deadline
-    """
+    """What one check is given: a strategy, its exact settings, and when waits end."""
 
     def __init__(self, strategy: Strategy, deadline: Deadline) -> None:
         self.strategy, self.deadline = strategy, deadline
@@ -114,13 +108,7 @@ class Trial:
 
 
 class Bench:
-    """A run of a strategy in this process, with a worker for each partition in a thread.
-
-    Parameters
-    ----------
-    trial : Trial
-    program : NumpyProgram
-    """
+    """A run of a strategy in this process, with a worker for each partition in a thread."""
 
     def __init__(self, trial: Trial, program: NumpyProgram) -> None:
         self.strategy, self.program, self.deadline = trial.strategy, program, trial.deadline

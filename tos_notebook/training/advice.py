@@ -31,12 +31,7 @@ LEAST_EACH = 3
 
 
 class RunAdvisor:
-    """Advises one run; see `RunStatus.advice`.
-
-    Parameters
-    ----------
-    parts : RunParts
-    """
+    """Advises one run; see `RunStatus.advice`."""
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts

@@ -39,10 +39,6 @@ logger = logging.getLogger(__name__)
 class Lifecycle:
     """Trains a run on a thread of its own, and ends it.
 
-    Parameters
-    ----------
-    parts : RunParts
-
     Attributes
     ----------
     epochs : Epochs

@@ -30,10 +30,6 @@ class RunFacts:
 
     It does not keep the run: a view that was never closed would keep its whole history.
 
-    Parameters
-    ----------
-    run : Run
-
     Attributes
     ----------
     actions : mapping of Action

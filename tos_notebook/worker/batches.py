@@ -177,13 +177,7 @@ class _InMemoryFeed:
 
 @dataclass
 class SampledBatches:
-    """A partition's rows in memory, of which each epoch takes a sample, as one batch.
-
-    Parameters
-    ----------
-    rows : PartitionRows
-    sampler : Sampler
-    """
+    """A partition's rows in memory, of which each epoch takes a sample, as one batch."""
 
     rows: PartitionRows
     sampler: Sampler

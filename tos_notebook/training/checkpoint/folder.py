@@ -74,12 +74,7 @@ def _who() -> bytes:
 
 
 class Folder:
-    """The folder of one run.
-
-    Parameters
-    ----------
-    storage : Storage
-    """
+    """The folder of one run."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage

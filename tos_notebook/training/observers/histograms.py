@@ -38,10 +38,6 @@ MEASURING_TIMEOUT = 60.0
 class WeightHistograms(Observer):
     """Looks at the center every now and then, and tells of it.
 
-    Parameters
-    ----------
-    context : RunContext
-
     Attributes
     ----------
     measured : list of WeightsMeasured
