@@ -10,6 +10,7 @@ from typing import Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from ..data.described import DataDescription, is_frame
+from ..program.kinds import all_are
 from ..steering.actions import ACTIONS
 from ..steering.conditions import Condition
 from ..steering.machine import Command
@@ -127,10 +128,7 @@ def is_tensorflow(value: Any) -> bool:
 def is_variable(value: Any) -> bool:
     """Whether a value is a TensorFlow variable, or a list of them."""
     tf = sys.modules.get("tensorflow")
-    if tf is None:
-        return False
-    values = value if isinstance(value, list | tuple) and value else [value]
-    return all(isinstance(v, tf.Variable) for v in values)
+    return tf is not None and all_are(value, tf.Variable)
 
 
 def is_rate(value: Any) -> bool:
@@ -143,8 +141,7 @@ def is_rate(value: Any) -> bool:
 
 def is_condition(value: Any) -> bool:
     """Whether a value is a condition by which a run ends, or a list of them."""
-    values = value if isinstance(value, list | tuple) and value else [value]
-    return all(isinstance(v, Condition) for v in values)
+    return all_are(value, Condition)
 
 
 def is_feed(value: Any) -> bool:

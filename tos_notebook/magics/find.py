@@ -11,6 +11,7 @@ from typing import Any
 from ..common.checks import did_you_mean
 from ..data.described import is_frame
 from ..errors import CaptureError, ConfigError
+from ..program.kinds import all_are, is_keras
 from .cell import Ran
 
 Test = Callable[[Any], bool]
@@ -128,18 +129,10 @@ def combiner(namespace: Mapping[str, Any], name: str) -> Any:
     return name if name.lower() in COMBINERS else namespace.get(name, name)
 
 
-def is_keras(value: Any) -> bool:
-    """Whether a value is a Keras model, compiled or not."""
-    # Whoever has a model has imported Keras.
-    keras = sys.modules.get("keras")
-    return keras is not None and isinstance(value, keras.Model)
-
-
 def is_callback(value: Any) -> bool:
     """Whether a value is a Keras callback, or a list of them."""
     keras = sys.modules.get("keras")
-    values = value if isinstance(value, list | tuple) and value else [value]
-    return keras is not None and all(isinstance(v, keras.callbacks.Callback) for v in values)
+    return keras is not None and all_are(value, keras.callbacks.Callback)
 
 
 def is_compiled(value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CaptureError
+from ..program.kinds import is_keras
 from ..readable import counted
 from . import find
 from .find import Names
@@ -115,7 +116,7 @@ def _model(names: Names, name: str) -> Any:
     from ..program.export.base import Program
 
     value = names.get("--model", name)
-    if not (find.is_keras(value) or isinstance(value, Program)):
+    if not (is_keras(value) or isinstance(value, Program)):
         raise CaptureError(
             f"--model: expected a compiled Keras model, got {name}, of type "
             f"{type(value).__name__}. A graph's train operation is named with --fetch."
@@ -129,7 +130,7 @@ def _capture_model(model: Any, given: list[str], weight: str | None) -> Captured
     if given:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise CaptureError(f"{flags}: only for a TF1-style graph, got a model. Leave it out.")
-    if not find.is_keras(model):
+    if not is_keras(model):
         return Captured(capture(model))
     program = capture(model, weights=weight is not None)
     optimizer = type(model.optimizer).__name__

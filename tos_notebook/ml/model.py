@@ -14,6 +14,7 @@ from pyspark.sql import functions, types
 
 from ..blocks.block import ColumnSpec
 from ..errors import CaptureError, ConfigError
+from ..program.kinds import is_keras
 from ..program.saved_models import KerasModel
 from ..training.results.card import epoch_losses
 from .columns import fed, quoted
@@ -203,9 +204,9 @@ class TensorModel(Model, PredictingParams, Stored):
 
 
 def _checked(model: Any) -> Any:
-    from ..program.keras.structure import is_built, is_model
+    from ..program.keras.structure import is_built
 
-    if not is_model(model) or not is_built(model):
+    if not is_keras(model) or not is_built(model):
         raise CaptureError(
             f"model: expected a Keras model with weights, got {model!r}. Load a file with "
             "keras.models.load_model, and give an unbuilt model a keras.Input."

@@ -10,6 +10,7 @@ from typing import Any
 from ..common import temporary
 from ..common.arrays import Array
 from ..errors import CaptureError, ConfigError
+from ..program.kinds import is_keras
 
 _making = threading.Lock()
 """Models are made one at a time: a function may set Keras's random seed, which is the process's."""
@@ -36,11 +37,10 @@ class ModelSource:
     def __init__(self, model: Any) -> None:
         from ..program.capture import capture
         from ..program.export.saving import keras_file
-        from ..program.keras.structure import is_model
 
         self._make: Callable[[], Any] | None = None
         self._first: list[Array] | None = None
-        if is_model(model):
+        if is_keras(model):
             self._name = str(model.name)
             self._folder = temporary.directory("tos-ml-")
             self._file = Path(self._folder.name, "model.keras")
@@ -72,10 +72,10 @@ class ModelSource:
 
     def _made(self, make: Callable[[], Any]) -> Any:
         from ..program.keras.serving import set_values, values_of
-        from ..program.keras.structure import is_built, is_model
+        from ..program.keras.structure import is_built
 
         model = make()
-        if not is_model(model) or not is_built(model) or not model.compiled:
+        if not is_keras(model) or not is_built(model) or not model.compiled:
             raise CaptureError(
                 f"model: expected {self._name}() to return a compiled Keras model with weights, "
                 f"got {model!r}. Give it a keras.Input, and call model.compile(optimizer, loss)."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ..common.checks import did_you_mean
 from ..errors import CaptureError
 from .export.base import Program
+from .kinds import is_graph_element, is_keras, is_module
 
 
 def capture(model: Any, **options: Any) -> Program:
@@ -54,9 +54,9 @@ def capture(model: Any, **options: Any) -> Program:
     if isinstance(model, Program):
         _check_options(options, (), "A captured program")
         return model
-    if _is_module(model) or (_is_keras(model) and "optimizer" in options):
+    if is_module(model) or (is_keras(model) and "optimizer" in options):
         return _capture_module(model, options)
-    if _is_keras(model):
+    if is_keras(model):
         from .keras.program import KerasProgram
 
         _check_options(options, _parameters(KerasProgram), "A Keras model")
@@ -78,7 +78,7 @@ def _capture_module(module: Any, options: dict[str, Any]) -> Program:
 
 
 def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
-    if not _is_graph_element(train_op):
+    if not is_graph_element(train_op):
         raise CaptureError(
             "Expected a compiled Keras model, a tf.Module or variables with a loss and an "
             "optimizer, or a train operation of a TF1-style graph; got "
@@ -104,31 +104,3 @@ def _check_options(options: Mapping[str, Any], known: tuple[str, ...], what: str
     for name in options.keys() - set(known):
         takes = f"takes {', '.join(known)}" if known else "takes no options"
         raise CaptureError(f"{what} {takes}; got also {name!r}.{did_you_mean(name, known)}")
-
-
-def _is_keras(model: Any) -> bool:
-    # Whoever holds a Keras model has imported Keras: no need to import it to find out.
-    keras = sys.modules.get("keras")
-    return keras is not None and isinstance(model, keras.Model)
-
-
-def _is_module(value: Any) -> bool:
-    """Whether it holds variables, or is some; those of a graph do not count."""
-    tf, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
-    if keras is not None and isinstance(value, keras.Layer):
-        return not isinstance(value, keras.Model)
-    values = value if isinstance(value, list | tuple) and value else [value]
-    if keras is not None:
-        values = [v.value if isinstance(v, keras.Variable) else v for v in values]
-    return tf is not None and (
-        isinstance(value, tf.Module)
-        or all(isinstance(getattr(v, "handle", None), tf.__internal__.EagerTensor) for v in values)
-    )
-
-
-def _is_graph_element(value: Any) -> bool:
-    tf = sys.modules.get("tensorflow")
-    values = value if isinstance(value, list | tuple) and value else [value]
-    return tf is not None and all(
-        isinstance(v, tf.Operation | tf.Tensor | tf.Variable | str) for v in values
-    )

@@ -17,6 +17,7 @@ from ..cluster.storage import Storage
 from ..common import temporary
 from ..errors import CaptureError, ConnectError
 from ..inference.predictor import Predictor
+from .kinds import is_keras
 
 ENDING = ".keras"
 
@@ -133,9 +134,9 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
 
 
 def _at_hand(model: Any) -> KerasModel:
-    from .keras.structure import is_built, is_model
+    from .keras.structure import is_built
 
-    if not is_model(model) or not is_built(model):
+    if not is_keras(model) or not is_built(model):
         raise CaptureError(
             "Expected the path or URI of a .keras file or a SavedModel, or a Keras model with "
             f"weights; got {model!r}."

@@ -105,11 +105,6 @@ def _filled(struct: Any, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-def is_model(value: Any) -> bool:
-    """Whether this is a Keras model."""
-    return isinstance(value, keras.Model)
-
-
 def is_built(model: Any) -> bool:
     """Whether a model, or all it is made of (where it is never called itself), is built."""
     parts = list(model._flatten_layers(include_self=False, recursive=False))
