@@ -192,7 +192,7 @@ class RunFactory:
     def checkpointer(self, request: RunRequest, every: Trigger) -> CheckpointWriter:
         """Return what keeps a new run, its program and its arrays saved already."""
         first, options = request.first, request.plan.options
-        archive = self._archive(first)
+        archive = _export(self.program, first)
         origin = Origin(
             run_id=request.run_id,
             session=self.options,
@@ -259,7 +259,7 @@ class RunFactory:
                     initial,
                     request.settings,
                     self.options.non_finite,
-                    partial(self._updater, request.first),
+                    lambda: _load(_export(self.program, request.first)),
                 )
             ),
             request.settings,
@@ -290,7 +290,7 @@ class RunFactory:
             self.server.address.port,
             self.secret,
             self.server.fingerprint,
-            self._publish(self._archive(source)),
+            self._publish(_export(self.program, source)),
             task_cores(self.sc),
             Plan(
                 request.run_id,
@@ -348,12 +348,6 @@ class RunFactory:
         name = archive_name("program", archive)
         self.storage.publish(name, archive)
         return name
-
-    def _archive(self, source: DataSource) -> Path:
-        return _export(self.program, source)
-
-    def _updater(self, source: DataSource) -> Updater:
-        return _load(self._archive(source))
 
 
 def _export(program: Program, source: DataSource) -> Path:
