@@ -52,6 +52,7 @@ from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
 from tos_notebook.wire.messages import (
     KINDS,
+    Awaiting,
     Failed,
     Fetch,
     Finish,
@@ -238,9 +239,8 @@ class World:
         connection.request(Failed("ValueError: spoiled", ["line 1"], True, 0, [0, 1]))
         connection.request(Labelled([0, 1], [5, 3]))
         connection.request(Suspect("row", 3, "nan", 1))
-        with suppress(TosError):
-            connection.request(Ready(0, "127.0.0.1", 4000, ""))
-        for wrong in (Finish(0, 0, 99), push(9, base_version=9)):
+        among = Ready(0, "127.0.0.1", 4000, ""), Awaiting(1, 0, "It refuses.")
+        for wrong in (*among, Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):
                 connection.request(wrong)
         connection.close()

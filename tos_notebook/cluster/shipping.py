@@ -16,7 +16,7 @@ SHIPPED = (
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "milestone", "pace", "peers")),
-    "strategies.allreduce.mesh_exchange",
+    *("strategies.allreduce.awaited", "strategies.allreduce.mesh_exchange"),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
 )

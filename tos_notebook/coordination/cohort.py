@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RemoteProtocolError
-from ..wire.messages import Directive, Formed, Proceed, Push, Ready, Reply, Status
+from ..wire.messages import Awaiting, Directive, Formed, Proceed, Push, Ready, Reply, Status
 from .ledger import Admission
 from .membership import Doing, Member
 from .rendezvous import Rendezvous
@@ -105,6 +105,30 @@ class Cohort:
         if not self.wait_made():
             return Proceed(Directive.WAIT, member.settings_version, None)
         return self._rendezvous.wait(member, message.epoch)
+
+    def wait_on(self, member: Member, message: Awaiting) -> Proceed:
+        """Say whether a worker still needs another one of its generation.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
+        with self._state.changed:
+            self._state.check_current(member)
+            member.hear(Doing.WAIT)
+            needed = self._rendezvous.lasts(member, message.generation)
+            error = None
+            if needed and message.problem:
+                needed, error = False, self._rendezvous.blame(member, message)
+        if error is not None:
+            # Without the lock, since that ends the Spark job.
+            self._reports.fail(error)
+        with self._state.lock:
+            directive = self._state.issue_directive(member)
+            if directive is not Directive.STOP:
+                directive = Directive.WAIT if needed else Directive.GO
+            return Proceed(directive, member.settings_version, None)
 
     def enter(self, report: StepReport) -> Status | None:
         """Let a worker wait for the others of its step.
@@ -240,6 +264,7 @@ class Cohort:
             # Each has made other steps. When they have connected again, all have the same settings.
             self._repeat(step)
             return None
+        self._rendezvous.note_step()
         # They stay until they are answered, so that none of their workers continues before. What
         # else there is has been left by workers that are gone.
         self._waiting = {report.member.partition: report for report in step}

@@ -12,7 +12,7 @@ from ..common.arrays import Array, Buffer
 from ..errors import TosError
 from ..layout import Layout
 from ..transport.base import BytesLike
-from ..wire.messages import Answer, Poll, Push, Ready
+from ..wire.messages import Answer, Awaiting, Poll, Push, Ready
 from .cohort import Cohort
 from .membership import Member
 from .reports import Reports
@@ -139,20 +139,20 @@ class WorkerExchange(Protocol):
             The request was refused. The worker gets the error, by its class.
         """
 
-    def form(self, member: Member, message: Ready) -> tuple[Answer, BytesLike | None]:
-        """Answer a worker that is ready to train with others, once all of them are.
+    def form(self, member: Member, message: Ready | Awaiting) -> tuple[Answer, BytesLike | None]:
+        """Answer a worker that trains with others: once all are ready, and while it waits for one.
 
         Parameters
         ----------
         member : Member
-            Who is ready.
-        message : Ready
-            Where others reach it.
+            Who asks.
+        message : Ready or Awaiting
+            Where others reach it, or for whom it waits.
 
         Returns
         -------
         answer : Formed or Proceed
-            Who takes part; or to ask again, or to stop.
+            Who takes part; or to wait longer, to be ready again, or to stop.
         payload : buffer or None
             What all of them begin with. Must stay unchanged until the connection's next request.
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..wire.messages import Directive, Formed, Proceed, Ready
+from ..errors import ConnectError, RemoteProtocolError
+from ..wire.messages import Awaiting, Directive, Formed, Proceed, Ready
 from .membership import Doing, Member
 from .state import ControlState
+
+ATTEMPTS = 3
+"""Generations in a row whose workers cannot connect, though all of them live, end the run."""
 
 
 class Place(NamedTuple):
@@ -25,6 +29,7 @@ class Rendezvous:
         self._ready: dict[int, Place] = {}
         self._formed: dict[int, Formed] = {}
         self._told: set[int] = set()
+        self._unconnected = 0
 
     @property
     def used(self) -> bool:
@@ -47,13 +52,78 @@ class Rendezvous:
             # It asks again, for what it was not told in time.
             ends = place.member is not member
         if ends:
-            # Those that know of the generation have to come again.
-            waiting = self._formed.keys() - self._told
-            self._ready = {p: place for p, place in self._ready.items() if p in waiting}
-            self._formed.clear()
-            self._told.clear()
+            self._end()
         self._ready[member.partition] = Place(member, message)
         return ends
+
+    def _end(self) -> None:
+        """End the generation: those that know of it have to come again."""
+        waiting = self._formed.keys() - self._told
+        self._ready = {p: place for p, place in self._ready.items() if p in waiting}
+        self._formed.clear()
+        self._told.clear()
+
+    def lasts(self, member: Member, generation: int) -> bool:
+        """Return whether a worker is of a generation of which none was lost."""
+        if generation != self._generation or not self.holds(member):
+            return False
+        present = self._state.membership.present
+        return all(
+            present(partition) is self._ready[partition].member for partition in self._formed
+        )
+
+    def blame(self, member: Member, message: Awaiting) -> ConnectError | None:
+        """End a generation in which a worker cannot reach another one, unless that one was lost.
+
+        Parameters
+        ----------
+        member : Member
+        message : Awaiting
+            Of the present generation.
+
+        Returns
+        -------
+        ConnectError or None
+            Why workers cannot train together, once `ATTEMPTS` generations could not connect.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The generation has no such rank.
+        """
+        state = self._state
+        other = self._of_rank(message.rank)
+
+        def lost() -> bool:
+            stops = state.directive(member) is Directive.STOP
+            return stops or not self.lasts(member, message.generation)
+
+        # That it has died may reach the driver later than its peers.
+        if state.changed.wait_for(lost, state.timeouts.long_poll):
+            return None
+        self._end()
+        state.changed.notify_all()
+        self._unconnected += 1
+        if self._unconnected < ATTEMPTS:
+            return None
+        return ConnectError(
+            f"The worker of partition {member.partition} on {member.host} cannot connect to that "
+            f"of partition {other.partition} on {other.host}. {message.problem} Let executors "
+            "reach each other, or train with strategy='allreduce:star', which needs the driver "
+            "only."
+        )
+
+    def _of_rank(self, rank: int) -> Member:
+        for partition, formed in self._formed.items():
+            if formed.rank == rank:
+                return self._ready[partition].member
+        raise RemoteProtocolError(
+            f"Awaiting: expected a rank below {len(self._formed)}, got {rank}."
+        )
+
+    def note_step(self) -> None:
+        """Note that the present generation has made a step: its workers reach each other."""
+        self._unconnected = 0
 
     def wait(self, member: Member, epoch: int) -> Formed | Proceed:
         """Wait until all workers of an epoch are ready, for `Timeouts.long_poll` at most.

@@ -14,6 +14,7 @@ from ..transport.base import Address, BytesLike, Endpoint
 from ..transport.listener import TcpListener
 from ..wire.messages import (
     Answer,
+    Awaiting,
     Failed,
     Fetch,
     Finish,
@@ -187,7 +188,7 @@ class WorkerHandler:
                 return run.requests.loaded(member, message), None
             case Poll():
                 return exchange.poll(member, message)
-            case Ready():
+            case Ready() | Awaiting():
                 return exchange.form(member, message)
             case Failed():
                 return run.requests.failed(member, message), None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .links import Link, wait
+from .links import Link, Patience, wait
 
 
 class _Unsent:
@@ -31,8 +31,8 @@ class Flow:
 
     Parameters
     ----------
-    patience : float
-        Seconds without any progress after which a peer is lost.
+    patience : Patience
+        With a peer that makes no progress.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Flow:
         What is left of messages; false if nothing is.
     """
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self.sending: list[_Unsent] = []
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import select
 import socket
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import PeerLost
 from ..transport.secured import SecuredSocket
@@ -21,6 +23,48 @@ _AT_ONCE = 1 << 20
 """Bytes that a call gives to the kernel at most: enough for a peer to be busy with meanwhile."""
 
 _ENDED = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+def ask_none(rank: int) -> None:
+    """Wait for a peer, and ask whether it is needed of none."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for a peer of which something is expected, and whom to ask meanwhile.
+
+    Parameters
+    ----------
+    seconds : float
+        Of silence, after which the peer is lost.
+    every : float
+        Seconds of silence between two calls of `ask`.
+    ask : callable
+        Takes the peer's rank. What it raises ends the wait.
+    """
+
+    seconds: float
+    every: float = math.inf
+    ask: Callable[[int], object] = ask_none
+
+    @property
+    def turn(self) -> float:
+        """Seconds to wait before it asks."""
+        return min(self.seconds, self.every)
+
+    def turns(self, rank: int) -> Iterator[float]:
+        """Yield seconds to wait for a peer, and ask after each but the last.
+
+        Parameters
+        ----------
+        rank : int
+            The peer's.
+        """
+        left = self.seconds
+        while left > 0:
+            yield min(left, self.every)
+            left -= self.every
+            if left > 0:
+                self.ask(rank)
 
 
 class Link(Protocol):
@@ -77,7 +121,7 @@ class Link(Protocol):
 
 
 class _SocketLink(ABC):
-    def __init__(self, sock: Any, rank: int, patience: float) -> None:
+    def __init__(self, sock: Any, rank: int, patience: Patience) -> None:
         self.rank = rank
         self.sent = self.received = 0
         self.waited = 0.0
@@ -120,12 +164,18 @@ class TcpLink(_SocketLink):
     Parameters
     ----------
     sock : socket
-        Blocks, but for no longer than `patience`: the kernel's own limit.
+        Blocks.
     rank : int
         The peer's.
-    patience : float
-        Seconds.
+    patience : Patience
     """
+
+    def __init__(self, sock: socket.socket, rank: int, patience: Patience) -> None:
+        super().__init__(sock, rank, patience)
+        seconds, fraction = divmod(patience.turn, 1)
+        # A call ends with its turn, by the kernel's own limit.
+        limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def send_some(self, head: bytes, data: memoryview) -> int:
         """Send what fits now; see `Link`."""
@@ -148,17 +198,22 @@ class TcpLink(_SocketLink):
         """Wait until all has come; see `Link`."""
         began = perf_counter()
         while target:
+            target = target[self._receive_more(target) :]
+        self.waited += perf_counter() - began
+
+    def _receive_more(self, target: memoryview) -> int:
+        for _ in self._patience.turns(self.rank):
             try:
-                got = self._sock.recv_into(target, 0, socket.MSG_WAITALL)
+                got: int = self._sock.recv_into(target, 0, socket.MSG_WAITALL)
             except BlockingIOError:
-                raise silent(self.rank, self._patience) from None
+                continue
             except OSError as error:
                 raise self._lost(error) from error
             if not got:
                 raise self._lost()
             self.received += got
-            target = target[got:]
-        self.waited += perf_counter() - began
+            return got
+        raise silent(self.rank, self._patience)
 
 
 class TlsLink(_SocketLink):
@@ -170,11 +225,10 @@ class TlsLink(_SocketLink):
         Does not block.
     rank : int
         The peer's.
-    patience : float
-        Seconds.
+    patience : Patience
     """
 
-    def __init__(self, sock: SecuredSocket, rank: int, patience: float) -> None:
+    def __init__(self, sock: SecuredSocket, rank: int, patience: Patience) -> None:
         super().__init__(sock, rank, patience)
         self._encrypted = memoryview(b"")
 
@@ -214,17 +268,16 @@ class TlsLink(_SocketLink):
                 wait((self,), (), self._patience)
 
 
-def link_over(channel: SocketChannel[Any], rank: int, patience: float) -> Link:
+def link_over(channel: SocketChannel[Any], rank: int, patience: Patience) -> Link:
     """Return the link over a channel to a peer that was let in, whose socket it owns from now on.
 
     Parameters
     ----------
     channel : SocketChannel
-        With a limit of `patience` to its waits.
     rank : int
         The peer's.
-    patience : float
-        Seconds that the peer may be silent when something is expected of it.
+    patience : Patience
+        With it.
     """
     sock = channel.detach()
     if not isinstance(sock, SecuredSocket):
@@ -233,15 +286,15 @@ def link_over(channel: SocketChannel[Any], rank: int, patience: float) -> Link:
     return TlsLink(sock, rank, patience)
 
 
-def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) -> None:
+def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: Patience) -> None:
     """Wait until something comes, or fits.
 
     Parameters
     ----------
     receiving, sending : iterable of Link
         Of which something is expected, and which have something to send.
-    patience : float
-        Seconds.
+    patience : Patience
+        With the first of them.
 
     Raises
     ------
@@ -255,7 +308,11 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) ->
         poll.register(link, select.POLLIN)
     for link in sending:
         poll.register(link, select.POLLOUT | (select.POLLIN if link in receiving else _ENDED))
-    moved = poll.poll(patience * 1e3)
+    moved: list[tuple[int, int]] = []
+    for seconds in patience.turns(links[0].rank):
+        moved = poll.poll(seconds * 1e3)
+        if moved:
+            break
     links[0].waited += perf_counter() - began
     if not moved:
         raise silent(links[0].rank, patience)
@@ -265,6 +322,8 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: float) ->
             raise PeerLost(link.rank, "has left.")
 
 
-def silent(rank: int, patience: float) -> PeerLost:
-    """Return the error for a peer of which something was expected for so many seconds."""
-    return PeerLost(rank, f"was silent for {patience:g} s. Look at its log for what it waits for.")
+def silent(rank: int, patience: Patience) -> PeerLost:
+    """Return the error for a peer of which something was expected for too long."""
+    return PeerLost(
+        rank, f"was silent for {patience.seconds:.3g} s. Look at its log for what it waits for."
+    )

@@ -14,7 +14,7 @@ from ..transport.acceptor import Acceptor
 from ..transport.base import LOOPBACK, Address, Endpoint
 from ..transport.dial import open_channel
 from ..transport.sockets import SocketChannel, Timeouts
-from .links import Link, link_over, wait
+from .links import Link, Patience, ask_none, link_over, wait
 
 _HELLO = struct.Struct(">QI")
 """The generation, and the rank of who connects."""
@@ -24,6 +24,10 @@ _READY = b"\x01"
 
 UNHEARD = 60.0
 """Seconds in which a peer's host must acknowledge what was sent, however long the peer computes."""
+
+FORMING, REDUCING = 0.05, 1.0
+"""Seconds of silence after which a rank asks whether it still needs a peer: while it connects to
+the others, and later. Only a computation that long makes a reduction ask."""
 
 Key = tuple[int, int]
 """A generation and a rank."""
@@ -96,33 +100,32 @@ class PeerListener:
             for key in [key for key in self._arrived if key[0] < generation]:
                 self._arrived.pop(key).close()
 
-    def take(self, generation: int, rank: int, deadline: float) -> SocketChannel[Any]:
+    def take(self, generation: int, rank: int, timeout: float) -> SocketChannel[Any] | None:
         """Return the channel to a peer of a generation, once it has connected.
 
         Parameters
         ----------
         generation, rank : int
             The peer's.
-        deadline : float
-            Of `time.monotonic`.
+        timeout : float
+            Seconds.
+
+        Returns
+        -------
+        SocketChannel or None
+            None if it has not connected in time.
 
         Raises
         ------
-        PeerLost
-            It has not connected by then.
         ConnectionClosed
             This listener was closed.
         """
         key = generation, rank
         with self._changed:
-            while key not in self._arrived:
-                left = deadline - monotonic()
-                if self._closed:
-                    raise ConnectionClosed("The listener for peers was closed on this side.")
-                if left <= 0:
-                    raise PeerLost(rank, "has not connected in time.")
-                self._changed.wait(left)
-            return self._arrived.pop(key)
+            self._changed.wait_for(lambda: self._closed or key in self._arrived, timeout)
+            if self._closed:
+                raise ConnectionClosed("The listener for peers was closed on this side.")
+            return self._arrived.pop(key, None)
 
     def close(self, timeout: float = 5.0) -> None:
         """End listening, and close what no mesh has taken; may be repeated.
@@ -173,6 +176,9 @@ class Mesh:
         All workers by their ranks, this one included.
     generation : int
         Higher than that of each mesh which the listener has served before.
+    ask : callable
+        Called now and then while it waits for a peer, with that one's rank. What it raises ends
+        the wait, and closes the mesh.
 
     Attributes
     ----------
@@ -183,12 +189,17 @@ class Mesh:
     """
 
     def __init__(
-        self, listener: PeerListener, rank: int, peers: Sequence[Peer], generation: int = 0
+        self,
+        listener: PeerListener,
+        rank: int,
+        peers: Sequence[Peer],
+        generation: int = 0,
+        ask: Callable[[int], object] = ask_none,
     ) -> None:
         self.rank = rank
         self.n = len(peers)
         self.generation = generation
-        self.patience = listener.patience
+        self.patience = Patience(listener.patience, REDUCING, ask)
         self.links: Mapping[int, Link] = {}
         self.reductions = 0
         self._listener = listener
@@ -225,14 +236,23 @@ class Mesh:
         for rank in range(self.rank):
             links[rank] = self._over(self._dial(rank, deadline), rank)
         for rank in range(self.rank + 1, self.n):
-            taken = self._listener.take(self.generation, rank, deadline)
-            links[rank] = self._over(taken, rank)
+            links[rank] = self._over(self._take(rank, deadline), rank)
         # Only now, as whoever hears it may begin to send.
         for rank in range(self.rank + 1, self.n):
             links[rank].send_some(_READY, memoryview(b""))
         for rank in range(self.rank):
             while not links[rank].receive_some(memoryview(bytearray(_READY))):
-                wait((links[rank],), (), max(0.0, deadline - monotonic()))
+                wait((links[rank],), (), self._until(deadline))
+
+    def _until(self, deadline: float) -> Patience:
+        return Patience(deadline - monotonic(), FORMING, self.patience.ask)
+
+    def _take(self, rank: int, deadline: float) -> SocketChannel[Any]:
+        for seconds in self._until(deadline).turns(rank):
+            taken = self._listener.take(self.generation, rank, seconds)
+            if taken is not None:
+                return taken
+        raise PeerLost(rank, "has not connected in time.")
 
     def run(self, call: Callable[..., None], *arguments: object) -> None:
         """Make a call that uses the links, one at a time; any error there ends them.

@@ -199,6 +199,18 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaiting:
+    """The worker waits for one of its generation, by its rank, and asks whether it still needs to.
+
+    `problem` says why it cannot reach that one, and is empty while it waits.
+    """
+
+    generation: Count
+    rank: Count
+    problem: Short
+
+
+@dataclass(frozen=True, slots=True)
 class Formed:
     """All workers that an epoch needs are ready. Payload: what they begin with.
 
@@ -259,7 +271,9 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = Join | Fetch | Loaded | Push | Finish | Poll | Ready | Failed | Suspect | Labelled
+Request = (
+    Join | Fetch | Loaded | Push | Finish | Poll | Ready | Awaiting | Failed | Suspect | Labelled
+)
 Answer = Joined | Rows | Reply | Proceed | Formed
 Message = Request | Answer | Refused | Goodbye
 
@@ -281,4 +295,5 @@ KINDS: dict[int, type[Message]] = {
     15: Labelled,
     16: Ready,
     17: Formed,
+    18: Awaiting,
 }

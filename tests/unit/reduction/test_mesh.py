@@ -165,3 +165,50 @@ def test_one_thread_at_a_time_uses_the_links() -> None:
         assert made[0].closed
         with pytest.raises(ConnectionClosed, match="on this side"):
             made[0].run(print)
+
+
+class Unneeded(Exception):
+    """What the test answers a rank that asks."""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_waits_to_connect_asks_whether_it_still_needs_its_peer(rank: int) -> None:
+    asked: list[int] = []
+
+    def ask(peer: int) -> None:
+        asked.append(peer)
+        if len(asked) == 3:
+            raise Unneeded
+
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        # The other rank listens, and does not take part.
+        mesh = Mesh(listening[rank], rank, peers, ask=ask)
+        with pytest.raises(Unneeded):
+            mesh.form(LIMIT)
+        assert asked == [1 - rank] * 3
+        assert mesh.closed
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_who_waits_in_a_reduction_asks_and_others_learn_that_it_has_left(
+    monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    asked: list[int] = []
+
+    def ask(peer: int) -> None:
+        asked.append(peer)
+        if len(asked) == 3:
+            raise Unneeded
+
+    monkeypatch.setattr("tos_notebook.reduction.mesh.REDUCING", 0.01)
+    with listeners(2, tls) as listening:
+        peers = [listener.here for listener in listening]
+        made = [Mesh(each, rank, peers, 0, ask) for rank, each in enumerate(listening)]
+        together([lambda mesh=mesh: mesh.form(LIMIT) for mesh in made])  # type: ignore[misc]
+        asked.clear()
+        with pytest.raises(Unneeded):
+            Reducer(made[0], ring(2)).reduce(np.zeros(9), 1.0)
+        assert asked == [1] * 3
+        with pytest.raises(PeerLost, match="rank 0"):
+            Reducer(made[1], ring(2)).reduce(np.zeros(9), 1.0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...archive.spec import Runner, Trained, Updater
 from ...common.arrays import Array, Buffer, is_finite
-from ...errors import ConnectError, ConnectionClosed, PeerLost
+from ...errors import ConnectionClosed, PeerLost
 from ...layout import Layout
 from ...reduction.digest import digest
 from ...transport.base import Connection
@@ -22,12 +22,10 @@ from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Pus
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
 from .averaging import NOTHING, Averager
+from .awaited import Awaited
 from .milestone import ALGORITHMS, Milestone, join, split
 from .pace import Pace
 from .peers import Peers
-
-ATTEMPTS = 3
-"""To connect to all others, before a worker says that it cannot."""
 
 
 class MeshExchange:
@@ -57,7 +55,8 @@ class MeshExchange:
         algorithm: str,
     ) -> None:
         self._connection, self._layout = connection, layout
-        self._peers = Peers(context, algorithm, layout.nbytes)
+        self._awaited = Awaited(connection)
+        self._peers = Peers(context, algorithm, layout.nbytes, self._awaited.check)
         self._of = of
         self._parameters, self._work = layout.allocate(), layout.allocate()
         self.vectors = layout.vectors(self._parameters)
@@ -69,7 +68,6 @@ class MeshExchange:
         self._spoiled: Buffer | None = None
         self._rank, self._version, self._base = 0, 0, 0
         self._epoch, self._every = -1, 1
-        self._attempts = 0
         self._pace = Pace()
         self.attends, self.again = True, False
 
@@ -94,43 +92,43 @@ class MeshExchange:
             self._epoch, self.attends = epoch, True
         if self._peers.formed:
             return None
+        if self._of == "gradients":
+            # It takes long at the first time, and no worker waits for it yet.
+            self._updater = self._updater or runner.updater()
         message = self._peers.ready(epoch)
         answer, payload = self._connection.request(message)
         if isinstance(answer, Proceed):
             return answer
         formed = expect(Formed, answer, message)
-        self._adopt(runner, np.frombuffer(payload or b"", np.uint8))
-        self._connect(formed)
-        return Proceed(Directive.GO, formed.settings_version, formed.settings)
+        self._adopt(np.frombuffer(payload or b"", np.uint8))
+        return self._connect(formed)
 
-    def _adopt(self, runner: Runner, copy: Buffer) -> None:
+    def _adopt(self, copy: Buffer) -> None:
         """Begin with what all workers begin with."""
-        if self._of == "gradients":
-            self._updater = self._updater or runner.updater()
         like = [] if self._updater is None else self._updater.state()
         self._parameters[:], state = split(copy, self._layout, like)
         if self._updater is not None:
             self._updater.restore(state)
 
-    def _connect(self, formed: Formed) -> None:
+    def _connect(self, formed: Formed) -> Proceed:
+        proceed = Proceed(Directive.GO, formed.settings_version, formed.settings)
+        self._awaited.generation = formed.generation
         try:
             mesh, schedule, speed = self._peers.form(formed)
-        except (PeerLost, ConnectionClosed) as error:
+        except ConnectionClosed:
+            return proceed
+        except PeerLost as error:
             # Perhaps it was lost meanwhile, and Spark starts another one.
-            self._attempts += 1
-            if self._attempts < ATTEMPTS:
-                return
-            raise ConnectError(
-                f"This worker cannot connect to another one. {error} Let executors reach each "
-                "other, or train with strategy='allreduce:star', which needs the driver only."
-            ) from error
+            said = self._awaited.blame(error)
+            return said if said.directive is Directive.STOP else proceed
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         self._averager = Averager(mesh, schedule, self._means)
         self._rank, self._version = formed.rank, formed.version
-        self._attempts, self.again = 0, False
+        self.again = False
         # A milestone that is trained again may need this one, though the lost one was the last.
         self.attends = True
         self._pace = Pace()
+        return proceed
 
     def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
         """See `Exchange.train`."""

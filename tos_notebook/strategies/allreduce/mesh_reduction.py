@@ -13,7 +13,7 @@ from ...coordination.membership import Member
 from ...errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError
 from ...layout import Layout
 from ...transport.base import BytesLike
-from ...wire.messages import Answer, Directive, Formed, Poll, Proceed, Push, Ready, Reply
+from ...wire.messages import Answer, Awaiting, Directive, Formed, Poll, Proceed, Push, Ready, Reply
 from ..ps.non_finite import find_non_finite
 from .milestone import Milestone, join, longest, split, unpack
 from .reduction import Reduction
@@ -55,8 +55,12 @@ class MeshReduction(Reduction):
         go = proceed.directive is Directive.GO
         return replace(proceed, version=self._parameters.version if go else None)
 
-    def form(self, member: Member, message: Ready) -> tuple[Formed | Proceed, Buffer | None]:
+    def form(
+        self, member: Member, message: Ready | Awaiting
+    ) -> tuple[Formed | Proceed, Buffer | None]:
         """Let a worker wait for all others; return what they begin with."""
+        if isinstance(message, Awaiting):
+            return self._cohort.wait_on(member, message), None
         formed = self._cohort.form(member, message)
         if isinstance(formed, Proceed):
             return formed, None
@@ -164,6 +168,6 @@ class MeshPeer:
         """See `WorkerExchange.poll`."""
         return self._reduction.proceed(member, message), None
 
-    def form(self, member: Member, message: Ready) -> tuple[Answer, BytesLike | None]:
+    def form(self, member: Member, message: Ready | Awaiting) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.form`."""
         return self._reduction.form(member, message)

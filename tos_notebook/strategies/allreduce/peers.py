@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...errors import WorkerEnvironment
 from ...reduction.choice import choose
+from ...reduction.links import ask_none
 from ...reduction.measuring import Speed, measure
 from ...reduction.mesh import Mesh, Peer, PeerListener
 from ...reduction.schedules import Schedule, direct, halving, ring, two_level
@@ -20,8 +21,8 @@ PATIENCE = 600.0
 and one whose host is gone within a minute."""
 
 FORMING = 10.0
-"""Seconds to connect to all others, once all of them are there. One that dies just then costs as
-much, also where a stop is asked for."""
+"""Seconds to connect to all others, once all of them are there. The driver knows sooner whether
+one of them has died."""
 
 FIXED: dict[str, Callable[[int], Schedule]] = {"ring": ring, "direct": direct, "halving": halving}
 """The algorithms for any number of workers on any hosts."""
@@ -48,6 +49,8 @@ class Peers:
         ``"auto"``: the fastest for the links, which are measured.
     nbytes : int
         Of what is exchanged.
+    ask : callable
+        See `Mesh`.
 
     Attributes
     ----------
@@ -55,10 +58,17 @@ class Peers:
         Whether each partition takes part.
     """
 
-    def __init__(self, context: WorkerContext, algorithm: str, nbytes: int) -> None:
+    def __init__(
+        self,
+        context: WorkerContext,
+        algorithm: str,
+        nbytes: int,
+        ask: Callable[[int], object] = ask_none,
+    ) -> None:
         self._secret = context.secret
         self._endpoint = replace(context.endpoint, advice=ADVICE)
         self._algorithm, self._nbytes = algorithm, nbytes
+        self._ask = ask
         self._listener: PeerListener | None = None
         self._mesh: Mesh | None = None
         self.whole = False
@@ -103,7 +113,7 @@ class Peers:
         """
         places = zip(message.hosts, message.ports, message.fingerprints, strict=True)
         peers = [Peer(Address(host, port), bytes.fromhex(f) or None) for host, port, f in places]
-        mesh = Mesh(self._listening(), message.rank, peers, message.generation)
+        mesh = Mesh(self._listening(), message.rank, peers, message.generation, self._ask)
         self._mesh, self.whole = mesh, message.whole
         mesh.form(FORMING)
         if mesh.n == 1 or self._algorithm in FIXED:

@@ -11,7 +11,7 @@ from ...coordination.settings import Settings
 from ...errors import RemoteProtocolError, SessionClosed
 from ...layout import Layout
 from ...transport.base import BytesLike
-from ...wire.messages import Answer, Directive, Poll, Proceed, Push, Ready, Reply
+from ...wire.messages import Answer, Awaiting, Directive, Poll, Proceed, Push, Ready, Reply
 from .peer_replica import PeerReplica
 
 
@@ -142,7 +142,7 @@ class PeerExchange:
         self._owing = False
         return proceed, replica.reply(proceed.version)
 
-    def form(self, member: Member, message: Ready) -> NoReturn:
+    def form(self, member: Member, message: Ready | Awaiting) -> NoReturn:
         """See `WorkerExchange.form`.
 
         Raises
@@ -150,7 +150,9 @@ class PeerExchange:
         RemoteProtocolError
             Its workers exchange with the server only.
         """
-        raise RemoteProtocolError("Ready: expected workers that exchange with the server only.")
+        raise RemoteProtocolError(
+            f"{type(message).__name__}: expected workers that exchange with the server only."
+        )
 
 
 def _refuse() -> NoReturn:

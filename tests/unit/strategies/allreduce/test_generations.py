@@ -10,14 +10,16 @@ import pytest
 
 from tests.support.numpy_program import Counting
 from tests.unit.worker.crew import Crew
+from tests.unit.worker.support import join as joining
 from tests.unit.worker.support import push
 from tos_notebook.common.arrays import Array, Buffer
-from tos_notebook.errors import RemoteProtocolError, WaitTimeout
+from tos_notebook.coordination.rendezvous import ATTEMPTS
+from tos_notebook.errors import ConnectError, RemoteProtocolError, SessionClosed, WaitTimeout
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce.milestone import Milestone, join
 from tos_notebook.strategies.allreduce.trainer import Copied
-from tos_notebook.wire.messages import Directive, Formed, Poll, Ready, Reply
+from tos_notebook.wire.messages import Awaiting, Directive, Formed, Poll, Ready, Reply
 
 
 class Linked(Crew):
@@ -49,6 +51,17 @@ class Linked(Crew):
         answer = self.exchanges[worker].push(self.members[worker], message)[0]
         assert isinstance(answer, Reply)
         return answer
+
+    def awaits(self, worker: int, problem: str = "", rank: int | None = None) -> Directive:
+        """Return what a worker is told that waits for the other one, or cannot reach it."""
+        rendezvous = self.run.trainer._reduction._cohort._rendezvous  # type: ignore[attr-defined]
+        message = Awaiting(rendezvous._generation, 1 - worker if rank is None else rank, problem)
+        return self.exchanges[worker].form(self.members[worker], message)[0].directive
+
+    def replace(self, worker: int) -> None:
+        """Let the next attempt of a partition join."""
+        task = self.members[worker].task + 100
+        self.members[worker], _ = self.run.requests.join(joining(worker, task), False)
 
     def asked(self, worker: int) -> Any:
         """Return the answer to a worker that waits."""
@@ -123,3 +136,74 @@ def test_a_step_that_cannot_be_stored_leaves_parameters_and_optimizer_of_one_ver
     copied = crew.run.trainer.snapshot(lambda: None)
     assert isinstance(copied, Copied)
     assert (copied.version, copied.state) == (0, [0.0])
+
+
+def test_a_worker_waits_for_others_of_its_generation_until_one_of_them_is_lost() -> None:
+    crew = Linked()
+    crew.connect()
+    assert crew.awaits(0) is Directive.WAIT
+    crew.run.state.lost(crew.members[1], "its process has ended")
+    assert crew.awaits(0) is Directive.GO
+
+
+def test_a_worker_that_awaits_others_ends_when_the_run_is_stopped() -> None:
+    crew = Linked()
+    crew.connect()
+    crew.run.command(Command.STOP)
+    assert crew.awaits(0) is Directive.STOP
+    assert crew.run.wait_left(0.0) is False
+    assert crew.awaits(1) is Directive.STOP
+    assert crew.run.wait_left(0.0) is True
+
+
+def test_a_superseded_worker_is_awaited_no_longer_and_awaits_no_other() -> None:
+    crew = Linked()
+    crew.connect()
+    assert crew.run.supersede(crew.members[1], "it stood still")
+    assert crew.awaits(0) is Directive.GO
+    with pytest.raises(SessionClosed):
+        crew.awaits(1)
+
+
+def test_a_worker_that_was_lost_counts_as_no_attempt_to_connect() -> None:
+    crew = Linked()
+    for _ in range(2 * ATTEMPTS):
+        crew.connect()
+        crew.run.state.lost(crew.members[1], "its process has ended")
+        assert crew.awaits(0, "refused") is Directive.GO
+        crew.replace(1)
+    assert crew.run.error is None
+
+
+def test_live_workers_that_do_not_connect_end_the_run_with_both_named() -> None:
+    crew = Linked()
+    for _ in range(ATTEMPTS - 1):
+        crew.connect()
+        assert crew.awaits(0, "Refused.") is Directive.GO
+        # Others learn it when they ask, and do not count it once more.
+        assert crew.awaits(1, "Refused.") is Directive.GO
+    crew.connect()
+    assert crew.awaits(0, "Refused.") is Directive.STOP
+    assert isinstance(crew.run.error, ConnectError)
+    assert "partition 0 on here cannot connect to that of partition 1" in str(crew.run.error)
+    assert "strategy='allreduce:star'" in str(crew.run.error)
+
+
+def test_attempts_to_connect_are_forgotten_after_a_step() -> None:
+    crew = Linked()
+    for sequence in range(ATTEMPTS):
+        crew.connect()
+        assert crew.awaits(1, "refused") is Directive.GO
+        crew.connect()
+        crew.counts = [sequence] * 2
+        assert crew.report(0).directive is Directive.WAIT
+        assert crew.report(1).status == "committed"
+    assert crew.run.error is None
+
+
+def test_who_awaits_a_rank_that_the_generation_does_not_have_is_refused() -> None:
+    crew = Linked()
+    crew.connect()
+    with pytest.raises(RemoteProtocolError, match="rank below 2, got 7"):
+        crew.awaits(0, "refused", rank=7)
+    assert crew.awaits(0) is Directive.WAIT
