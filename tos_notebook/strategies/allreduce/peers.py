@@ -16,9 +16,9 @@ from ...transport.base import Address
 from ...wire.messages import Formed, Ready
 from ...worker.exchange import WorkerContext
 
-PATIENCE = 600.0
-"""Seconds that another worker may compute between two exchanges. One that dies is noticed at once,
-and one whose host is gone within a minute."""
+PATIENCE = 86_400.0
+"""Seconds that another worker may compute between two exchanges, unless `stall_timeout` ends it.
+One that dies is noticed at once, and one whose host is gone within a minute."""
 
 FORMING = 10.0
 """Seconds to connect to all others, once all of them are there. The driver knows sooner whether
