@@ -13,7 +13,8 @@ import pytest
 import tos_notebook as tos
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import MilestoneCommitted, WorkerJoined
+from tos_notebook.events import MilestoneCommitted, StrategySwapped, WorkerJoined
+from tos_notebook.wire.messages import Formed
 
 LIMIT = 120.0
 ROWS, SIZE, EPOCHS = 250, 20, 3
@@ -106,6 +107,29 @@ def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions) ->
     assert len(watch.of(WorkerJoined)) == 3
     assert run.status.samples == 200 * ROWS
     assert bits(broken) == bits(whole)
+
+
+def test_workers_that_cannot_reach_each_other_train_through_the_driver(
+    train: Sessions, spark_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, trained, watch = model(adam()), model(adam()), Watch()
+    train(whole, strategy="allreduce:star", batch_size=SIZE).run((X, Y), EPOCHS, partitions=2)
+
+    def unreachable(generation: int, rank: int, hosts: Any, ports: Any, *rest: Any) -> Formed:
+        return Formed(generation, rank, hosts, [1] * len(ports), *rest)
+
+    monkeypatch.setattr("tos_notebook.coordination.rendezvous.Formed", unreachable)
+    session = train(trained, strategy="allreduce", batch_size=SIZE, directory=str(tmp_path))
+    run = session.run((X, Y), EPOCHS, partitions=2, sinks=[watch], checkpoint_every=4)
+    assert run.state == "finished"
+    assert run.status.samples == EPOCHS * ROWS
+    assert bits(trained) == bits(whole)
+    assert [event.epoch for event in watch.of(StrategySwapped)] == [0]
+    assert any("The run goes through the driver from epoch 1" in n for n in run.status.notes)
+    assert run.uri is not None
+    resumed = tos.resume(run.uri, epochs=EPOCHS + 1, program=model(adam()), spark=spark_context)
+    assert resumed.wait(LIMIT).status.samples == (EPOCHS + 1) * ROWS
+    assert not any("through the driver" in note for note in resumed.status.notes)
 
 
 def test_partitions_that_would_wait_are_refused_before_anything_is_written(

@@ -8,7 +8,7 @@ same step.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +106,17 @@ class Cohort:
             return Proceed(Directive.WAIT, member.settings_version, None)
         return self._rendezvous.wait(member, message.epoch)
 
-    def wait_on(self, member: Member, message: Awaiting) -> Proceed:
+    def wait_on(
+        self, member: Member, message: Awaiting, unconnected: Callable[[str], object]
+    ) -> Proceed:
         """Say whether a worker still needs another one of its generation.
+
+        Parameters
+        ----------
+        member : Member
+        message : Awaiting
+        unconnected : callable
+            Takes a sentence that says which workers cannot reach each other, once it is clear.
 
         Raises
         ------
@@ -118,12 +127,12 @@ class Cohort:
             self._state.check_current(member)
             member.hear(Doing.WAIT)
             needed = self._rendezvous.lasts(member, message.generation)
-            error = None
+            found = None
             if needed and message.problem:
-                needed, error = False, self._rendezvous.blame(member, message)
-        if error is not None:
-            # Without the lock, since that ends the Spark job.
-            self._reports.fail(error)
+                needed, found = False, self._rendezvous.blame(member, message)
+        if found is not None:
+            # Without the lock, since it may end the Spark job.
+            unconnected(found)
         with self._state.lock:
             directive = self._state.issue_directive(member)
             if directive is not Directive.STOP:

@@ -26,6 +26,8 @@ class JobSpan:
     last_epoch: int
     layout: DataLayout | None = None
     """None for the first layout."""
+    ended: str | None = None
+    """Why its workers end in the midst of it, so that another strategy continues."""
     started: int = field(init=False)
     """The latest epoch that a worker has begun."""
 

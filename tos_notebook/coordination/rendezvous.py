@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import ConnectError, RemoteProtocolError
+from ..errors import RemoteProtocolError
 from ..wire.messages import Awaiting, Directive, Formed, Proceed, Ready
 from .membership import Doing, Member
 from .state import ControlState
 
 ATTEMPTS = 3
-"""Generations in a row whose workers cannot connect, though all of them live, end the run."""
+"""Generations in a row whose workers cannot connect, though all of them live, are enough."""
 
 
 class Place(NamedTuple):
@@ -72,7 +72,7 @@ class Rendezvous:
             present(partition) is self._ready[partition].member for partition in self._formed
         )
 
-    def blame(self, member: Member, message: Awaiting) -> ConnectError | None:
+    def blame(self, member: Member, message: Awaiting) -> str | None:
         """End a generation in which a worker cannot reach another one, unless that one was lost.
 
         Parameters
@@ -83,8 +83,8 @@ class Rendezvous:
 
         Returns
         -------
-        ConnectError or None
-            Why workers cannot train together, once `ATTEMPTS` generations could not connect.
+        str or None
+            Which workers cannot reach each other, once `ATTEMPTS` generations did not connect.
 
         Raises
         ------
@@ -106,11 +106,9 @@ class Rendezvous:
         self._unconnected += 1
         if self._unconnected < ATTEMPTS:
             return None
-        return ConnectError(
+        return (
             f"The worker of partition {member.partition} on {member.host} cannot connect to that "
-            f"of partition {other.partition} on {other.host}. {message.problem} Let executors "
-            "reach each other, or train with strategy='allreduce:star', which needs the driver "
-            "only."
+            f"of partition {other.partition} on {other.host}. {message.problem}"
         )
 
     def _of_rank(self, rank: int) -> Member:

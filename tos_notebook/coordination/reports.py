@@ -197,6 +197,19 @@ class Reports:
         """End the run."""
         self._state.fail(error)
 
+    def end_job(self, reason: str) -> None:
+        """End the Spark job in the midst of an epoch, so that another strategy continues.
+
+        Parameters
+        ----------
+        reason : str
+            In a sentence.
+        """
+        with self._state.changed:
+            if self._state.span is not None:
+                self._state.span.ended = reason
+                self._state.changed.notify_all()
+
     def stop(self, reason: str) -> None:
         """Stop the run as its user may, unless it is about to end."""
         with self._state.lock:

@@ -213,6 +213,8 @@ class ControlState:
         """Return what a worker does next."""
         if self.settled or not self.membership.is_current(member):
             return Directive.STOP
+        if self.span is not None and self.span.ended is not None:
+            return Directive.STOP
         directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
         if directive is Directive.GO and self._is_ahead(member):
             return Directive.WAIT

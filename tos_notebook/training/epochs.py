@@ -251,6 +251,8 @@ class Epochs:
             before, raised_before = self._training.parameters.version, self._training.raised
             mark = self._training.mark()
             error = self._try(description)
+            if self.onward and self.swaps.detour(span):
+                continue
             if error is None and (self._training.has_trained(span) or not self.onward):
                 return
             error = error or ClusterUnreachable(UNFINISHED)

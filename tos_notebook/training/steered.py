@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 from ..blocks.partitioners import AnyPartitioner
@@ -22,6 +23,7 @@ class SteeredRun:
     def __init__(self, parts: RunParts) -> None:
         self.parts = parts
         self.lifecycle = Lifecycle(parts)
+        self.lifecycle.epochs.swaps.way_round = partial(swapping.detour, self.lifecycle)
         self.chaos_log: tuple[Rule, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ from ..errors import ConfigError, InvalidTransition, TosError
 from ..events import CommandLapsed
 from ..persist.described import rebuild
 from ..steering.machine import Command
+from ..strategies.allreduce.strategy import AllReduce
 from ..strategies.base import Strategy
 from ..strategies.registry import STRATEGIES, as_strategy
 from .commands import require_obeyed
@@ -55,13 +56,31 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
         run.epochs.require_next()
         if parts.checkpointer is not None:
             settings.strategy.require_saveable()
-        method, checkpointer = _method(run, chosen.strategy), parts.checkpointer
-        swap = Swap(method, changes, detail)
-        if checkpointer is not None:
-            checkpointer.keep_program(method.archive)
-            named = partial(checkpointer.swapped, method.strategy, method.archive)
-            swap = replace(swap, before=named)
-        swaps.ask(swap, run.epochs.require_next)
+        swaps.ask(
+            _swap(run, _method(run, chosen.strategy), changes, detail), run.epochs.require_next
+        )
+
+
+def _swap(run: Lifecycle, method: Method, changes: Mapping[str, Any], detail: str) -> Swap:
+    """Return a swap that checkpoints know of."""
+    swap, checkpointer = Swap(method, changes, detail), run.parts.checkpointer
+    if checkpointer is None:
+        return swap
+    checkpointer.keep_program(method.archive)
+    named = partial(checkpointer.swapped, method.strategy, method.archive)
+    return replace(swap, before=named)
+
+
+def detour(run: Lifecycle) -> Swap:
+    """Return the swap to all-reduce through the driver; see `Swaps.detour`."""
+    now, present = run.strategy, run.epochs.swaps.now
+    assert isinstance(now, AllReduce)
+    strategy, settings = now.detour(run.parts.training.settings.strategy)
+    task = run.parts.task if present is None else present.method.task
+    method = _method(run, strategy)
+    # By the same plan, their processes keep the optimizers that they have.
+    method = replace(method, task=replace(method.task, plan=task.plan))
+    return _swap(run, method, {"strategy": settings}, "allreduce:star")
 
 
 def renew(run: Lifecycle) -> None:

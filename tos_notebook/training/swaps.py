@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.arrays import Buffer
 from ..coordination.coordinator import Coordinator
 from ..coordination.exchange import Trainer
+from ..coordination.job_span import JobSpan
 from ..coordination.settings import Settings
 from ..events import CommandApplied, CommandLapsed, Event, StrategySwapped
 from ..steering.machine import Command
@@ -84,8 +85,12 @@ class Swaps:
     done : tuple of Swap
         Those that were made, in their order.
     notes : tuple of str
-        What became of the optimizer's state, at the last one.
+        What became of the optimizer's state, at the last one; and why the run makes a detour.
+    way_round : callable
+        Returns the swap by which the run goes through the driver.
     """
+
+    way_round: Callable[[], Swap]
 
     def __init__(self, training: Coordinator, publish: Callable[[Event], None]) -> None:
         self.done: tuple[Swap, ...] = ()
@@ -169,18 +174,51 @@ class Swaps:
             self._asked = None
         if swap is None:
             return
+        if not self._change(swap, epoch):
+            name = swap.method.strategy.name
+            self._note(
+                f"The optimizer's state was reset with epoch {epoch + 1}, by strategy {name!r}."
+            )
+        self._publish(CommandApplied(time.time(), Command.SWAP_STRATEGY, swap.detail))
+
+    def detour(self, span: JobSpan) -> bool:
+        """Let the run go through the driver, if its workers could not reach each other.
+
+        Parameters
+        ----------
+        span : JobSpan
+            Of a job that is over.
+
+        Returns
+        -------
+        bool
+            Whether they could not.
+        """
+        if span.ended is None:
+            return False
+        swap, cause = self.way_round(), span.ended
+        # Workers have kept what their optimizers know.
+        self._change(swap, span.started)
+        span.ended = None
+        self._note(
+            f"The run goes through the driver from epoch {span.started + 1} on, as with "
+            f"strategy={swap.detail!r}. {cause}"
+        )
+        return True
+
+    def _change(self, swap: Swap, epoch: int) -> bool:
+        """Make a swap; return whether the optimizer's state goes on."""
         swap.before()
         carried = self._training.swap_trainer(
             lambda: self._trainer(swap), lambda: self._made(swap), **swap.changes
         )
         name, lockstep = swap.method.strategy.name, self._training.settings.strategy.lockstep
-        if not carried:
-            note = f"The optimizer's state was reset with epoch {epoch + 1}, by strategy {name!r}."
-            self.notes = (note,)
-            logger.warning("Run %s: %s", self._training.run_id, note)
-        now = time.time()
-        self._publish(StrategySwapped(now, epoch, name, lockstep))
-        self._publish(CommandApplied(now, Command.SWAP_STRATEGY, swap.detail))
+        self._publish(StrategySwapped(time.time(), epoch, name, lockstep))
+        return carried
+
+    def _note(self, note: str) -> None:
+        self.notes = (note,)
+        logger.warning("Run %s: %s", self._training.run_id, note)
 
     def _trainer(self, swap: Swap) -> Trainer:
         layout = swap.method.program.layout

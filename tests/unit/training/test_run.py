@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,8 +182,9 @@ class Plan:
     batch_size = 2
 
 
+@dataclass(frozen=True)
 class Task:
-    plan = Plan()
+    plan: Plan = field(default_factory=Plan)
 
 
 def begun(run: Run, makers: Sequence[Maker] = ()) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -34,7 +34,7 @@ from tos_notebook.transport.dial import connect_tcp, open_channel
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.transport.sockets import Timeouts
 from tos_notebook.wire.messages import Finish, Join, Push
-from tos_notebook.worker.exchange import WorkerContext
+from tos_notebook.worker.exchange import ExchangeMaker, WorkerContext
 from tos_notebook.worker.loop import Worker
 from tos_notebook.worker.plan import Plan
 
@@ -186,6 +186,7 @@ class Served:
         self.kind = kind
         self.connections: list[ChannelConnection] = []
         self.secret = new_secret()
+        self.exchange: ExchangeMaker = exchange
         if kind == "tcp":
             self.server: Any = RunServer(self.secret, "127.0.0.1", 0)
             self.server.serve(training)
@@ -228,10 +229,9 @@ class Served:
         plan = Plan("run", seed, shuffle, batch_size, columns, optimizer_state, count_labels)
         try:
             who = join(partition, task)
-            moves = exchange(
-                connection, program.spec.layout, WorkerContext(who, new_secret(), folder)
-            )
-            Worker(connection, moves, program, plan, who).run(blocks)
+            context = WorkerContext(who, self.secret, folder)
+            with closing(self.exchange(connection, program.spec.layout, context)) as moves:
+                Worker(connection, moves, program, plan, who).run(blocks)
         finally:
             connection.close()
 

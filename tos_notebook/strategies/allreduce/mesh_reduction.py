@@ -10,7 +10,7 @@ import numpy as np
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Step, StepReport
 from ...coordination.membership import Member
-from ...errors import CombinerError, NonFiniteUpdate, RemoteProtocolError, TosError
+from ...errors import CombinerError, ConnectError, NonFiniteUpdate, RemoteProtocolError, TosError
 from ...layout import Layout
 from ...transport.base import BytesLike
 from ...wire.messages import Answer, Awaiting, Directive, Formed, Poll, Proceed, Push, Ready, Reply
@@ -26,8 +26,9 @@ class MeshReduction(Reduction):
     then, from which they continue when one of them is lost.
     """
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, detours: bool = False) -> None:
         super().__init__(*arguments)
+        self._detours = detours
         self._state = super().state()
         self.copied = self._parameters.layout.nbytes + sum(each.nbytes for each in self._state)
 
@@ -60,13 +61,25 @@ class MeshReduction(Reduction):
     ) -> tuple[Formed | Proceed, Buffer | None]:
         """Let a worker wait for all others; return what they begin with."""
         if isinstance(message, Awaiting):
-            return self._cohort.wait_on(member, message), None
+            return self._cohort.wait_on(member, message, self._unconnected), None
         formed = self._cohort.form(member, message)
         if isinstance(formed, Proceed):
             return formed, None
         with self.lock:
             parameters, version = self._parameters.read()
             return replace(formed, version=version), join(parameters, self._state)
+
+    def _unconnected(self, cause: str) -> None:
+        """Give up links between workers; see `MeshTrainer`."""
+        if self._detours:
+            self._reports.end_job(cause)
+            return
+        self._reports.fail(
+            ConnectError(
+                f"{cause} Let executors reach each other, or train with "
+                "strategy='allreduce:star', which needs the driver only."
+            )
+        )
 
     def _find_non_finite(self, report: StepReport) -> NonFiniteUpdate | None:
         spoiled = report.brought.spoiled

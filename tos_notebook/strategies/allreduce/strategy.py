@@ -50,7 +50,7 @@ class AllReduce(Lockstep):
         The way between the workers; see `tos_notebook.reduction.schedules`. ``"star"``: through
         the driver, which adds up, and makes the optimizer's step. All others: workers connect to
         each other, and the driver only counts. ``"auto"`` measures their links, and takes the
-        fastest of those.
+        fastest of those. Where workers cannot reach each other, it continues as ``"star"``.
 
     Raises
     ------
@@ -118,8 +118,20 @@ class AllReduce(Lockstep):
         """See `Strategy.trainer`."""
         optimizer = setup.updater() if self.needs else None
         parameters = StepParameters(setup.layout, setup.initial)
-        kind = ReduceTrainer if self.algorithm == "star" else MeshTrainer
-        return kind(parameters, optimizer, setup.settings, setup.non_finite)
+        arguments = parameters, optimizer, setup.settings, setup.non_finite
+        if self.algorithm == "star":
+            return ReduceTrainer(*arguments)
+        return MeshTrainer(*arguments, detours=self.algorithm == "auto")
+
+    def detour(self, settings: ReduceSettings) -> tuple[AllReduce, ReduceSettings]:
+        """Return the same through the driver, for workers that cannot reach each other.
+
+        Parameters
+        ----------
+        settings : ReduceSettings
+            Those in force.
+        """
+        return replace(self, algorithm="star"), replace(settings, star=True)
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""

@@ -1,0 +1,130 @@
+"""A run goes through the driver by itself, where its workers cannot reach each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.numpy_program import Counting
+from tests.unit.training.test_run import ROWS, exact
+from tests.unit.training.test_swapping import BATCH, Swapping, by_gradients
+from tests.unit.worker.support import center, nothing_left, of
+from tos_notebook.common.arrays import Array
+from tos_notebook.errors import ConnectError, TransportError
+from tos_notebook.events import EpochFinished, JobRestarted, MilestoneCommitted, StrategySwapped
+from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training.run import Run
+from tos_notebook.transport.auth import new_secret
+
+
+class Dying(Counting):
+    """Calls something before its next batch, once that is set."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        super().__init__()
+        self.gradients = True
+        self._before = before
+
+    def before(self, batch: tuple[Array, ...]) -> None:
+        self._before()
+
+
+class Apart(Swapping):
+    """Runs that are trained by all-reduce from the second epoch on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs = 3
+        self.before: Callable[[], object] = lambda: None
+
+    def by(self, strategy: str) -> Run:
+        return self.go({0: lambda run: run.swap_strategy(strategy)}, epochs=self.epochs)
+
+    def _before(self, run: Run, job: int) -> None:
+        super()._before(run, job)
+        assert self.cluster.served is not None
+        self.cluster.served.exchange = run.lifecycle.strategy.exchange
+        if job:
+            self.cluster.make = lambda partition: Dying(self.before)
+
+    def part(self) -> None:
+        """Let no worker that comes from now on connect to one that is there."""
+        assert self.cluster.served is not None
+        self.cluster.served.secret = new_secret()
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apart]:
+    with nothing_left(tmp_path / "shared"):
+        made = Apart()
+        monkeypatch.setattr(epochs_module, "run_job", made.cluster.run_job)
+        yield made
+        made.close()
+
+
+def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no worker reach another one."""
+    monkeypatch.setattr(
+        "tos_notebook.strategies.allreduce.peers.Address",
+        lambda host, port: (host, 1),
+    )
+
+
+def by_star() -> dict[str, float]:
+    """Return what an epoch by the parameter server adds, and two by gradients."""
+    once, more = exact(1), by_gradients()
+    return {name: once[name] + 2 * more[name] for name in once}
+
+
+def test_workers_that_never_reach_each_other_train_through_the_driver(
+    setting: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf(monkeypatch)
+    run = setting.by("allreduce:auto")
+    assert run.state == "finished"
+    assert center(run.parts.training) == by_star()
+    # As many steps of all workers in two epochs as steps of each in one.
+    assert run.parts.training.parameters.version == 2 * ROWS // BATCH
+    assert [e.samples for e in of(EpochFinished, setting.events)] == [ROWS] * 3
+    assert [e.epoch for e in of(StrategySwapped, setting.events)] == [1, 1]
+    assert not of(JobRestarted, setting.events)
+    (note,) = (note for note in run.status.notes if "through the driver" in note)
+    assert "from epoch 2 on, as with strategy='allreduce:star'" in note
+    assert "on here cannot connect to that of partition 0 on here" in note
+    assert run.lifecycle.strategy.algorithm == "star"  # type: ignore[attr-defined]
+
+
+def test_an_algorithm_that_was_chosen_fails_with_advice(
+    setting: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf(monkeypatch)
+    with pytest.raises(ConnectError, match="or train with strategy='allreduce:star'"):
+        setting.by("allreduce:ring")
+
+
+def test_links_that_are_lost_in_an_epoch_cost_no_batch_and_no_bit(setting: Apart) -> None:
+    setting.cluster.tries = 2
+    dies = threading.Event()
+
+    def before() -> None:
+        if not dies.is_set() and len(of(MilestoneCommitted, setting.events)) > ROWS // 2:
+            dies.set()
+            setting.part()
+            raise TransportError("The test has ended this worker.")
+
+    setting.before = before
+    run = setting.by("allreduce:auto")
+    assert dies.is_set()
+    assert run.state == "finished"
+    assert center(run.parts.training) == by_star()
+    assert [e.samples for e in of(EpochFinished, setting.events)] == [ROWS] * 3
+    told: dict[Any, int] = {}
+    for event in of(MilestoneCommitted, setting.events):
+        told[event.epoch] = told.get(event.epoch, 0) + event.samples
+    assert told == dict.fromkeys(range(3), ROWS)
+    assert [e.strategy for e in of(StrategySwapped, setting.events)] == ["allreduce"] * 2
+    assert any("through the driver" in note for note in run.status.notes)
