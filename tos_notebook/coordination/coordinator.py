@@ -303,4 +303,5 @@ class Coordinator(Jobs):
                 self.missing(),
                 self.state.membership.changed,
                 self.state.membership.left_tasks(),
+                lockstep=self.state.settings.strategy.lockstep,
             )

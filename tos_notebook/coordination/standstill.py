@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ..errors import WorkerError
+from ..errors import ClusterUnreachable, TosError, WorkerError
 from ..steering.machine import RunState
 from .membership import Doing, Member
 from .watchdog import JOB, Facts
@@ -84,7 +84,7 @@ class Standstill:
         limit: float | None,
         supersede: Callable[[Member, str], bool],
         kill: Callable[[int, str], object],
-        fail: Callable[[WorkerError], object],
+        fail: Callable[[TosError], object],
     ) -> None:
         self.notes: tuple[str, ...] = ()
         self._limit = limit
@@ -98,6 +98,7 @@ class Standstill:
         # By partition: the member that Spark is to kill, and when it was asked last.
         self._asked: dict[int, tuple[Member, float]] = {}
         self._ended = -math.inf
+        self._seen: set[int] = set()
 
     def check(self, facts: Facts, now: float) -> None:
         """Look once, and act."""
@@ -110,6 +111,7 @@ class Standstill:
             self._replace(member, now)
         self._ask_again(facts, now, self._limit)
         self._end_left(facts, now)
+        self._end_incomplete(facts, now, self._limit)
 
     def _replace(self, member: Member, now: float) -> None:
         seconds = now - max(member.heard, self._since)
@@ -157,6 +159,26 @@ class Standstill:
         self._ended = now
         for task in facts.left:
             self._end(task, f"it did not end within {self._limit:g} s of its last batch")
+
+    def _end_incomplete(self, facts: Facts, now: float, limit: float) -> None:
+        """Fail a run whose workers wait for a partition to which Spark gives no slot."""
+        self._seen |= {member.partition for member in facts.members}
+        if not (facts.lockstep and facts.members and facts.phase == JOB):
+            return
+        waited = now - max(facts.since, facts.changed, self._since)
+        due = [p for p in facts.missing if waited >= (limit if p in self._seen else FIRST * limit)]
+        if due:
+            self._fail(_incomplete(due, waited, limit))
+
+
+def _incomplete(partitions: Sequence[int], waited: float, limit: float) -> ClusterUnreachable:
+    first, *others = partitions
+    more = f" (and {len(others)} more)" if others else ""
+    return ClusterUnreachable(
+        f"Partition {first}{more} has had no worker for {waited:.0f} s (stall_timeout={limit:g}), "
+        "and all other workers wait for it. Look on Spark's page for a node that was lost. Train "
+        "fewer partitions, or give Spark more slots and resume from a checkpoint."
+    )
 
 
 def _hopeless(member: Member, reason: str) -> WorkerError:

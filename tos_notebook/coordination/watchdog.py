@@ -76,6 +76,8 @@ class Facts:
         Which runs have the slots that it needs, such as "run 1 holds both slots of local[2]".
     saving : tuple of str and float, optional
         Where a checkpoint is being written, and since when.
+    lockstep : bool
+        Whether all workers make each step together, so that they wait for those that are missing.
     """
 
     state: str
@@ -89,6 +91,7 @@ class Facts:
     left: Sequence[int] = ()
     held: str = ""
     saving: tuple[str, float] | None = None
+    lockstep: bool = False
 
 
 @dataclass(frozen=True, slots=True)

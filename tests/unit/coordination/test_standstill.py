@@ -10,7 +10,7 @@ import pytest
 from tos_notebook.coordination.membership import Doing, Member
 from tos_notebook.coordination.standstill import ATTEMPTS, FIRST, GAP, SLOWER, Standstill, still
 from tos_notebook.coordination.watchdog import JOB, Facts
-from tos_notebook.errors import WaitTimeout, WorkerError
+from tos_notebook.errors import ClusterUnreachable, TosError, WaitTimeout
 
 SECONDS = 100.0
 
@@ -68,7 +68,7 @@ class Told:
     def __init__(self, limit: float | None = SECONDS, answers: bool = True) -> None:
         self.superseded: list[tuple[int, str]] = []
         self.killed: list[int] = []
-        self.failed: list[WorkerError] = []
+        self.failed: list[TosError] = []
         self.spoke = False
         self.answers = answers
         self.standstill = Standstill(
@@ -172,3 +172,45 @@ def test_spark_is_asked_again_until_another_attempt_has_come() -> None:
     assert told.killed == [8, 8, 8]
     told.look(facts(replace(member(1, heard=311.0), task=9)), 311, 400)
     assert told.killed == [8, 8, 8]
+
+
+def waiting(*partitions: int, **changes: Any) -> Facts:
+    """Return a run in which some workers wait for a partition that has none since time 0."""
+    there = [member(p, heard=1e9, doing=Doing.WAIT) for p in partitions]
+    return facts(*there, **{"missing": [2], "lockstep": True} | changes)
+
+
+def test_workers_do_not_wait_for_ever_for_a_partition_that_is_lost() -> None:
+    told = Told()
+    told.look(facts(member(0, heard=1e9), member(2, heard=1e9), lockstep=True), 0, 10)
+    told.look(waiting(0, 1, changed=10.0), 11, 109)
+    assert not told.failed
+    told.look(waiting(0, 1, changed=10.0), 110, 110)
+    (error,) = told.failed
+    assert isinstance(error, ClusterUnreachable)
+    assert "Partition 2 has had no worker for 100 s (stall_timeout=100)" in str(error)
+    assert "resume from a checkpoint" in str(error)
+
+
+def test_a_partition_that_no_worker_had_yet_is_waited_for_longer() -> None:
+    told = Told()
+    told.look(waiting(0), 0, FIRST * SECONDS - 1)
+    assert not told.failed
+    told.look(waiting(0), FIRST * SECONDS, FIRST * SECONDS)
+    assert len(told.failed) == 1
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(waiting(0, lockstep=False), id="the others train"),
+        pytest.param(waiting(0, state="paused"), id="paused"),
+        pytest.param(waiting(0, phase="the validation"), id="between jobs"),
+        pytest.param(waiting(), id="no worker at all"),
+        pytest.param(waiting(0, missing=[]), id="none is missing"),
+    ],
+)
+def test_a_missing_partition_ends_no_run_in_which_none_waits_for_it(known: Facts) -> None:
+    told = Told()
+    told.look(known, 0, 10 * SECONDS)
+    assert not told.failed
