@@ -5,8 +5,9 @@ Executors import one strategy's worker side, so that names are loaded when they 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..common.lazy import load_lazily
 
 if TYPE_CHECKING:
     from .allreduce.strategy import AllReduce
@@ -32,12 +33,8 @@ __all__ = [
     "describe",
 ]
 
+__getattr__ = load_lazily(__name__, _HOMES)
+
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name], __name__), name)
