@@ -15,7 +15,7 @@ CLASSES = [*error_classes(), USAGE]
 
 OTHERS = {
     ("__init__", "AttributeError()"): "what Python expects of a module's __getattr__",
-    ("strategies", "AttributeError()"): "the same",
+    ("common.lazy", "AttributeError()"): "the same",
     ("tensorspark.mnist", "AttributeError()"): "the same",
     ("combiners.base", "AttributeError()"): "what Python expects of __getattr__",
     (
@@ -26,6 +26,7 @@ OTHERS = {
     ("strategies.allreduce.lockstep", "ValueError()"): "the same",
     ("runtime.updater", "ValueError()"): "the trainer turns it into a CheckpointError",
     ("strategies.treeaggregate.descent", "ValueError()"): "the same",
+    ("strategies.allreduce.outer", "ValueError()"): "the same",
     ("ml.params", "TypeError()"): "as Python raises it for an unknown keyword argument",
     ("program.export.cut", "ValueError()"): "as Keras raises it, where no gradient is there",
     ("persist.sealed", "ValueError()"): "the same",

@@ -16,7 +16,10 @@ SHIPPED = (
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "milestone", "pace", "peers")),
-    *("strategies.allreduce.awaited", "strategies.allreduce.mesh_exchange"),
+    *(f"strategies.allreduce.{each}" for each in ("awaited", "mesh_exchange", "outer")),
+    # The rules that workers apply, told by their names.
+    *("persist.described", "persist.values"),
+    *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
 )

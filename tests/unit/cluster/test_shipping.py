@@ -85,7 +85,8 @@ def test_all_that_is_listed_is_loaded_there(begun: set[str]) -> None:
 @pytest.mark.parametrize(
     "package",
     [
-        *("training", "program", "coordination", "combiners", "telemetry", "steering", "testing"),
+        *("training", "program", "coordination", "telemetry", "steering", "testing"),
+        *("combiners.registry", "combiners.robust", "combiners.staging", "combiners.stateless"),
         *("magics", "widgets", "lab", "ml", "demo", "tensorspark.spark_session"),
     ],
 )

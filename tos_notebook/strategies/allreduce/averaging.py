@@ -16,6 +16,11 @@ NOTHING = 1e-30
 """The weight of a worker that has rows, and nothing to add: no sum of rows is changed by it."""
 
 
+def signed(vectors: Sequence[Array]) -> list[Array]:
+    """Return views in which differences of unsigned integers have their sign."""
+    return [v.view(f"i{v.itemsize}") if v.dtype.kind == "u" else v for v in vectors]
+
+
 class Averager:
     """Replaces vectors by their means over all ranks, and counts what that takes.
 

@@ -21,7 +21,7 @@ from ...transport.base import Connection
 from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
-from .averaging import NOTHING, Averager
+from .averaging import NOTHING, Averager, signed
 from .awaited import Awaited
 from .milestone import ALGORITHMS, Milestone, join, split
 from .pace import Pace
@@ -61,10 +61,11 @@ class MeshExchange:
         self._parameters, self._work = layout.allocate(), layout.allocate()
         self.vectors = layout.vectors(self._parameters)
         self._means = layout.vectors(self._work)
-        self._into, self._updated = (
+        self._into, self._held = (
             list(layout.tensors(buffer).values()) for buffer in (self._work, self._parameters)
         )
         self._updater: Updater | None = None
+        self._outer: str | None = None
         self._spoiled: Buffer | None = None
         self._rank, self._version, self._base = 0, 0, 0
         self._epoch, self._every = -1, 1
@@ -83,6 +84,7 @@ class MeshExchange:
     def use(self, settings: WorkerSettings) -> None:
         """See `Exchange.use`."""
         self._every = settings.sync_interval
+        self._outer = settings.strategy.get("outer")
 
     def prepare(self, runner: Runner, epoch: int) -> Proceed | None:
         """Connect to all other workers that an epoch needs, unless that is done."""
@@ -92,9 +94,8 @@ class MeshExchange:
             self._epoch, self.attends = epoch, True
         if self._peers.formed:
             return None
-        if self._of == "gradients":
-            # It takes long at the first time, and no worker waits for it yet.
-            self._updater = self._updater or runner.updater()
+        # It takes long at the first time, and no worker waits for it yet.
+        self._updater = self._updater or self._optimizer(runner)
         message = self._peers.ready(epoch)
         answer, payload = self._connection.request(message)
         if isinstance(answer, Proceed):
@@ -110,6 +111,21 @@ class MeshExchange:
         if self._updater is not None:
             self._updater.restore(state)
 
+    def _optimizer(self, runner: Runner) -> Updater | None:
+        """Return what makes a step by the means; None where they are the parameters."""
+        if self._of == "gradients":
+            return runner.updater()
+        if self._outer is None:
+            return None
+        from .outer import OuterOptimizer, from_text
+
+        return OuterOptimizer(self._layout, from_text(self._outer))
+
+    @property
+    def _changes(self) -> bool:
+        """Whether workers average by how much their parameters have changed."""
+        return self._of == "parameters" and self._updater is not None
+
     def _connect(self, formed: Formed) -> Proceed:
         proceed = Proceed(Directive.GO, formed.settings_version, formed.settings)
         self._awaited.generation = formed.generation
@@ -122,7 +138,8 @@ class MeshExchange:
             said = self._awaited.blame(error)
             return said if said.directive is Directive.STOP else proceed
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
-        self._averager = Averager(mesh, schedule, self._means)
+        means = signed(self._means) if self._changes else self._means
+        self._averager = Averager(mesh, schedule, means)
         self._rank, self._version = formed.rank, formed.version
         self.again = False
         # A milestone that is trained again may need this one, though the lost one was the last.
@@ -168,7 +185,12 @@ class MeshExchange:
     def _take(self, trained: Iterable[Array], rows: int) -> float:
         """Take what this worker adds to a round; return its weight."""
         scaled = self._updater is not None and self._updater.scales_loss
-        _copy(trained, self._into)
+        if self._changes:
+            with np.errstate(over="ignore"):
+                for target, array, before in zip(self._into, trained, self._held, strict=True):
+                    np.subtract(array, before, out=target)
+        else:
+            _copy(trained, self._into)
         if scaled or all(map(is_finite, self._means)):
             return rows
         if self._spoiled is None:
@@ -186,7 +208,7 @@ class MeshExchange:
         if self._updater is None:
             self._parameters[:] = self._work
         else:
-            _copy(self._updater.update(self.vectors, self._means), self._updated)
+            _copy(self._updater.update(self.vectors, self._means), self._held)
         return total
 
     def write(self, trained: Iterable[Array]) -> bool:

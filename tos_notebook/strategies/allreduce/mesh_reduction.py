@@ -30,7 +30,11 @@ class MeshReduction(Reduction):
         super().__init__(*arguments)
         self._detours = detours
         self._state = super().state()
-        self.copied = self._parameters.layout.nbytes + sum(each.nbytes for each in self._state)
+
+    @property
+    def copied(self) -> int:
+        """Bytes of a copy."""
+        return self.layout.nbytes + sum(each.nbytes for each in self._state)
 
     @property
     def layout(self) -> Layout:
@@ -42,7 +46,7 @@ class MeshReduction(Reduction):
         return [each.copy() for each in self._state]
 
     def restore(self, state: list[Array]) -> None:
-        """Continue with a state of the optimizer."""
+        """Continue with a state of the optimizer, or outer optimizer."""
         self._state = [each.copy() for each in state]
 
     def report(self, member: Member, message: Push, milestone: Milestone) -> Reply:

@@ -1,4 +1,4 @@
-"""Settings that only all-reduce has: what is averaged, and how it is encoded."""
+"""Settings that only all-reduce has: what is averaged, how it is encoded, and what it moves."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...codecs.pair import PLAIN, CodecPair
+from ...combiners.base import Combiner
 from ...errors import ConfigError
 from ...steering.sync import SyncMode
+from .outer import check_outer, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,14 @@ class ReduceSettings:
         How that and the parameters travel.
     star : bool
         Whether they travel through the driver.
+    outer : Combiner or None
+        How parameters move by the mean change of all workers; None for the mean of parameters.
     """
 
     of: str
     codec: CodecPair = PLAIN
     star: bool = True
+    outer: Combiner | None = None
     lockstep = True
 
     @property
@@ -46,8 +51,8 @@ class ReduceSettings:
         """See `StrategySettings.changed`."""
         if "combiner" in changes:
             raise ConfigError(
-                "combiner: expected none with strategy 'allreduce', which averages what workers "
-                "bring. Train with strategy='ps' to choose one."
+                "combiner: expected the one that the strategy 'allreduce' has begun with. Choose "
+                "another one by run.swap_strategy(..., combiner=...), for the next epoch."
             )
         return replace(self, **changes).checked()
 
@@ -57,8 +62,9 @@ class ReduceSettings:
         Raises
         ------
         ConfigError
-            Workers cannot encode what they exchange with each other.
+            Workers cannot encode what they exchange with each other, or cannot apply the combiner.
         """
+        self._check_outer()
         if not (self.star or self.codec.lossless):
             raise ConfigError(
                 f"codec: expected 'fp32' where workers exchange with each other, got "
@@ -66,13 +72,32 @@ class ReduceSettings:
             )
         return self
 
+    def _check_outer(self) -> None:
+        if self.outer is None:
+            return
+        if self.of == "gradients":
+            raise ConfigError(
+                "combiner: expected none where workers average gradients, by which the program's "
+                f"optimizer makes the step; got {self.outer.name}. Leave it out, or average "
+                "parameters, as strategy='allreduce:parameters/10' does."
+            )
+        if self.star:
+            raise ConfigError(
+                "combiner: expected none with algorithm='star', which averages in the driver; got "
+                f"{self.outer.name}. Choose algorithm='auto', or train with strategy='ps' and "
+                "sync='bsp'."
+            )
+        check_outer(self.outer)
+
     def require_saveable(self) -> None:
         """See `StrategySettings.require_saveable`; the optimizer keeps arrays only."""
 
     def for_worker(self) -> dict[str, str]:
         """See `StrategySettings.for_worker`."""
-        return {"pushes": self.pushes, "codec": str(self.codec)}
+        own = {} if self.outer is None else {"outer": to_text(self.outer)}
+        return {"pushes": self.pushes, "codec": str(self.codec)} | own
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
-        return {"codec": str(self.codec), "of": self.of}
+        own = {} if self.outer is None else {"combiner": self.outer}
+        return {"codec": str(self.codec), "of": self.of} | own

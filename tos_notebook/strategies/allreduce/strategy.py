@@ -8,8 +8,10 @@ from typing import Any
 
 from ...codecs.pair import PLAIN, CodecPair, as_codecs
 from ...combiners.base import Combiner
+from ...combiners.registry import MADE
 from ...common.checks import at_least_one, one_of
 from ...errors import ConfigError
+from ...persist.described import describe, rebuild
 from ...worker.exchange import ExchangeMaker
 from ..base import TrainerSetup
 from ..ps.exchange import exchange
@@ -37,7 +39,9 @@ class AllReduce(Lockstep):
 
     With parameters, each worker makes `every` steps of its own between two means: local SGD, or
     model averaging (Stich 2019, "Local SGD Converges Fast and Communicates Little", ICLR; Povey et
-    al. 2014, arXiv:1410.7455).
+    al. 2014, arXiv:1410.7455). A session's `combiner` is the outer optimizer then: it takes the
+    workers' mean change, as in DiLoCo (Douillard et al. 2023, arXiv:2311.08105) or SlowMo (Wang
+    et al. 2020, arXiv:1910.00643).
 
     Parameters
     ----------
@@ -121,7 +125,7 @@ class AllReduce(Lockstep):
         arguments = parameters, optimizer, setup.settings, setup.non_finite
         if self.algorithm == "star":
             return ReduceTrainer(*arguments)
-        return MeshTrainer(*arguments, detours=self.algorithm == "auto")
+        return MeshTrainer(*arguments, self.algorithm == "auto")
 
     def detour(self, settings: ReduceSettings) -> tuple[AllReduce, ReduceSettings]:
         """Return the same through the driver, for workers that cannot reach each other.
@@ -135,15 +139,10 @@ class AllReduce(Lockstep):
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""
-        if combiner is not None:
-            raise ConfigError(
-                f"combiner: expected none with strategy 'allreduce', which averages what workers "
-                f"bring; got {combiner.name}. Leave it out, or train with strategy='ps'."
-            )
-        return self._settings(codec)
+        return self._settings(codec, combiner)
 
-    def _settings(self, codec: CodecPair) -> ReduceSettings:
-        return ReduceSettings(self.of, codec, self.algorithm == "star").checked()
+    def _settings(self, codec: CodecPair, outer: Combiner | None = None) -> ReduceSettings:
+        return ReduceSettings(self.of, codec, self.algorithm == "star", outer).checked()
 
     def exact_settings(self) -> ReduceSettings:
         """See `Strategy.exact_settings`."""
@@ -151,10 +150,14 @@ class AllReduce(Lockstep):
 
     def settings_to_json(self, settings: ReduceSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`."""
-        return {"of": settings.of, "codec": str(settings.codec)}
+        outer = None if settings.outer is None else describe(settings.outer, MADE)
+        return {"of": settings.of, "codec": str(settings.codec), "combiner": outer}
 
     def settings_from_json(
         self, value: Mapping[str, Any], combiner: Combiner | None = None
     ) -> ReduceSettings:
         """See `Strategy.settings_from_json`."""
-        return replace(self._settings(as_codecs(value["codec"])), of=value["of"])
+        # Earlier versions have saved none.
+        outer = value.get("combiner")
+        made = None if outer is None else rebuild(outer, MADE)
+        return replace(self._settings(as_codecs(value["codec"]), made), of=value["of"])
