@@ -16,7 +16,7 @@ SHIPPED = (
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "milestone", "pace", "peers")),
-    *(f"strategies.allreduce.{each}" for each in ("awaited", "mesh_exchange", "outer")),
+    *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     # The rules that workers apply, told by their names.
     *("persist.described", "persist.values"),
     *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),

@@ -174,6 +174,8 @@ class Codec(ABC):
     """Whether most values come out as zeros, so that whole updates cannot be compared."""
     biased: ClassVar[bool] = False
     """Whether the errors would add up, so that error feedback is required."""
+    by_chance: ClassVar[bool] = False
+    """Whether chance decides, without error feedback, where to round up."""
     ratio: ClassVar[float]
     """How many times smaller a float32 update of a network of dense layers becomes."""
     rule: ClassVar[str]

@@ -118,6 +118,7 @@ class Int8(Codec):
     """One byte for each value."""
 
     name = "int8"
+    by_chance = True
     ratio = 3.97
     rule = "round(a/s), s = max|a| / 127 in buckets of 512; by chance, with +ef to the nearest"
     source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"
@@ -132,6 +133,7 @@ class Int4(Codec):
     """Half a byte for each value."""
 
     name = "int4"
+    by_chance = True
     ratio = 7.87
     rule = "round(a/s), s = max|a| / 7 in buckets of 512; by chance, with +ef to the nearest"
     source = "Alistarh et al. 2017, arXiv:1610.02132 (there scaled by the L2 norm)"

@@ -110,17 +110,13 @@ class Reducer:
         """
         if not 0.0 <= weight < math.inf:
             raise ConfigError(f"weight: expected a finite number of at least 0, got {weight!r}.")
-        plan = self._plan
-        if plan is None or plan.vector is not vector:
-            mesh = self._mesh
-            plan = Plan(self.schedule, mesh.rank, mesh.links, vector, self._inbox)
-            self._plan = plan
+        self._prepare(vector)
         links = self._mesh.links.values()
         for link in links:
             link.sent = link.received = 0
             link.waited = 0.0
         self._reducing = 0.0
-        self._mesh.run(self._reduce, plan, weight)
+        self._mesh.run(self._reduce, weight)
         return Traffic(
             {link.rank: link.sent for link in links},
             {link.rank: link.received for link in links},
@@ -130,11 +126,18 @@ class Reducer:
             max(held.weight for held in self._held),
         )
 
-    def _reduce(self, plan: Plan, weight: float) -> None:
+    def _prepare(self, vector: Array) -> None:
+        """Plan for a vector, unless that is done."""
+        if self._plan is None or self._plan.vector is not vector:
+            mesh = self._mesh
+            self._plan = Plan(self.schedule, mesh.rank, mesh.links, vector, self._inbox)
+
+    def _reduce(self, weight: float) -> None:
+        assert self._plan is not None
         flow = self._flow
         self._mesh.reductions += 1
         self._held = [Held(weight, weight)] * self.schedule.parts
-        for step in plan.steps:
+        for step in self._plan.steps:
             for link, part, nbytes, data in step.sends:
                 unit, total = self._held[part]
                 flow.send(link, _HEAD.pack(self._mesh.reductions, nbytes, unit, total), data)

@@ -31,6 +31,8 @@ class Averager:
     schedule : Schedule
     vectors : sequence of ndarray
         Replaced in place. Of integers, the mean is rounded.
+    reducers : sequence of Reducer, optional
+        What averages each of them; by default what sends them as they are.
 
     Attributes
     ----------
@@ -40,11 +42,17 @@ class Averager:
         That it has taken, and of those the seconds in which it waited for others.
     """
 
-    def __init__(self, mesh: Mesh, schedule: Schedule, vectors: Sequence[Array]) -> None:
+    def __init__(
+        self,
+        mesh: Mesh,
+        schedule: Schedule,
+        vectors: Sequence[Array],
+        reducers: Sequence[Reducer] | None = None,
+    ) -> None:
         self._vectors = vectors
         self._wide = [v if v.dtype.kind == "f" else np.empty(v.size) for v in vectors]
         # Each keeps the plan for its vector.
-        self._reducers = [Reducer(mesh, schedule) for _ in vectors]
+        self._reducers = reducers or [Reducer(mesh, schedule) for _ in vectors]
         self._agreeing = Reducer(mesh, schedule)
         self.clear()
 
@@ -54,7 +62,7 @@ class Averager:
         self.seconds = self.waited = 0.0
 
     def average(self, weight: float) -> float:
-        """Make the means; return the sum of the weights.
+        """Make the means; return the sum of the weights, infinity where a mean is NaN.
 
         Parameters
         ----------
@@ -65,7 +73,7 @@ class Averager:
         for reducer, vector, wide in zip(self._reducers, self._vectors, self._wide, strict=True):
             if wide is not vector:
                 wide[...] = vector
-            total = self._reduce(reducer, wide, weight)
+            total = max(total, self._reduce(reducer, wide, weight))
             if wide is not vector:
                 vector[...] = np.rint(wide, out=wide)
         self.seconds += perf_counter() - began

@@ -6,6 +6,7 @@ lost, all continue with what the driver holds a copy of: the state after the las
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,6 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from ...archive.spec import Runner, Trained, Updater
+from ...codecs.pair import PLAIN, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
 from ...errors import ConnectionClosed, PeerLost
 from ...layout import Layout
@@ -23,6 +25,7 @@ from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
 from .averaging import NOTHING, Averager, signed
 from .awaited import Awaited
+from .coding import reducers_for
 from .milestone import ALGORITHMS, Milestone, join, split
 from .pace import Pace
 from .peers import Peers
@@ -66,6 +69,7 @@ class MeshExchange:
         )
         self._updater: Updater | None = None
         self._outer: str | None = None
+        self._codecs = PLAIN
         self._spoiled: Buffer | None = None
         self._rank, self._version, self._base = 0, 0, 0
         self._epoch, self._every = -1, 1
@@ -85,6 +89,11 @@ class MeshExchange:
         """See `Exchange.use`."""
         self._every = settings.sync_interval
         self._outer = settings.strategy.get("outer")
+        codecs = as_codecs(settings.strategy.get("codec", PLAIN))
+        if codecs != self._codecs:
+            # When all have connected again, all have these settings.
+            self._codecs = codecs
+            self._peers.cut()
 
     def prepare(self, runner: Runner, epoch: int) -> Proceed | None:
         """Connect to all other workers that an epoch needs, unless that is done."""
@@ -94,13 +103,17 @@ class MeshExchange:
             self._epoch, self.attends = epoch, True
         if self._peers.formed:
             return None
-        # It takes long at the first time, and no worker waits for it yet.
-        self._updater = self._updater or self._optimizer(runner)
+        if self._of == "gradients":
+            # It takes long at the first time, and no worker waits for it yet.
+            self._updater = self._optimizer(runner)
         message = self._peers.ready(epoch)
         answer, payload = self._connection.request(message)
         if isinstance(answer, Proceed):
             return answer
         formed = expect(Formed, answer, message)
+        if formed.settings is not None:
+            self.use(formed.settings)
+        self._updater = self._optimizer(runner)
         self._adopt(np.frombuffer(payload or b"", np.uint8))
         return self._connect(formed)
 
@@ -114,12 +127,14 @@ class MeshExchange:
     def _optimizer(self, runner: Runner) -> Updater | None:
         """Return what makes a step by the means; None where they are the parameters."""
         if self._of == "gradients":
-            return runner.updater()
-        if self._outer is None:
+            return self._updater or runner.updater()
+        if self._outer is None and self._codecs.lossless:
             return None
-        from .outer import OuterOptimizer, from_text
+        from .outer import PLAIN_MEAN, OuterOptimizer, from_text
 
-        return OuterOptimizer(self._layout, from_text(self._outer))
+        # Changes can be rounded, since they are small, and parameters cannot.
+        rule = PLAIN_MEAN if self._outer is None else from_text(self._outer)
+        return OuterOptimizer(self._layout, rule)
 
     @property
     def _changes(self) -> bool:
@@ -139,7 +154,8 @@ class MeshExchange:
             return said if said.directive is Directive.STOP else proceed
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         means = signed(self._means) if self._changes else self._means
-        self._averager = Averager(mesh, schedule, means)
+        reducers = reducers_for(self._layout, mesh, schedule, self._codecs)
+        self._averager = Averager(mesh, schedule, means, reducers)
         self._rank, self._version = formed.rank, formed.version
         self.again = False
         # A milestone that is trained again may need this one, though the lost one was the last.
@@ -209,6 +225,9 @@ class MeshExchange:
             self._parameters[:] = self._work
         else:
             _copy(self._updater.update(self.vectors, self._means), self._held)
+        if total == math.inf:
+            # What lies between tensors must not spoil the next round.
+            self._work[:] = 0
         return total
 
     def write(self, trained: Iterable[Array]) -> bool:

@@ -23,6 +23,9 @@ from ...persist.described import describe, rebuild
 KINDS = {kind.name: kind for kind in (FedAvg, OuterMomentum, FedAdam, FedYogi)}
 """What workers can be told by name: rules that take one step on the mean of a round."""
 
+PLAIN_MEAN = FedAvg()
+"""Moves parameters by the mean change itself."""
+
 NAMES = "fedavg, diloco, slowmo, bmuf, fedadam and fedyogi"
 """The same, and presets of them, as a user knows them."""
 

@@ -9,6 +9,7 @@ from ...codecs.pair import PLAIN, CodecPair
 from ...combiners.base import Combiner
 from ...errors import ConfigError
 from ...steering.sync import SyncMode
+from .coding import check_codecs
 from .outer import check_outer, to_text
 
 
@@ -65,11 +66,8 @@ class ReduceSettings:
             Workers cannot encode what they exchange with each other, or cannot apply the combiner.
         """
         self._check_outer()
-        if not (self.star or self.codec.lossless):
-            raise ConfigError(
-                f"codec: expected 'fp32' where workers exchange with each other, got "
-                f"'{self.codec}'. Leave it out, or train with strategy='allreduce:star'."
-            )
+        if not self.star:
+            check_codecs(self.codec)
         return self
 
     def _check_outer(self) -> None:
