@@ -65,6 +65,9 @@ def test_two_workers_train_as_keras_does_with_their_batches_together(
     session = train(trained, strategy=f"allreduce:{algorithm}", batch_size=SIZE)
     run = session.run((X, Y), EPOCHS, partitions=2, shuffle=False)
     assert run.state == "finished"
+    assert run.settings.own.get("chosen_by", algorithm) == algorithm
+    assert (run.settings.own["algorithm"] == "star") is (algorithm == "star")
+    assert run.settings.own["algorithm"] != "auto"
     for found, expected in zip(trained.get_weights(), in_one_process().get_weights(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 

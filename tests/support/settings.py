@@ -27,6 +27,6 @@ TOGETHER = replace(
     combiner=None,
     sync="bsp",
     sync_interval=1,
-    own={"of": "gradients"},
+    own={"of": "gradients", "algorithm": "ring", "chosen_by": "auto"},
 )
 """Those of workers that make each step together."""

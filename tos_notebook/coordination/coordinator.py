@@ -111,6 +111,13 @@ class Coordinator(Jobs):
         """What the user should know of the data."""
         return self.state.notes
 
+    @property
+    def algorithm(self) -> str:
+        """By which workers have chosen to exchange with each other; empty if they have not."""
+        with self.state.lock:
+            links = self.state.membership.links
+        return links.algorithm if links else ""
+
     def command(self, command: Command, detail: str = "") -> None:
         """Apply a command; see `ControlState.command`."""
         self.state.command(command, detail)
@@ -264,7 +271,7 @@ class Coordinator(Jobs):
                 self.state.membership.reset_clocks()
                 needed = self.state.membership.settings_versions()
                 self.state.settings_log.change(needed, **changes)
-                self.trainer, self.state.membership.links = trainer, ""
+                self.trainer, self.state.membership.links = trainer, None
                 self._snapshotter.swap(trainer)
                 self.parameters.change_hands(trainer.parameters)
                 changed()

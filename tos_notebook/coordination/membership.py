@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from ..events import MilestoneCommitted
 from ..wire.messages import Push, Suspect
@@ -124,6 +124,14 @@ class Member:
         )
 
 
+class Links(NamedTuple):
+    """How members exchange with each other, by an algorithm that they have chosen."""
+
+    algorithm: str
+    text: str
+    """Why, in a sentence."""
+
+
 class Membership:
     """The members of a run, at most one for each partition, and their clocks.
 
@@ -135,15 +143,15 @@ class Membership:
         When a member came or left last, by the monotonic clock.
     joins : Counter
         How many members each partition of the present job has had.
-    links : str
-        How members exchange with each other, in a sentence; empty if it was not measured.
+    links : Links or None
+        None where members have not chosen how to exchange with each other.
     """
 
     def __init__(self) -> None:
         self.partitions = 1
         self.changed = time.monotonic()
         self.joins: Counter[int] = Counter()
-        self.links = ""
+        self.links: Links | None = None
         self._members: dict[int, Member] = {}
         # Those whose place another has taken: they hear of that at their next push.
         self._replaced: dict[int, Member] = {}

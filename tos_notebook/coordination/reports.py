@@ -16,7 +16,7 @@ from ..events import UpdateSkipped
 from ..steering.machine import ONWARD, Command
 from ..wire.messages import Directive, Push, Reply, Status, Suspect
 from .ledger import Admission
-from .membership import Doing, Member
+from .membership import Doing, Links, Member
 from .settings import Settings
 from .state import ControlState
 
@@ -150,10 +150,10 @@ class Reports:
         steps = message.steps if optimizer_steps is None else optimizer_steps
         self._state.publish(member.milestone(message, version, staleness, traffic, workers, steps))
 
-    def describe_links(self, text: str) -> None:
-        """Tell the user how workers exchange with each other, in a sentence."""
+    def describe_links(self, algorithm: str, text: str) -> None:
+        """Tell the user by which algorithm workers exchange with each other, and why."""
         with self._state.lock:
-            self._state.membership.links = text
+            self._state.membership.links = Links(algorithm, text)
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""

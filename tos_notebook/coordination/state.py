@@ -134,7 +134,8 @@ class ControlState:
     def notes(self) -> tuple[str, ...]:
         """What the user should know: that partitions differ, how workers exchange, what is left."""
         with self.lock:
-            notes = self.skew + ((self.membership.links,) if self.membership.links else ())
+            links = self.membership.links
+            notes = self.skew + ((links.text,) if links else ())
             if not self._left_out:
                 return notes
             batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"

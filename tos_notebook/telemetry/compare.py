@@ -33,7 +33,7 @@ class Comparable(Protocol):
 
     @property
     def settings(self) -> Any:
-        """What is in force; `strategy` is its name for how workers exchange."""
+        """What is in force; `strategy_text` says how workers exchange."""
 
 
 def compare(*runs: Comparable) -> go.Figure:
@@ -47,9 +47,9 @@ def compare(*runs: Comparable) -> go.Figure:
     Returns
     -------
     plotly.graph_objects.Figure
-        Three panels with one line per run, named by the strategies if there are several. Time
-        counts from the beginning of a run's first milestone; bytes are those of its exchanges,
-        both ways.
+        Three panels with one line per run, named by the strategies and their settings if runs
+        differ in them. Time counts from the beginning of a run's first milestone; bytes are those
+        of its exchanges, both ways.
 
     Raises
     ------
@@ -62,9 +62,9 @@ def compare(*runs: Comparable) -> go.Figure:
     if not frames:
         raise ConfigError("Expected at least one run to compare, got none. Use compare(a, b).")
     drawing = make_subplots(rows=1, cols=len(AXES), shared_yaxes=True, horizontal_spacing=0.05)
-    several = len({run.settings.strategy for run, _ in frames}) > 1
+    several = len({run.settings.strategy_text for run, _ in frames}) > 1
     for order, (run, frame) in enumerate(frames):
-        strategy = f", {run.settings.strategy}" if several else ""
+        strategy = f", {run.settings.strategy_text}" if several else ""
         _draw(drawing, f"run {run.number}{strategy}", frame, order)
     for col, text in enumerate(AXES, start=1):
         drawing.update_xaxes(title_text=text, rangemode="tozero", row=1, col=col)

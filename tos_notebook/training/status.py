@@ -47,6 +47,8 @@ def settings_now(run: Lifecycle) -> RunSettings:
     parts = run.parts
     settings = parts.training.settings
     own = dict(settings.strategy.shown())
+    if chosen := parts.training.algorithm:
+        own |= {"algorithm": chosen, "chosen_by": own["algorithm"]}
     return RunSettings(
         strategy=run.strategy.name,
         lockstep=settings.strategy.lockstep,

@@ -120,7 +120,7 @@ def test_status_of_steps_made_together_says_nothing_of_what_does_not_apply(
 ) -> None:
     output = cells("%tos_status")
     assert "loss 0.25\n" in output
-    assert "  strategy allreduce (of gradients), batch size 100, sync interval 1, codec" in output
+    assert "  strategy allreduce (of gradients, algorithm star), batch size 100" in output
     for text in ("stale", "combiner", "sync bsp", "None"):
         assert text not in output
 

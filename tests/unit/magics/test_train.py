@@ -90,7 +90,7 @@ def test_the_combiner_that_is_used_by_default_goes_with_the_sync_mode(
 
 def test_the_plan_of_steps_made_together_names_what_applies(cells: Cells, engine: Engine) -> None:
     output = cells(f"{LINE} --strategy allreduce:star/4")
-    assert "on train, strategy allreduce (of gradients), batch size 100, sync interval 4" in output
+    assert "on train, strategy allreduce (of gradients, algorithm star), batch " in output
     assert "sync interval 4, codec fp32" in output
     assert "None" not in output
 
@@ -100,7 +100,7 @@ def test_the_plan_names_the_strategy_and_a_combiner_only_where_it_has_one(
 ) -> None:
     assert "on train, strategy ps, batch size 100, " in cells(f"{LINE} -o first")
     output = cells(f"{LINE} --strategy allreduce --validation train")
-    assert "strategy allreduce (of gradients), " in output
+    assert "strategy allreduce (of gradients, algorithm auto), " in output
     assert "codec fp32, validation on train" in output
 
 

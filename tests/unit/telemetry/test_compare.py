@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -83,4 +83,11 @@ def test_a_run_without_milestones_is_an_error_that_names_it() -> None:
 
 def test_runs_of_several_strategies_are_named_by_them() -> None:
     drawing = compare(FakeRun(1), FakeRun(2, settings=TOGETHER))
-    assert {trace.name for trace in drawing.data} == {"run 1, ps", "run 2, allreduce"}
+    text = "allreduce (of gradients, algorithm ring, chosen by auto)"
+    assert {trace.name for trace in drawing.data} == {"run 1, ps", f"run 2, {text}"}
+
+
+def test_runs_of_one_strategy_by_two_algorithms_are_told_apart() -> None:
+    star = replace(TOGETHER, own={"of": "gradients", "algorithm": "star"})
+    drawing = compare(FakeRun(1, settings=TOGETHER), FakeRun(2, settings=star))
+    assert "run 2, allreduce (of gradients, algorithm star)" in {t.name for t in drawing.data}

@@ -31,7 +31,7 @@ from tos_notebook.training.results import report
 from tos_notebook.training.run import Run
 
 BATCH = 2
-GRADIENTS = "allreduce (codec=fp32, of=gradients, sync_interval=1)"
+GRADIENTS = "allreduce (codec=fp32, of=gradients, algorithm=star, sync_interval=1)"
 
 
 class Swapping(Setting):
@@ -81,6 +81,22 @@ def by_gradients(partitions: int = 2) -> dict[str, float]:
     # Every order of the rows has the same sum of means, as all batches are of one size.
     total = sum(float(np.sum(part)) for part in parts) / (partitions * BATCH)
     return {"total": total, "rows": steps}
+
+
+def test_the_algorithm_that_workers_have_chosen_is_shown_until_the_next_swap(
+    setting: Swapping,
+) -> None:
+    shown: list[str] = []
+
+    def choose(run: Run) -> None:
+        run.parts.training.reports.describe_links("ring", "Workers exchange by ring.")
+        shown.append(run.settings.strategy_text)
+        assert "Workers exchange by ring." in run.status.notes
+        run.swap_strategy(AllReduce("parameters", algorithm="star"))
+
+    run = setting.go({0: lambda run: run.swap_strategy("allreduce:star"), 1: choose}, epochs=3)
+    assert shown == ["allreduce (of gradients, algorithm ring, chosen by star)"]
+    assert run.settings.strategy_text == "allreduce (of parameters, algorithm star)"
 
 
 def test_a_swap_takes_effect_at_the_end_of_the_epoch_and_keeps_the_parameters(
@@ -255,7 +271,7 @@ def test_the_last_of_several_swaps_in_an_epoch_wins(setting: Swapping) -> None:
     run = setting.go({0: several}, epochs=2)
     (lapsed,) = of(CommandLapsed, setting.events)
     assert lapsed.detail == f"{GRADIENTS}: a later swap has taken its place"
-    assert run.settings.own == {"of": "parameters"}
+    assert run.settings.own == {"of": "parameters", "algorithm": "star"}
     assert len(of(StrategySwapped, setting.events)) == 1
 
 

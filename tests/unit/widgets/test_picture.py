@@ -73,7 +73,7 @@ def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
     run = FakeRun(model)
     run.settings = TOGETHER
     page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
-    assert "allreduce (of gradients)" in page
+    assert "allreduce (of gradients, algorithm ring, chosen by auto)" in page
     assert "1 batch of 100" in page
     # 0.3 s are computed and 0.1 s exchanged.
     assert '<th scope="col">Waits</th>' in page

@@ -174,4 +174,4 @@ def test_of_steps_made_together_neither_combiner_nor_sync_mode_is_offered() -> N
     names = [argument["name"] for argument in forms["set"]]  # type: ignore[attr-defined]
     assert names == ["sync_interval", "codec", "learning_rate"]
     assert (facts()["combiner"], facts()["lockstep"]) == (None, True)
-    assert facts()["strategy"] == "allreduce (of gradients)"
+    assert facts()["strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"

@@ -116,7 +116,7 @@ class MeshReduction(Reduction):
         # Only now, as nothing else can fail: a snapshot has both or neither.
         self._state = kept
         if first.brought.bandwidth:
-            self._reports.describe_links(first.brought.links)
+            self._reports.describe_links(first.brought.way, first.brought.links)
         return version
 
 

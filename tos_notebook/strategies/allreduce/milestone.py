@@ -58,10 +58,15 @@ class Milestone(NamedTuple):
         return self.sent, self.received
 
     @property
+    def way(self) -> str:
+        """The name of the algorithm."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
     def links(self) -> str:
         """How the workers have exchanged, for the user."""
         return (
-            f"Workers exchange by {ALGORITHMS[self.algorithm]}, the fastest way for their links: "
+            f"Workers exchange by {self.way}, the fastest way for their links: "
             f"{self.latency * 1e3:.2g} ms, {self.bandwidth / 1e9:.2g} GB/s."
         )
 

@@ -23,15 +23,15 @@ class ReduceSettings:
         What workers average.
     codec : CodecPair
         How that and the parameters travel.
-    star : bool
-        Whether they travel through the driver.
+    algorithm : str
+        The way between the workers, as asked for; ``"star"`` leads through the driver.
     outer : Combiner or None
         How parameters move by the mean change of all workers; None for the mean of parameters.
     """
 
     of: str
     codec: CodecPair = PLAIN
-    star: bool = True
+    algorithm: str = "star"
     outer: Combiner | None = None
     lockstep = True
 
@@ -66,7 +66,7 @@ class ReduceSettings:
             Workers cannot encode what they exchange with each other, or cannot apply the combiner.
         """
         self._check_outer()
-        if not self.star:
+        if self.algorithm != "star":
             check_codecs(self.codec)
         return self
 
@@ -79,7 +79,7 @@ class ReduceSettings:
                 f"optimizer makes the step; got {self.outer.name}. Leave it out, or average "
                 "parameters, as strategy='allreduce:parameters/10' does."
             )
-        if self.star:
+        if self.algorithm == "star":
             raise ConfigError(
                 "combiner: expected none with algorithm='star', which averages in the driver; got "
                 f"{self.outer.name}. Choose algorithm='auto', or train with strategy='ps' and "
@@ -98,4 +98,4 @@ class ReduceSettings:
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
         own = {} if self.outer is None else {"combiner": self.outer}
-        return {"codec": str(self.codec), "of": self.of} | own
+        return {"codec": str(self.codec), "of": self.of, "algorithm": self.algorithm} | own

@@ -135,14 +135,14 @@ class AllReduce(Lockstep):
         settings : ReduceSettings
             Those in force.
         """
-        return replace(self, algorithm="star"), replace(settings, star=True)
+        return replace(self, algorithm="star"), replace(settings, algorithm="star")
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""
         return self._settings(codec, combiner)
 
     def _settings(self, codec: CodecPair, outer: Combiner | None = None) -> ReduceSettings:
-        return ReduceSettings(self.of, codec, self.algorithm == "star", outer).checked()
+        return ReduceSettings(self.of, codec, self.algorithm, outer).checked()
 
     def exact_settings(self) -> ReduceSettings:
         """See `Strategy.exact_settings`."""

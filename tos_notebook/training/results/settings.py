@@ -65,8 +65,8 @@ class RunSettings(_Shown):
 
     @property
     def strategy_text(self) -> str:
-        """The strategy with its own settings, such as ``allreduce (of gradients)``."""
-        own = ", ".join(f"{name} {value}" for name, value in self.own.items())
+        """The strategy and its own settings: ``allreduce (of gradients, algorithm ring)``."""
+        own = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.own.items())
         return f"{self.strategy} ({own})" if own else self.strategy
 
 

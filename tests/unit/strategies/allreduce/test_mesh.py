@@ -122,6 +122,17 @@ def test_milestones_grow_and_say_how_many_steps_they_are() -> None:
         assert all(event.bytes_up and event.bytes_down for event in told)
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "ring"])
+def test_the_run_knows_by_which_algorithm_workers_have_chosen_to_exchange(algorithm: str) -> None:
+    with bench(algorithm=algorithm) as run:
+        run.begin((X, Y), 2, range(1))
+        run.work()
+        chosen = run.run.algorithm
+        assert (chosen in ("ring", "direct", "halving", "two_level")) is (algorithm == "auto")
+        told = [f"by {chosen}, the fastest way" in note for note in run.run.notes]
+        assert told == ([True] if chosen else [])
+
+
 class Unlike(SoftmaxRegression):
     """Makes another step in one partition, as another kind of processor may."""
 
@@ -199,7 +210,7 @@ def test_settings_are_saved_and_checked_when_they_change(algorithm: str) -> None
     with pytest.raises(ConfigError, match="codec"):
         strategy.exact_settings().changed(codec=as_codecs("int8"))
     made = strategy.settings_from_json(strategy.settings_to_json(strategy.exact_settings()))
-    assert made == ReduceSettings("gradients", star=False)
+    assert made == ReduceSettings("gradients", algorithm=algorithm)
 
 
 def leaves_nothing(call: Callable[[], object]) -> None:

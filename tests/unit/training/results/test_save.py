@@ -100,6 +100,6 @@ def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
 def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> None:
     run: Any = SimpleNamespace(settings=TOGETHER, chaos_log=())
     facts = setting_facts(run, "keep")
-    assert facts["Strategy"] == "allreduce (of gradients)"
+    assert facts["Strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"
     assert facts["Exchange every"] == "1 batch"
     assert not {"Combiner", "Sync mode"} & set(facts)

@@ -19,7 +19,7 @@ def test_a_cell_shows_a_line_for_each_setting() -> None:
 def test_a_combiner_that_there_is_not_is_not_shown() -> None:
     assert "combiner" not in pretty(TOGETHER) + repr(TOGETHER)
     assert "combiner" not in TOGETHER.by_name
-    assert TOGETHER.strategy_text == "allreduce (of gradients)"
+    assert TOGETHER.strategy_text == "allreduce (of gradients, algorithm ring, chosen by auto)"
     assert SETTINGS.strategy_text == "ps"
 
 
