@@ -95,9 +95,9 @@ class MilestoneCommitted(Event):
     """Seconds from sending an update to adopting the reply, which this milestone began with. A
     wait for others of the step is in `wait`."""
     bytes_up: int
-    """Bytes of the update as it came."""
+    """Bytes that the worker has sent: its update as it came, or what went to other workers."""
     bytes_down: int
-    """Bytes of parameters that went to the worker since its last milestone."""
+    """Bytes of parameters, or from other workers, that went to it since its last milestone."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Means over the milestone's samples."""
     workers: int = 1

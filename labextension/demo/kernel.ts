@@ -12,6 +12,8 @@ export interface Shape {
   executors: number;
   /** Milestones per second and worker. */
   rate: number;
+  /** Whether all workers make each step together; the last one is the slowest. */
+  together?: boolean;
 }
 
 type Row = number[];
@@ -36,6 +38,10 @@ export function randomly(seed: number): () => number {
   };
 }
 
+const TOGETHER = {
+  strategy: "allreduce (of gradients, algorithm ring, chosen by auto)",
+  ...{ lockstep: true, combiner: null, sync: "bsp", sync_interval: 1 },
+};
 const BATCH = 1000;
 const EPOCHS = 10;
 
@@ -64,7 +70,7 @@ export class FakeKernel {
         partition: i,
       },
       ...{ epoch: 0, milestones: 0, samples: 0, samples_per_second: 0, staleness: 0 },
-      ...{ staleness_mean: 0, staleness_max: 0, age: 0.1, bytes: 0, state: "training" },
+      ...{ staleness_mean: 0, staleness_max: 0, age: 0.1, sent: 0, received: 0, state: "training" },
       ...{ lost: 0, note: "" },
     }));
   }
@@ -87,8 +93,9 @@ export class FakeKernel {
   private milestone(worker: Worker, index: number): void {
     const period = 1 / this.shape.rate;
     const slow = worker.note ? 0.6 : 0.3 * this.random();
-    const staleness = Math.floor(this.shape.workers * (0.3 + slow + 0.5 * this.random()));
-    const wait = this.random() < 0.1 ? 0.3 * period : 0;
+    const versions = Math.floor(this.shape.workers * (0.3 + slow + 0.5 * this.random()));
+    const staleness = this.shape.together ? 0 : versions;
+    const wait = this.wait(index) * period;
     const compute = (0.85 * period - wait) * (0.8 + 0.2 * this.random());
     const end = this.time + 0.1 * period * this.random();
     this.lanes.push([index, end, compute, wait, 0.12 * period, staleness]);
@@ -98,7 +105,14 @@ export class FakeKernel {
     worker.staleness = staleness;
     worker.staleness_max = Math.max(worker.staleness_max ?? 0, staleness);
     worker.staleness_mean = 0.7 * this.shape.workers;
-    worker.bytes = (worker.bytes ?? 0) + 62_800;
+    worker.sent = (worker.sent ?? 0) + 31_400;
+    worker.received = worker.sent;
+  }
+
+  /** Share of a milestone in which a worker waits. */
+  private wait(index: number): number {
+    if (this.shape.together) return index === this.shape.workers - 1 ? 0.01 : 0.35;
+    return this.random() < 0.1 ? 0.3 : 0;
   }
 
   private point(): void {
@@ -160,7 +174,16 @@ export class FakeKernel {
       program: "Keras model, 4 parameters (199,210 values)",
       model_bytes: 796_840,
       ...{ sync: "asp", codec: "fp32", chaos: [], actions },
+      ...(this.shape.together ? TOGETHER : {}),
       error: this.error,
+    };
+  }
+
+  private costs(): Parts["totals"]["costs"] {
+    const { executor, partition } = this.workers[this.shape.workers - 1];
+    return {
+      ...{ compute: 0.62, exchange: 0.12, wait: 0.26, sent: 3_100_000, received: 3_100_000 },
+      slowest: { executor, partition, waiting: 0.01, others: 0.35 },
     };
   }
 
@@ -172,6 +195,7 @@ export class FakeKernel {
       ...{ samples_per_second: rate, loss: this.points[0].at(-1)?.[3] ?? null },
       ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
       ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
+      costs: this.shape.together ? this.costs() : null,
       eta: Math.max(0, 6 * EPOCHS - this.time),
     };
   }

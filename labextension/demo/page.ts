@@ -46,6 +46,7 @@ const query = new URLSearchParams(window.location.search);
 const number = (name: string, otherwise: number): number => Number(query.get(name) ?? otherwise);
 const kernel = new FakeKernel({
   ...{ workers: number("workers", 4), executors: number("executors", 2), rate: number("rate", 5) },
+  together: query.has("together"),
 });
 
 function prepare(): void {

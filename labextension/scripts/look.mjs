@@ -11,6 +11,8 @@ import { serve } from "./serve.mjs";
 const SHOTS = {
   light: ["?theme=light", 1000],
   dark: ["?theme=dark", 1000],
+  together: ["?theme=light&together=1", 1000],
+  "together-dark": ["?theme=dark&together=1", 1000],
   narrow: ["?theme=light", 400],
   failed: ["?theme=light&state=failed", 1000],
   "failed-dark-narrow": ["?theme=dark&state=failed", 400],

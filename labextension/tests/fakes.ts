@@ -74,7 +74,7 @@ export function worker(index: number, changes: Partial<Worker> = {}): Worker {
   return {
     ...{ key: `${index}/${index}`, executor: String(index), host: "h", partition: index, epoch: 1 },
     ...{ milestones: 1, samples: 100, samples_per_second: 50, staleness: 1, staleness_mean: 1 },
-    ...{ staleness_max: 2, age: 0.1, bytes: 10, state: "training", lost: 0, note: "" },
+    ...{ staleness_max: 2, age: 0.1, sent: 4, received: 6, state: "training", lost: 0, note: "" },
     ...changes,
   };
 }

@@ -64,7 +64,7 @@ describe("lanes", () => {
     const made = model([[0, 2, 0.5, 0.25, 0.25, 0]], { run: { ...parts().run, lockstep: true } });
     const layout = layOut(made, 1000);
     expect(explain(made, layout, 900, 3, 1000)).toBe(
-      "Executor 0, partition 0: exchange 0.3 s, wait 0.3 s, compute 0.5 s",
+      "Executor 0, partition 0: reduce 0.3 s, wait 0.3 s, compute 0.5 s",
     );
     expect(lanesSummary(made, layout)).toMatch(/executors; 0 retries and 0 losses so far\.$/);
   });

@@ -23,7 +23,9 @@ describe("a view", () => {
     const state = parts([2, 1], {
       ...{ strategy: "allreduce (of gradients)", lockstep: true, combiner: null, sync: "bsp" },
     });
-    state.workers = [0.75, null].map((waiting, i) => worker(i, { waiting }));
+    state.workers = [0.75, null].map((waiting, i) =>
+      worker(i, { computing: 0.15, exchanging: 0.1, waiting, sent: 2000 }),
+    );
     show(state);
     expect(text(".tos-about")).toBe("Keras model · allreduce (of gradients) · fp32 · local[2]");
     expect(text(".tos-facts")).not.toContain("staleness");
@@ -39,6 +41,38 @@ describe("a view", () => {
     expect(rows[0]).toContain("Waits");
     expect(rows[0]).not.toContain("Staleness");
     expect(rows.slice(1).map((row) => row[rows[0].indexOf("Waits")])).toEqual(["75 %", "–"]);
+    const names = ["Computes", "Reduces", "Sent", "Received"];
+    expect(names.map((name) => rows[1][rows[0].indexOf(name)])).toEqual([
+      ...["15 %", "10 %", "2 kB", "6 B"],
+    ]);
+  });
+
+  it("says what steps made together cost, and for whom the others wait", () => {
+    const state = parts([2, 1], { lockstep: true });
+    const slowest = { executor: "1", partition: 0, waiting: 0.01, others: 0.4 };
+    const shares = { compute: 0.61, exchange: 0.14, wait: 0.25 };
+    state.totals.costs = { ...shares, sent: 3_100_000, received: 3_100_000, slowest };
+    show(state);
+    const said =
+      "Workers compute 61 % of their time, reduce 14 % and wait 25 %. " +
+      "Each sends 3.1 MB/s and receives 3.1 MB/s. ";
+    expect(text('[data-tos="costs"]')).toBe(
+      `${said}Slowest: executor 1, partition 0. It waits 1 % of its time, the others 40 %.`,
+    );
+    state.totals.costs.slowest = null;
+    show(state);
+    expect(text('[data-tos="costs"]')).toBe(`${said}No worker is much slower than the others.`);
+  });
+
+  it("names the parts of a lane, each with what it looks like", () => {
+    const keys = (): (string | undefined)[] =>
+      [...root.querySelectorAll<HTMLElement>(".tos-key")]
+        .filter(({ hidden }) => !hidden)
+        .map(({ nextElementSibling }) => nextElementSibling?.textContent);
+    show(parts([2, 1], { lockstep: true }));
+    expect(keys()).toEqual(["compute", "reduce (exchange)", "wait for others, or a pause"]);
+    show(parts([2, 1]));
+    expect(keys()).toEqual(["exchange", "wait"]);
   });
 
   it("says of other runs how stale they are, and of older kernels what they tell", () => {
@@ -48,6 +82,7 @@ describe("a view", () => {
     const heads = [...root.querySelectorAll<HTMLElement>('[data-tos="workers"] thead th')];
     const shown = heads.filter(({ hidden }) => !hidden).map(({ textContent }) => textContent);
     expect(shown).toContain("Staleness");
-    expect(shown).not.toContain("Waits");
+    for (const name of ["Computes", "Reduces", "Waits"]) expect(shown).not.toContain(name);
+    expect(root.querySelector<HTMLElement>('[data-tos="costs"]')?.hidden).toBe(true);
   });
 });

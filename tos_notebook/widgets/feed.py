@@ -15,7 +15,7 @@ HEARTBEAT = 1.5
 TABLE_RATE = 10_000
 """Bytes per second that the workers' table may take."""
 
-ROW_BYTES = 270
+ROW_BYTES = 360
 """Of one row of the table, as JSON."""
 
 TABLE_INTERVAL = 0.5

@@ -323,6 +323,7 @@ class RunModel:
             "recent_staleness": short(totals.recent_staleness, 4),
             "recent_workers": short(totals.recent_workers, 4),
             "bytes": self._bytes,
+            "costs": self._workers.costs() if self._tally.lockstep else None,
             "eta": short(left, 3),
         }
 

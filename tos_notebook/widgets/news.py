@@ -67,6 +67,31 @@ class RunInfo(Facts):
     waits: list[str]
 
 
+class Slowest(TypedDict):
+    """The worker for which the others of a step wait."""
+
+    executor: str
+    partition: int
+    waiting: float | None
+    """Share of its time in which it waits."""
+    others: float | None
+    """The same of the others, on average."""
+
+
+class Costs(TypedDict):
+    """What workers that make each step together do of late, on average."""
+
+    compute: float | None
+    """Share of their time, as are the next two."""
+    exchange: float | None
+    wait: float | None
+    sent: float | None
+    """Bytes a second, of one worker."""
+    received: float | None
+    slowest: Slowest | None
+    """None if none stands out."""
+
+
 class Totals(TypedDict):
     """What a run has trained so far."""
 
@@ -81,6 +106,8 @@ class Totals(TypedDict):
     recent_staleness: float | None
     recent_workers: float | None
     bytes: int
+    costs: Costs | None
+    """None where workers do not make each step together, and before anything is trained."""
     eta: float | None
 
 

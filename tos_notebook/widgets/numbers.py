@@ -25,6 +25,11 @@ def words(value: float | None) -> str:
     return f"{value:,.0f}" if plain else f"{value:.4g}"
 
 
+def percent(share: float | None) -> str:
+    """Return a share for people, a dash if there is none."""
+    return words(None) if share is None else f"{share:.0%}"
+
+
 def amount(count: float) -> str:
     """Return bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -16,8 +16,8 @@ from ..readable import all_readable, counted, shortened
 from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
-from .news import Failure, News, Plain, RunInfo, State
-from .numbers import amount, short, span, words
+from .news import Costs, Failure, News, Plain, RunInfo, State
+from .numbers import amount, percent, short, span, words
 from .series import ROWS
 from .svg import Curve, chart, image
 from .workers import OVER
@@ -53,17 +53,21 @@ COLUMNS = (
     ("Milestones", "milestones"),
     ("Samples", "samples"),
     ("Samples/s", "samples_per_second"),
+    ("Computes", "computing"),
+    ("Reduces", "exchanging"),
     ("Waits", "waiting"),
     ("Staleness, mean", "staleness_mean"),
     ("Staleness, most", "staleness_max"),
-    ("Bytes", "bytes"),
+    ("Sent", "sent"),
+    ("Received", "received"),
     ("Lost", "lost"),
 )
 
 TEXTS = ("executor", "host", "state")
 """Columns of text."""
 
-TOGETHER, APART = ("waiting",), ("staleness_mean", "staleness_max")
+TOGETHER = ("computing", "exchanging", "waiting")
+APART = ("staleness_mean", "staleness_max")
 """Columns that tell something only where all workers make each step together, and only where not.
 """
 
@@ -188,6 +192,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Milestones", f"{totals['milestones']:,}"),
         ("Mean staleness", stale and f"{words(totals['staleness_mean'])} versions"),
         ("Exchanged", amount(totals["bytes"]) + each),
+        *_costs(totals["costs"]),
         ("Strategy", run["strategy"]),
         ("Combiner", run["combiner"]),
         ("Sync mode", stale and run["sync"]),
@@ -202,6 +207,23 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Name", run["id"]),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _costs(found: Costs | None) -> list[tuple[str, str]]:
+    """Return what steps of all workers together cost of late, and who is the slowest."""
+    if found is None:
+        return []
+    parts = percent(found["compute"]), percent(found["exchange"]), percent(found["wait"])
+    rates = amount(found["sent"] or 0), amount(found["received"] or 0)
+    told = [
+        ("Workers' time", "compute {}, reduce {}, wait {}".format(*parts)),
+        ("Each worker", "sends {}/s, receives {}/s".format(*rates)),
+    ]
+    if slowest := found["slowest"]:
+        who = f"executor {slowest['executor']}, partition {slowest['partition']}"
+        waits = percent(slowest["waiting"]), percent(slowest["others"])
+        told.append(("Slowest worker", "{}: waits {}, the others {}".format(who, *waits)))
+    return told
 
 
 def _steered(news: News) -> list[str]:
@@ -301,10 +323,10 @@ def _cell(key: str, value: Any) -> str:
     if key in TEXTS:
         text = escape(shortened(value, MOST_NAME))
         title = f' title="{escape(value)}"' if len(value) > MOST_NAME else ""
-    elif key == "bytes":
+    elif key in ("sent", "received"):
         text = amount(value)
-    elif key == "waiting":
-        text = words(value) if value is None else f"{value:.0%}"
+    elif key in TOGETHER:
+        text = percent(value)
     elif key in ("partition", "epoch"):
         text = str(value)
     else:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from ..events import MilestoneCommitted, WorkerFailed, WorkerJoined, WorkerLost
 from ..telemetry.tally import WorkerKey, WorkerTally
-from .news import Plain
+from .costs import KEEP, Spent, costs
+from .news import Costs, Plain
 from .numbers import short
 
 MAX_ROWS = 256
@@ -36,9 +37,6 @@ SILENT, TIMES = 5.0, 10
 REST = 1.0
 """Seconds between two epochs after which a worker is said to wait."""
 
-_KEEP = 0.8
-"""How much of a worker's recent sums each further milestone leaves."""
-
 OVER = ("finished", "stopped", "failed")
 """States of a run that has ended."""
 
@@ -58,9 +56,7 @@ class Row:
     """It used up its partition and has not begun another epoch."""
     left: bool = False
     """It will not come back: another has its partition, or the data was laid out again."""
-    samples: float = 0.0
-    busy: float = 0.0
-    waited: float = 0.0
+    spent: Spent = field(default_factory=Spent)
     slow_since: float | None = None
     """Since when its pace is below the usual one."""
 
@@ -73,20 +69,7 @@ class Row:
         """Count one milestone into the recent pace."""
         self.hear(event.time)
         self.staleness = event.staleness
-        self.samples = _KEEP * self.samples + event.samples
-        self.busy = _KEEP * self.busy + event.compute + event.exchange
-        self.waited = _KEEP * self.waited + event.wait
-
-    @property
-    def pace(self) -> float:
-        """Samples per second of late, while it was not told to wait."""
-        return self.samples / self.busy if self.busy > 0 else 0.0
-
-    @property
-    def waiting(self) -> float | None:
-        """Share of its time of late in which it waited; None before a milestone."""
-        time = self.waited + self.busy
-        return self.waited / time if time > 0 else None
+        self.spent.add(event)
 
     def state(self, run: str, now: float) -> str:
         """Return one of training, waiting, lost, done; `run` is the run's state."""
@@ -106,16 +89,16 @@ class Row:
             self.slow_since = None
             return ""
         silent = now - self.heard
-        if not lockstep and silent > max(SILENT, TIMES * self.busy * (1 - _KEEP)):
+        if not lockstep and silent > max(SILENT, TIMES * self.spent.busy * (1 - KEEP)):
             return f"behind: nothing heard of it for {silent:.0f} s"
         if self._lags(now, usual):
-            return f"behind: {100 * self.pace / usual:.0f} % of the median pace"
+            return f"behind: {100 * self.spent.pace / usual:.0f} % of the median pace"
         return ""
 
     def _lags(self, now: float, usual: float) -> bool:
-        if self.slow_since is None and self.pace < SLOW * usual:
+        if self.slow_since is None and self.spent.pace < SLOW * usual:
             self.slow_since = now
-        elif self.pace > RECOVERED * usual:
+        elif self.spent.pace > RECOVERED * usual:
             self.slow_since = None
         return self.slow_since is not None and now - self.slow_since >= LAG
 
@@ -185,6 +168,11 @@ class Workers:
             states[place] = states.get(place, False) or row.state(run, now) != "lost"
         return {"active": sum(states.values()), "total": len(states)}
 
+    def costs(self) -> Costs | None:
+        """Return what they do with their time, where all of them make each step together."""
+        there = (row for row in self if row.tally.connected and not row.left)
+        return costs([(row.key[0], row.key[2], row.spent) for row in there])
+
     def _forget_one(self) -> None:
         gone = [row for row in self if row.left or row.rested or not row.tally.connected]
         if not gone:
@@ -210,7 +198,7 @@ class Workers:
         """
         states = [row.state(run, now) for row in self]
         paces = [
-            row.pace
+            row.spent.pace
             for row, state in zip(self, states, strict=True)
             if state == "training" and row.tally.milestones >= WARM
         ]
@@ -220,7 +208,7 @@ class Workers:
 
 
 def _plain(row: Row, now: float, state: str, note: str) -> Plain:
-    (executor, host, partition), tally = row.key, row.tally
+    (executor, host, partition), tally, spent = row.key, row.tally, row.spent
     return {
         "key": f"{executor}/{partition}",
         "executor": executor,
@@ -229,13 +217,16 @@ def _plain(row: Row, now: float, state: str, note: str) -> Plain:
         "epoch": tally.epoch + 1,
         "milestones": tally.milestones,
         "samples": tally.samples,
-        "samples_per_second": short(row.pace),
-        "waiting": short(row.waiting, 3),
+        "samples_per_second": short(spent.pace),
+        "computing": short(spent.share(spent.compute), 3),
+        "exchanging": short(spent.share(spent.exchange), 3),
+        "waiting": short(spent.share(spent.wait), 3),
         "staleness": row.staleness,
         "staleness_mean": short(tally.staleness_mean, 3),
         "staleness_max": tally.staleness_max if tally.milestones else None,
         "age": round(max(0.0, now - row.heard), 1),
-        "bytes": tally.bytes_up + tally.bytes_down,
+        "sent": tally.bytes_up,
+        "received": tally.bytes_down,
         "state": state,
         "lost": tally.lost,
         "note": note,

@@ -1,5 +1,6 @@
 /** A lane per worker, grouped by executor, on one canvas. */
 
+import { costsText } from "./costs";
 import { h, setAttribute, setText } from "./dom";
 import { duration, shortened } from "./format";
 import { lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
@@ -21,8 +22,11 @@ export class Lanes {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { class: "tos-lanes-canvas", role: "img" });
   private readonly legend = h("span", { class: "tos-legend-steps" });
+  private readonly computeKey = h("span", { class: "tos-key tos-key-compute" });
   private readonly computed = h("span");
+  private readonly exchanged = h("span");
   private readonly waited = h("span");
+  private readonly costs = h("p", { class: "tos-costs", "data-tos": "costs", hidden: true });
   private readonly caption = h("p", { class: "tos-caption" }, "");
   private model: RunModel | null = null;
   private layout: Layout | null = null;
@@ -34,17 +38,18 @@ export class Lanes {
       h(
         "p",
         { class: "tos-legend" },
-        h("span", { class: "tos-key tos-key-compute" }),
+        this.computeKey,
         this.computed,
         " ",
         this.legend,
         h("span", { class: "tos-key tos-key-exchange" }),
-        t("exchange"),
+        this.exchanged,
         h("span", { class: "tos-key tos-key-wait" }),
         this.waited,
         h("span", { class: "tos-mark" }, `${SIGNS.retry} ${t("retry")} ${SIGNS.lost} ${t("lost")}`),
       ),
       this.canvas,
+      this.costs,
       this.caption,
     );
     this.canvas.addEventListener("pointermove", this.explain);
@@ -58,6 +63,9 @@ export class Lanes {
     this.layout = layout;
     setAttribute(this.canvas, "aria-label", lanesSummary(model, layout));
     this.drawLegend(layout, inLockstep(model.run));
+    const costs = costsText(model.totals?.costs);
+    this.costs.hidden = costs === "";
+    setText(this.costs, costs);
     const height = Math.max(1, layout.lanes.length) * layout.laneHeight + TOP + AXIS;
     const context = this.prepare(width, height);
     if (context) this.paint(context, layout, width, height);
@@ -161,8 +169,11 @@ export class Lanes {
 
   private drawLegend(layout: Layout, lockstep: boolean): void {
     setText(this.computed, lockstep ? t("compute") : t("compute, coloured by staleness"));
+    setText(this.exchanged, lockstep ? t("reduce (exchange)") : t("exchange"));
     setText(this.waited, lockstep ? t("wait for others, or a pause") : t("wait"));
     this.legend.hidden = lockstep;
+    // Elsewhere the steps of staleness show the colors of what is computed.
+    this.computeKey.hidden = !lockstep;
     const bounds = stalenessBounds(layout.worst);
     if (this.legend.dataset.worst === String(layout.worst)) return;
     this.legend.dataset.worst = String(layout.worst);
@@ -230,7 +241,7 @@ export function describe(
     if (workers[i] !== index || time > end[i] || time < began) continue;
     const [exchanged, waited, computed] = [exchange[i], wait[i], compute[i]].map(duration);
     if (inLockstep(model.run)) {
-      return t("%1: exchange %2, wait %3, compute %4", who, exchanged, waited, computed);
+      return t("%1: reduce %2, wait %3, compute %4", who, exchanged, waited, computed);
     }
     const rest = [computed, staleness[i]];
     return wait[i] > 0

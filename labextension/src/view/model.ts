@@ -7,8 +7,10 @@
 
 import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
 import type { Action, When } from "./requests";
+import type { Costs, Worker } from "./workers";
 
 export { AXIS_ROWS, LANE_ROWS, Table };
+export type { Worker };
 
 export interface WorkerError {
   message: string;
@@ -65,28 +67,9 @@ export interface Totals {
   recent_staleness: number | null;
   recent_workers: number | null;
   bytes: number | null;
+  /** null where workers do not make each step together; not in documents of older versions. */
+  costs?: Costs | null;
   eta: number | null;
-}
-
-export interface Worker {
-  key: string;
-  executor: string;
-  host: string;
-  partition: number;
-  epoch: number;
-  milestones: number;
-  samples: number;
-  samples_per_second: number | null;
-  /** Share of its time of late in which it waited; not in documents of older versions. */
-  waiting?: number | null;
-  staleness: number | null;
-  staleness_mean: number | null;
-  staleness_max: number | null;
-  age: number | null;
-  bytes: number | null;
-  state: "training" | "waiting" | "lost" | "done";
-  lost: number;
-  note: string;
 }
 
 export interface Mark {

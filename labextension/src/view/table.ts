@@ -23,6 +23,18 @@ const COLUMNS: Column[] = [
   { name: () => t("Milestones"), text: (w) => count(w.milestones) },
   { name: () => t("Samples/s"), text: (w) => short(w.samples_per_second) },
   {
+    name: () => t("Computes"),
+    title: () => t("Share of its time in which it computes"),
+    lockstep: true,
+    text: (w) => percent(w.computing),
+  },
+  {
+    name: () => t("Reduces"),
+    title: () => t("Share of its time in which it exchanges with others"),
+    lockstep: true,
+    text: (w) => percent(w.exchanging),
+  },
+  {
     name: () => t("Waits"),
     title: () => t("Share of its time in which it waits, such as for others of a step"),
     lockstep: true,
@@ -41,7 +53,16 @@ const COLUMNS: Column[] = [
     text: (w) => duration(w.age),
   },
   { name: () => t("Epoch"), text: (w) => String(w.epoch) },
-  { name: () => t("Bytes"), text: (w) => bytes(w.bytes) },
+  {
+    name: () => t("Sent"),
+    title: () => t("Bytes that it has sent, to the driver or to other workers"),
+    text: (w) => bytes(w.sent),
+  },
+  {
+    name: () => t("Received"),
+    title: () => t("Bytes that it has received, from the driver or from other workers"),
+    text: (w) => bytes(w.received),
+  },
   { name: () => t("Host"), words: true, text: (w) => w.host },
 ];
 

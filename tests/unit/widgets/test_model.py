@@ -136,6 +136,44 @@ def test_a_worker_says_which_share_of_its_time_it_has_waited_of_late() -> None:
     assert state(model, 52.0)["workers"][0]["waiting"] < 0.001
 
 
+def test_of_steps_made_together_it_says_what_they_cost_and_for_whom_the_others_wait() -> None:
+    model = running(lockstep=True)
+    assert state(model, 0.0)["totals"]["costs"] is None
+    for partition, (compute, wait) in enumerate([(0.2, 0.7), (0.8, 0.1)]):
+        parts = {"compute": compute, "exchange": 0.1, "wait": wait, "partition": partition}
+        model(milestone(1.0, **parts, bytes_up=300, bytes_down=100))
+    found = state(model, 1.0)
+    assert found["totals"]["costs"] == {
+        "compute": 0.5,
+        "exchange": 0.1,
+        "wait": 0.4,
+        "sent": 300,
+        "received": 100,
+        "slowest": {"executor": "1", "partition": 1, "waiting": 0.1, "others": 0.7},
+    }
+    row = found["workers"][1]
+    shares = [row[name] for name in ("computing", "exchanging", "waiting")]
+    assert shares == pytest.approx([0.8, 0.1, 0.1])
+    assert (row["sent"], row["received"]) == (300, 100)
+    # Of a worker that has left, nothing is waited for.
+    model(events.WorkerLost(2.0, 1, 0, "1", "node", "gone"))
+    assert state(model, 2.0)["totals"]["costs"]["slowest"] is None
+
+
+@pytest.mark.parametrize("waits", [(0.5,), (0.5, 0.51), (0.3, 0.32, 0.33)])
+def test_of_workers_that_wait_alike_none_is_the_slowest(waits: tuple[float, ...]) -> None:
+    model = running(lockstep=True)
+    for partition, wait in enumerate(waits):
+        model(milestone(1.0, partition=partition, compute=1 - wait, exchange=0.0, wait=wait))
+    assert state(model, 1.0)["totals"]["costs"]["slowest"] is None
+
+
+def test_workers_apart_have_no_costs_of_a_step() -> None:
+    model = running()
+    model(milestone(1.0))
+    assert state(model, 1.0)["totals"]["costs"] is None
+
+
 def notes(model: RunModel, now: float) -> list[str]:
     return [row["note"] for row in state(model, now)["workers"]]
 

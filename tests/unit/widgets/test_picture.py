@@ -82,6 +82,29 @@ def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
         assert text not in page
 
 
+def test_of_steps_made_together_it_says_what_they_cost_and_who_is_the_slowest() -> None:
+    model = RunModel()
+    model(started(0.0, lockstep=True))
+    for partition, wait in enumerate((0.0, 0.6)):
+        parts = {"compute": 0.9 - wait, "exchange": 0.1, "wait": wait}
+        model(milestone(1.0, partition=partition, **parts, bytes_up=4_000_000))
+    run = FakeRun(model)
+    run.settings = TOGETHER
+    shown = mimebundle(Result(run))  # type: ignore[arg-type]
+    for text in (
+        "Workers' time: compute 60%, reduce 10%, wait 30%",
+        "Each worker: sends 4 MB/s, receives 16 B/s",
+        "Slowest worker: executor 1, partition 0: waits 0%, the others 60%",
+    ):
+        name, _, value = text.partition(": ")
+        assert text in shown["text/plain"]
+        assert f"{name}</th>" in shown["text/html"]
+        assert f">{value}</td>" in shown["text/html"]
+    for name in ("Computes", "Reduces", "Waits", "Sent", "Received"):
+        assert f'<th scope="col">{name}</th>' in shown["text/html"]
+    assert "<td>4 MB</td>" in shown["text/html"]
+
+
 def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
     model = trained(100, metrics={"accuracy": 0.5, NASTY: 1.0})
     model(events.RunFinished(20.0, "finished"))

@@ -1,0 +1,44 @@
+/** What the kernel tells of workers: each of them, and all that make each step together. */
+
+export interface Worker {
+  key: string;
+  executor: string;
+  host: string;
+  partition: number;
+  epoch: number;
+  milestones: number;
+  samples: number;
+  samples_per_second: number | null;
+  /** Shares of its time of late; not in documents of older versions. */
+  computing?: number | null;
+  exchanging?: number | null;
+  waiting?: number | null;
+  staleness: number | null;
+  staleness_mean: number | null;
+  staleness_max: number | null;
+  age: number | null;
+  /** Bytes to other workers or to the driver, and from there; not in documents of older versions. */
+  sent?: number | null;
+  received?: number | null;
+  state: "training" | "waiting" | "lost" | "done";
+  lost: number;
+  note: string;
+}
+
+/** What workers that make each step together do of late, on average. */
+export interface Costs {
+  /** Shares of their time. */
+  compute: number | null;
+  exchange: number | null;
+  wait: number | null;
+  /** Bytes a second, of one worker. */
+  sent: number | null;
+  received: number | null;
+  /** For whom the others wait, and the shares of their time in which they do. */
+  slowest: {
+    executor: string;
+    partition: number;
+    waiting: number | null;
+    others: number | null;
+  } | null;
+}
