@@ -1,4 +1,4 @@
-"""`TensorEstimator`: asynchronous training of a Keras model as a stage of a pipeline."""
+"""`TensorEstimator`: training of a Keras model on all executors, as a stage of a pipeline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS = 1_000_000
 
 @documents(OFFERED.values())
 class TensorEstimator(Estimator, TrainingParams, Stored):
-    """Trains a Keras model on a DataFrame, by workers that push to a parameter server.
+    """Trains a Keras model on a DataFrame, by workers that exchange as `strategy` says.
 
     Each fit begins with the same weights, and leaves the model that was given as it is.
 

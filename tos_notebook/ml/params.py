@@ -24,6 +24,7 @@ from pyspark.ml.param.shared import (
 
 from ..common.checks import at_least_one, below, one_of, positive
 from ..steering.conditions import parse
+from ..strategies.registry import as_strategy
 from ..training.options import OPTIONS, Check, Option
 from .source import as_model_source
 
@@ -32,6 +33,10 @@ _CONVERTERS = {
     "float": TypeConverters.toFloat,
     "str": TypeConverters.toString,
 }
+
+
+STRATEGY = "strategy"
+"""The parameter whose value may be an object of this package, and not only a text."""
 
 
 def _named(option: str) -> str:
@@ -51,6 +56,7 @@ _TOLD = {
 def _offered(option: Option) -> Option:
     """Return an option as a parameter in Spark's words: a number, a text, or unset."""
     annotation = option.plain if option.default is not None else f"{option.plain} | None"
+    annotation = option.annotation if option.name == STRATEGY else annotation
     return replace(
         option,
         name=_named(option.name),
@@ -196,9 +202,14 @@ class TrainingParams(
         self._setDefault(validationFraction=0.0, **given)
 
 
+def _as_value(strategy: Any) -> Any:
+    return strategy if isinstance(strategy, str) else as_strategy(strategy)
+
+
 # Spark has batchSize, learningRate and seed.
 for _each in OFFERED.values():
     if not hasattr(TrainingParams, _each.name):
         _range = " (>= 1)" if _each.check is at_least_one else ""
-        _made = _param(_each.name, _each.help + _range, _CONVERTERS[_each.plain])
+        _converter = _as_value if _each.name == STRATEGY else _CONVERTERS[_each.plain]
+        _made = _param(_each.name, _each.help + _range, _converter)
         setattr(TrainingParams, _each.name, _made)

@@ -10,6 +10,9 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable
 
 from ..cluster.storage import Storage
 from ..common import temporary
+from ..persist.described import describe, rebuild
+from ..strategies.registry import STRATEGIES
+from .params import STRATEGY
 
 FILE = "model.keras"
 
@@ -43,6 +46,8 @@ class Writer(DefaultParamsWriter):
 
         stage = self.instance
         values = {p.name: value for p, value in stage._paramMap.items() if p.name != MODEL}
+        if not isinstance(values.get(STRATEGY, ""), str):
+            values[STRATEGY] = describe(values[STRATEGY], STRATEGIES)
         with temporary.directory("tos-ml-") as folder:
             made = Path(folder, FILE)
             keras_file(stage.present(), made)
@@ -59,7 +64,7 @@ class Reader(DefaultParamsReader):
         Raises
         ------
         CheckpointError
-            The folder has no model.
+            The folder has no model, or names a strategy that cannot be made.
         CaptureError
             The model cannot be read.
         """
@@ -73,6 +78,9 @@ class Reader(DefaultParamsReader):
             _storage(spark, path).copy_out(FILE, file)
             stage = self.cls(model=read_compiled(file))
         stage._resetUid(metadata["uid"])
+        given = metadata["paramMap"]
+        if not isinstance(given.get(STRATEGY, ""), str):
+            given[STRATEGY] = rebuild(given[STRATEGY], STRATEGIES)
         DefaultParamsReader.getAndSetParams(stage, metadata)
         return stage
 

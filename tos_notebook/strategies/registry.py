@@ -55,7 +55,7 @@ def _named(name: str, colon: str, rest: str) -> Strategy:
     kind: Any = STRATEGIES.get(name)
     if kind is None:
         hint, known = did_you_mean(name, STRATEGIES), ", ".join(STRATEGIES)
-        raise ConfigError(f"strategy: no strategy is named {name!r}.{hint} Known: {known}.")
+        raise ConfigError(f"strategy: expected one of {known}; got {name!r}.{hint}")
     if not colon:
         made: Strategy = kind()
     elif hasattr(kind, "parse"):

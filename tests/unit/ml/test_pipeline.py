@@ -271,6 +271,21 @@ def test_pipelines_are_saved_and_loaded_whole_before_and_after_the_fit(
     assert evaluator.evaluate(scored) > 0.9
 
 
+def test_a_strategy_as_an_object_trains_and_is_saved_and_loaded(
+    assembled: Any, tmp_path: Path
+) -> None:
+    strategy = tos.strategies.AllReduce("parameters", 2, "star")
+    estimator = tos.ml.TensorEstimator(model=two_classes(), batchSize=25, strategy=strategy)
+    estimator.save(str(tmp_path / "estimator"))
+    loaded = tos.ml.TensorEstimator.load(str(tmp_path / "estimator"))
+    assert loaded.getStrategy() == estimator.getStrategy() == strategy
+    run = loaded.fit(assembled).run
+    assert run.settings.strategy_text == "allreduce (of parameters, algorithm star)"
+    assert run.settings.sync_interval == 2
+    # A class counts as an object with its defaults.
+    assert loaded.setStrategy(tos.strategies.AllReduce).getStrategy() == tos.strategies.AllReduce()
+
+
 def test_fits_at_the_same_time_do_not_disturb_each_other(assembled: Any) -> None:
     estimator = tos.ml.TensorEstimator(model=two_classes(), batchSize=25)
     grid = ParamGridBuilder().addGrid(estimator.learningRate, [0.01, 0.1]).build()

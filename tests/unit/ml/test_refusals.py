@@ -31,6 +31,7 @@ def assembled(flowers: Any) -> Any:
         ("modelType", "both", "modelType: expected one of auto, classification, regression"),
         ("handleInvalid", "keep", "handleInvalid: expected one of error, skip"),
         ("strategy", "allredcue", "Did you mean allreduce?"),
+        ("strategy", 7, "strategy: expected a name .* or an object .*, got 7 of type int"),
         ("combiner", "best", "best"),
         ("codec", "int3", "int3"),
         ("model", 7, "model: expected a compiled Keras model, or a function"),

@@ -23,7 +23,8 @@ def test_a_name_a_class_and_an_object_give_a_strategy(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("pss", "no strategy is named 'pss'. Did you mean ps[?] Known: .*ps"),
+        ("pss", r"^strategy: expected one of ps, .*; got 'pss'\. Did you mean ps\?$"),
+        ("sgd", r"^strategy: expected one of ps, allreduce, treeaggregate; got 'sgd'\.$"),
         (
             7,
             r"expected a name \(.*ps.*\) or an object such as .*ParameterServer.*got 7 of type int",
