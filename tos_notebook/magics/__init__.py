@@ -7,10 +7,10 @@ from textwrap import dedent, fill
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union, validate
 
 from ..common.checks import at_least_one, did_you_mean, not_negative
-from ..errors import ConfigError
+from ..errors import ConfigError, TosError
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import OPTIONS, Option
@@ -18,6 +18,7 @@ from . import board, steer
 from .cell import keep_empty
 from .completion import matcher
 from .connect import Connection
+from .find import named
 from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import Trainer, is_noninteractive
@@ -79,6 +80,19 @@ class TosMagics(Magics):
     if_running = Enum(IF_RUNNING, "ask", help="what to do if the cell's run is active").tag(
         config=True
     )
+
+    @validate("strategy", "combiner", "sync", "codec")
+    def _known(self, proposal: Any) -> Any:
+        """Refuse a default that no cell can train with; it may be a variable of the notebook."""
+        name, value = proposal.trait.name, proposal.value
+        shell = getattr(self, "shell", None)
+        # A configuration file is read before there are variables.
+        if shell is not None:
+            try:
+                CONFIGURABLE[name].checked(named(shell.user_ns, name, value))
+            except TosError as error:
+                raise TraitError(str(error)) from None
+        return value
 
     def __init__(self, shell: Any) -> None:
         from ..lab.targets import Targets

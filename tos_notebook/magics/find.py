@@ -129,6 +129,12 @@ def combiner(namespace: Mapping[str, Any], name: str) -> Any:
     return name if name.lower() in COMBINERS else namespace.get(name, name)
 
 
+def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:
+    """Return an option's value: what a strategy or a combiner names, and all others as they are."""
+    finders = {"strategy": strategy, "combiner": combiner}
+    return finders[option](namespace, value) if value and option in finders else value
+
+
 def is_callback(value: Any) -> bool:
     """Whether a value is a Keras callback, or a list of them."""
     keras = sys.modules.get("keras")

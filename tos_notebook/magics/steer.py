@@ -16,7 +16,7 @@ from ..errors import ConfigError, TosError
 from ..readable import counted
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
-from .find import combiner, strategy
+from .find import named
 from .text import say
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     """Do what a magic asks of a run, and say so."""
     from ..widgets.control import perform
 
-    run = find_run(namespace, options.run)
+    run, typed = find_run(namespace, options.run), action
     if action.command is Command.SET and "strategy" in dict(options.settings):
         # A strategy comes with settings of its own.
         action = ACTIONS[Command.SWAP_STRATEGY]
     if "settings" in options:
-        given = {name: _setting(action, run, name, text) for name, text in options.settings}
+        given = {name: _setting(action, typed, run, name, text) for name, text in options.settings}
         what = ", ".join(f"{name}={value}" for name, value in given.items())
     else:
         given = {a.name: getattr(options, a.name) for a in action.arguments}
@@ -82,10 +82,7 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
             for name, value in given.items()
         )
     said = action.said
-    if "combiner" in given:
-        given["combiner"] = combiner(namespace, given["combiner"])
-    if "strategy" in given:
-        given["strategy"] = strategy(namespace, given["strategy"])
+    given = {name: named(namespace, name, value) for name, value in given.items()}
     if action.command is Command.CHAOS:
         what = describe(as_rules(**given))
         if what == "off":
@@ -94,12 +91,18 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
 
 
-def _setting(action: Action, run: Any, name: str, text: str) -> Any:
+def _setting(action: Action, typed: Action, run: Any, name: str, text: str) -> Any:
+    """Return the value of an action's setting, for the magic that was typed."""
     kinds = {argument.name: argument.kind for argument in action.arguments}
+    if name not in kinds and any(name == argument.name for argument in typed.arguments):
+        raise ConfigError(
+            f"%{typed.magic}: {name} changes at the next milestone, and a strategy at the next "
+            f"epoch. Set it in a line of its own: %{typed.magic} {name}={text}"
+        )
     if name not in kinds:
         hint = _elsewhere(run, name) or did_you_mean(name, kinds)
         hint = hint or f" It sets {' and '.join(kinds)}."
-        raise ConfigError(f"%{action.magic}: unknown setting {name!r}.{hint}")
+        raise ConfigError(f"%{typed.magic}: unknown setting {name!r}.{hint}")
     try:
         return kinds[name](text)
     except ValueError:
@@ -114,7 +117,8 @@ def _elsewhere(run: Any, name: str) -> str:
             continue
         if action.command in run.commands:
             return f" %{action.magic} changes it."
-        return f" strategy={run.settings.strategy!r} has no {name} to change."
+        other = f" %tos_strategy ps --{name} ... swaps to one that has." * (name == "combiner")
+        return f" strategy={run.settings.strategy!r} has no {name} to change.{other}"
     return ""
 
 

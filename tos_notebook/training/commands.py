@@ -25,6 +25,14 @@ from .parts import RunParts
 def require_obeyed(run: Lifecycle, command: Command) -> None:
     """Raise InvalidTransition for a command that the run's strategy does not know."""
     parts, strategy = run.parts, run.strategy
+    if command is Command.SWAP_COMBINER and parts.training.settings.strategy.lockstep:
+        raise InvalidTransition(
+            parts.state,
+            str(command),
+            f"a combiner merges pushes one by one, but with strategy={strategy.name!r} all workers "
+            "make each step together. To merge by one, call "
+            "run.swap_strategy('ps', combiner=...), or type %tos_strategy ps --combiner ...",
+        )
     if command not in strategy.commands:
         known = ", ".join(sorted(strategy.commands))
         others = [f"{name!r}" for name, kind in STRATEGIES.items() if command in kind.commands]

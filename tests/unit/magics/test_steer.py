@@ -94,7 +94,10 @@ def test_a_strategy_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
 
 def test_what_does_not_come_with_a_strategy_is_set_apart(cells: Cells, runs: list[Any]) -> None:
     output = cells.fails("%tos_set strategy=ps learning_rate=0.1")
-    assert "%tos_strategy: unknown setting 'learning_rate'. %tos_set changes it." in output
+    assert "%tos_set: learning_rate changes at the next milestone, and a strategy at" in output
+    assert "in a line of its own: %tos_set learning_rate=0.1" in output
+    output = cells.fails("%tos_set strategy=ps colour=red")
+    assert "%tos_set: unknown setting 'colour'. It sets strategy and combiner" in output
     assert runs[1].asked == []
 
 
@@ -133,7 +136,7 @@ def test_a_setting_of_another_magic_is_named_with_it(cells: Cells, runs: list[An
 
 def test_of_steps_made_together_there_is_no_combiner_to_set(cells: Cells, together: Any) -> None:
     output = cells.fails("%tos_set combiner=easgd")
-    assert output.endswith("'combiner'. strategy='allreduce' has no combiner to change.\n")
+    assert "'combiner'. strategy='allreduce' has no combiner to change. %tos_strategy ps" in output
     assert "None" not in output
 
 
@@ -254,6 +257,15 @@ def test_defaults_are_shown_and_used(cells: Cells, engine: Engine) -> None:
     cells("%tos_config repartition_every=None")
 
 
+def test_a_default_may_be_an_object_of_the_notebook(cells: Cells, defaults: Any) -> None:
+    cells("mine = lambda center, update, push: center")
+    cells("import tos_notebook as tos")
+    cells("local = tos.strategies.AllReduce(of='parameters', every=10)")
+    assert "'local'" in cells("%tos_config strategy=local")
+    assert "'mine'" in cells("%tos_config strategy=ps combiner=mine")
+    assert "None" in cells("%tos_config combiner=None")
+
+
 def test_rows_may_keep_their_partitions_by_default(
     cells: Cells, engine: Engine, defaults: Any
 ) -> None:
@@ -270,6 +282,11 @@ def test_rows_may_keep_their_partitions_by_default(
         ("%tos_config batch_size=9 epochs=many", "many"),
         ("%tos_config batch_size=9 epochs=0", "epochs"),
         ("%tos_config batch_size=9 non_finite=ignore", "non_finite"),
+        ("%tos_config batch_size=9 strategy=allredcue", "Did you mean allreduce?"),
+        ("%tos_config strategy=nonsense", "%tos_config: strategy: expected one of ps, allreduce"),
+        ("%tos_config batch_size=9 combiner=easdg", "Did you mean easgd?"),
+        ("%tos_config batch_size=9 sync=sometimes", "sync: expected 'asp'"),
+        ("%tos_config batch_size=9 codec=int3", "Did you mean int"),
         ("%tos_config epochs", "expected name=value"),
     ],
 )
@@ -278,3 +295,4 @@ def test_a_wrong_default_changes_none(cells: Cells, defaults: Any, line: str, te
     assert text in output
     assert len(output.strip().splitlines()) == 1
     assert (defaults.batch_size, defaults.epochs) == (100, 1)
+    assert (defaults.strategy, defaults.combiner) == ("ps", None)

@@ -99,6 +99,16 @@ def test_the_algorithm_that_workers_have_chosen_is_shown_until_the_next_swap(
     assert run.settings.strategy_text == "allreduce (of parameters, algorithm star)"
 
 
+def test_of_steps_made_together_there_is_no_combiner_to_swap(setting: Swapping) -> None:
+    def ask(run: Run) -> None:
+        with pytest.raises(InvalidTransition) as refused:
+            run.swap_combiner("easgd")
+        assert "with strategy='allreduce' all workers make each step together" in str(refused.value)
+        assert "run.swap_strategy('ps', combiner=...)" in str(refused.value)
+
+    setting.go({0: lambda run: run.swap_strategy("allreduce:star"), 1: ask}, epochs=2)
+
+
 def test_a_swap_takes_effect_at_the_end_of_the_epoch_and_keeps_the_parameters(
     setting: Swapping,
 ) -> None:
