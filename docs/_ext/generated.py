@@ -110,8 +110,16 @@ def strategies() -> str:
     """Tabulate the strategies."""
     from tos_notebook.strategies import describe
 
-    rows = [(code(row["name"]), plain(row["summary"]), plain(row["when"])) for row in describe()]
-    return table(("Strategy", "What it does", "When to choose it"), rows)
+    rows = [
+        (
+            code(row["name"]),
+            plain(row["summary"]),
+            plain(row["when"]),
+            ", ".join(code(f"{name}={value!r}") for name, value in row["defaults"].items()),
+        )
+        for row in describe()
+    ]
+    return table(("Strategy", "What it does", "When to choose it", "Options"), rows)
 
 
 def strategy_figures() -> str:

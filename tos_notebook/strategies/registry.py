@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,9 +78,15 @@ def describe() -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        With keys ``name``, ``summary``, ``when``.
+        With keys ``name``, ``summary``, ``when``, and ``defaults`` (dict): the options of the
+        class by name.
     """
     return [
-        {"name": name, "summary": kind.summary, "when": kind.when}
+        {
+            "name": name,
+            "summary": kind.summary,
+            "when": kind.when,
+            "defaults": {p.name: p.default for p in inspect.signature(kind).parameters.values()},
+        }
         for name, kind in STRATEGIES.items()
     ]

@@ -22,6 +22,7 @@ import html
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from ..common.checks import at_least_one, at_least_zero, positive
@@ -197,6 +198,16 @@ class _Cluster:
         )
 
 
+def _nbytes(program: Any) -> int:
+    layout = getattr(program, "layout", None)
+    if layout is None and not isinstance(program, Real):
+        raise ConfigError(
+            "program: expected what tos.capture(model) returns, or the bytes of its parameters; "
+            f"got {program!r} of type {type(program).__name__}."
+        )
+    return at_least_one("program", program if layout is None else layout.nbytes)
+
+
 def _is_power(n: int) -> bool:
     return not n & (n - 1)
 
@@ -221,7 +232,7 @@ def cost(
     Parameters
     ----------
     program : Program or int
-        What is trained, or the bytes of its parameters, from 1.
+        What `tos_notebook.capture` returns, or the bytes of its parameters, from 1.
     batch_seconds : float
         Seconds that a worker computes for a batch, above 0.
     workers : int
@@ -246,11 +257,10 @@ def cost(
     Raises
     ------
     ConfigError
-        A value out of range.
+        A value out of range, or a model that was not captured.
     """
-    layout = getattr(program, "layout", None)
     cluster = _Cluster(
-        at_least_one("program", program if layout is None else layout.nbytes),
+        _nbytes(program),
         at_least_one("workers", workers),
         positive("batch_seconds", batch_seconds),
         at_least_one("batch_size", batch_size),

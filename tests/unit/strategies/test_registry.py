@@ -59,3 +59,10 @@ def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
     assert [row["name"] for row in rows] == list(STRATEGIES)
     assert all(row["summary"].endswith(".") and row["when"].endswith(".") for row in rows)
     assert tos.strategies.describe() == rows
+
+
+def test_the_options_of_a_strategy_are_listed_with_their_defaults() -> None:
+    defaults = {row["name"]: row["defaults"] for row in describe()}
+    assert defaults["allreduce"] == {"of": "gradients", "every": 1, "algorithm": "auto"}
+    for name, given in defaults.items():
+        assert STRATEGIES[name](**given) == as_strategy(name)

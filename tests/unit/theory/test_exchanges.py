@@ -179,6 +179,8 @@ def test_a_table_shows_every_way_as_text_and_in_a_cell() -> None:
         ({"latency": -1}, "latency: expected a finite number of at least 0"),
         ({"bandwidth": math.inf}, "bandwidth: expected a finite number above 0"),
         ({"nbytes": 0}, "program: expected a whole number of at least 1"),
+        ({"nbytes": 1.5}, "program: expected a whole number of at least 1, got 1.5"),
+        ({"nbytes": SimpleNamespace()}, r"tos\.capture\(model\) .* type SimpleNamespace\.$"),
     ],
 )
 def test_what_is_out_of_range_is_named(given: dict[str, Any], text: str) -> None:
