@@ -205,7 +205,7 @@ def teachers_guide() -> str:
     if not (ROOT / "docs" / "teaching.md").exists():
         return ""
     listed = "```{toctree}\n:hidden:\n\n/teaching\n```"
-    return f"For whoever teaches it: [the teacher's guide](../teaching.md).\n\n{listed}"
+    return f"For its teachers: [the teacher's guide](../teaching.md).\n\n{listed}"
 
 
 GENERATED: dict[str, Callable[..., str]] = {

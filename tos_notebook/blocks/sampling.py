@@ -15,7 +15,7 @@ SAMPLERS = ("own", "mllib")
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Takes each row of a partition with the same probability, in each epoch anew.
+    """Takes each row of a partition with the same probability, again in each epoch.
 
     Parameters
     ----------

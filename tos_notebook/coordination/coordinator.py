@@ -255,7 +255,7 @@ class Coordinator(Jobs):
         Returns
         -------
         bool
-            Whether the optimizer's state goes on.
+            Whether the optimizer's state continues.
 
         Raises
         ------

@@ -175,7 +175,7 @@ class HandedOver(NamedTuple):
     """What one strategy's side of a run leaves to the next one's, besides the parameters."""
 
     version: int
-    """`Parameters.version`, which goes on."""
+    """`Parameters.version`, which continues."""
     torn: str | None = None
     """`Parameters.torn`."""
     optimizer: Sequence[Array] | None = None
@@ -241,7 +241,7 @@ class Trainer(Protocol):
         """
 
     def hand_over(self) -> HandedOver:
-        """Return what another strategy goes on with, when no worker trains.
+        """Return what another strategy continues with, when no worker trains.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class Trainer(Protocol):
         """
 
     def take_over(self, handed: HandedOver) -> bool:
-        """Go on where another trainer of the run has ended, before any worker joins.
+        """Continue where another trainer of the run has ended, before any worker joins.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class Trainer(Protocol):
         Returns
         -------
         bool
-            Whether the optimizer's state goes on, too.
+            Whether the optimizer's state continues, too.
         """
 
     def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:

@@ -237,7 +237,7 @@ class Mesh:
             links[rank] = self._over(self._dial(rank, deadline), rank)
         for rank in range(self.rank + 1, self.n):
             links[rank] = self._over(self._take(rank, deadline), rank)
-        # Only now, as whoever hears it may begin to send.
+        # Only now, as a peer that hears it may begin to send.
         for rank in range(self.rank + 1, self.n):
             links[rank].send_some(_READY, memoryview(b""))
         for rank in range(self.rank):

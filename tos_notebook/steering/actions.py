@@ -210,9 +210,9 @@ _ALL = (
             _option("codec", str, "how updates and replies travel then", offers="codec"),
         ),
         verb="Swap",
-        more="Parameters, version and global step go on, and rows stay in their partitions. What "
-        "you do not choose is the new strategy's default. Of several swaps in an epoch, the last "
-        "one counts.",
+        more="Parameters, version and global step continue, and rows stay in their partitions. "
+        "What you do not choose is the new strategy's default. Of several swaps in an epoch, the "
+        "last one counts.",
         examples=("allreduce", "ps --combiner fedavg --sync bsp"),
         title="Swap Strategy…",
     ),

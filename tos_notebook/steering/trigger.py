@@ -12,7 +12,7 @@ from ..errors import ConfigError
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 TIMES = ("30s", "5min", "500")
-"""What may be written, for whoever has no example."""
+"""What may be written, for those who have no example."""
 
 PLACES = ("driver", "executors")
 """Where validation data can be evaluated."""

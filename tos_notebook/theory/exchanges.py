@@ -5,7 +5,7 @@ P bytes of parameters, n workers, H batches of b rows between two exchanges, t s
 byte takes through a link in one direction, and in an addition. The slowest worker takes s times
 as long as the others.
 
-Where nobody waits, an exchange takes E = 2α + 2Pβ + Pγ. The driver's link carries one push at a
+Where no worker waits, an exchange takes E = 2α + 2Pβ + Pγ. The driver's link carries one push at a
 time, for D = P max(β, γ). So all workers together exchange at most 1/D times a second, and at most
 as often as they would if each were alone, n / (Ht + E): the asymptotic bounds of a closed network
 of queues (Denning and Buzen 1978, "The operational analysis of queueing network models", ACM

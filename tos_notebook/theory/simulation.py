@@ -76,7 +76,7 @@ def simulate(
 ) -> Simulation:
     """Simulate asynchronous gradient descent with exponential service times.
 
-    Such times have no memory, so that whoever pushes next is any worker with equal chance.
+    Such times have no memory: each worker is as likely as any other to push next.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class Workers:
         return row
 
     def join(self, row: Row, time: float) -> None:
-        """Note that a worker opened its partition: whoever had it before has left."""
+        """Note that a worker opened its partition: the one that had it before has left."""
         for other in self:
             if other.key[2] == row.key[2]:
                 other.left = True

@@ -130,7 +130,7 @@ class Peers:
             self._mesh = None
 
     def close(self) -> None:
-        """End the links, and listen no more."""
+        """End the links, and stop listening."""
         self.cut()
         if self._listener is not None:
             self._listener.close()

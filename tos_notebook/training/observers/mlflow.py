@@ -140,7 +140,7 @@ class MLflowLogger(BestEffort):
         failed = self._context.run.state == "failed"
         self._attempt(partial(self._leave, failed))
         try:
-            # Even of a run of which it has heard no more: it is over.
+            # Even if later events were not logged: the run is over.
             self._log.end("FAILED" if failed else "FINISHED")
         except Exception as error:
             if not self._failed:

@@ -28,7 +28,7 @@ CONDITION_TIMEOUT = 60.0
 class EarlyStop(Observer):
     """Asks conditions on a thread of its own, and stops the run when one is met.
 
-    A condition that raises is asked no more. When the validation has failed, conditions on it can
+    A condition that raises is not asked again. When the validation has failed, conditions on it can
     never be met: they are left out, and if no other is left, the run ends with an error.
 
     Parameters

@@ -57,7 +57,7 @@ class ObserverOptions:
     )
     on_callback_error: str = option(
         "disable",
-        "what a callback that raises does: it is called no more, or ends the run",
+        "what a callback that raises does: it is not called again, or ends the run",
         check=CALLBACK_ERRORS,
     )
     learning_rate: float | Callable[[int], Any] | None = option(
@@ -111,8 +111,8 @@ class ObserverOptions:
         "further consumers of the run's events",
         """
         Further consumers of the run's events. Each has a thread of its own. One that raises,
-        or is 50,000 events behind, gets no more; a note in `Run.status` says so. The end of
-        the run waits 10 s for those that are still busy.
+        or is 50,000 events behind, gets no further events; a note in `Run.status` says so. The
+        end of the run waits 10 s for those that are still busy.
         """,
         takes="sequence of callable",
         check=as_given(tuple),

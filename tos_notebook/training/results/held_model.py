@@ -104,7 +104,7 @@ class HeldModel(Predictor):
         Parameters
         ----------
         timeout : float
-            Seconds to wait for whoever holds the model.
+            Seconds to wait for the thread that holds the model.
 
         Raises
         ------
