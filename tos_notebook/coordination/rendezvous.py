@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from ..errors import RemoteProtocolError
@@ -11,6 +12,9 @@ from .state import ControlState
 
 ATTEMPTS = 3
 """Generations in a row whose workers cannot connect, though all of them live, are enough."""
+
+IN_VAIN = 10
+"""Generations in a row, none of which makes a step, that one worker may end."""
 
 
 class Place(NamedTuple):
@@ -30,6 +34,8 @@ class Rendezvous:
         self._formed: dict[int, Formed] = {}
         self._told: set[int] = set()
         self._unconnected = 0
+        # By Spark's task.
+        self._ended: Counter[int] = Counter()
 
     @property
     def used(self) -> bool:
@@ -45,6 +51,11 @@ class Rendezvous:
         """Note that a worker is ready; return whether that ends a generation.
 
         It does if the worker is new, or has lost others of it.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The worker has ended too many, and is taken for lost.
         """
         ends = bool(self._formed)
         if member.partition in self._formed and not self.holds(member):
@@ -52,9 +63,20 @@ class Rendezvous:
             # It asks again, for what it was not told in time.
             ends = place.member is not member
         if ends:
+            self._count(member)
             self._end()
         self._ready[member.partition] = Place(member, message)
         return ends
+
+    def _count(self, member: Member) -> None:
+        """Count the generations that a worker ends, so that one alone cannot keep all others."""
+        self._ended[member.task] += 1
+        if self._ended[member.task] > IN_VAIN:
+            reason = f"it has ended {IN_VAIN} generations of workers that have made no step"
+            self._state.lost(member, reason)
+            raise RemoteProtocolError(
+                f"Ready: expected partition {member.partition} to train with others, but {reason}."
+            )
 
     def _end(self) -> None:
         """End the generation: those that know of it have to come again."""
@@ -122,6 +144,7 @@ class Rendezvous:
     def note_step(self) -> None:
         """Note that the present generation has made a step: its workers reach each other."""
         self._unconnected = 0
+        self._ended.clear()
 
     def wait(self, member: Member, epoch: int) -> Formed | Proceed:
         """Wait until all workers of an epoch are ready, for `Timeouts.long_poll` at most.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.arrays import Array
+from ..errors import PeerLost
 from .mesh import Mesh
 from .reducer import Reducer
 from .schedules import ring
@@ -49,7 +50,7 @@ def measure(mesh: Mesh) -> Speed:
     Raises
     ------
     PeerLost
-        A peer has left or was silent.
+        A peer has left, was silent, or sends no times.
     """
     n = mesh.n
     reducer = Reducer(mesh, ring(n))
@@ -61,6 +62,8 @@ def measure(mesh: Mesh) -> Speed:
     seconds = max(_seconds(reducer, long) - 2 * (n - 1) * latency, latency)
     measured = np.array([latency, seconds])
     reducer.reduce(measured, 1.0)
+    if not (np.isfinite(measured).all() and (measured > 0).all()):
+        raise PeerLost((mesh.rank - 1) % n, f"has measured the times {measured.tolist()}.")
     return Speed(float(measured[0]), 2 * max(1, n - 1) / n * _NBYTES / float(measured[1]))
 
 

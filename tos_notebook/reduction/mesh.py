@@ -29,8 +29,8 @@ FORMING, REDUCING = 0.05, 1.0
 """Seconds of silence after which a rank asks whether it still needs a peer: while it connects to
 the others, and later. Only a computation that long makes a reduction ask."""
 
-Key = tuple[int, int]
-"""A generation and a rank."""
+MOST_RANKS = 1000
+"""As many as the driver names in an answer; a listener keeps one channel of each at most."""
 
 
 class Peer(NamedTuple):
@@ -78,7 +78,8 @@ class PeerListener:
         self.patience = patience
         self.timeouts = Timeouts(min(patience, UNHEARD), patience)
         self._generation = 0
-        self._arrived: dict[Key, SocketChannel[Any]] = {}
+        # By rank: the generation, and the channel.
+        self._arrived: dict[int, tuple[int, SocketChannel[Any]]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._acceptor = Acceptor(
@@ -97,8 +98,8 @@ class PeerListener:
         """
         with self._changed:
             self._generation = generation
-            for key in [key for key in self._arrived if key[0] < generation]:
-                self._arrived.pop(key).close()
+            for rank in [r for r, (of, _) in self._arrived.items() if of < generation]:
+                self._arrived.pop(rank)[1].close()
 
     def take(self, generation: int, rank: int, timeout: float) -> SocketChannel[Any] | None:
         """Return the channel to a peer of a generation, once it has connected.
@@ -120,12 +121,14 @@ class PeerListener:
         ConnectionClosed
             This listener was closed.
         """
-        key = generation, rank
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or key in self._arrived, timeout)
+            self._changed.wait_for(lambda: self._closed or self._has(generation, rank), timeout)
             if self._closed:
                 raise ConnectionClosed("The listener for peers was closed on this side.")
-            return self._arrived.pop(key, None)
+            return self._arrived.pop(rank)[1] if self._has(generation, rank) else None
+
+    def _has(self, generation: int, rank: int) -> bool:
+        return rank in self._arrived and self._arrived[rank][0] == generation
 
     def close(self, timeout: float = 5.0) -> None:
         """End listening, and close what no mesh has taken; may be repeated.
@@ -146,21 +149,23 @@ class PeerListener:
         self._acceptor.close(timeout)
         with self._changed:
             while self._arrived:
-                self._arrived.popitem()[1].close()
+                self._arrived.popitem()[1][1].close()
 
     def _admit(self, channel: SocketChannel[Any], hello: bytes) -> None:
         generation, rank = _HELLO.unpack(hello)
         with self._changed:
-            if self._closed or generation < self._generation:
+            before = self._arrived.get(rank)
+            least = max(self._generation, 0 if before is None else before[0])
+            if self._closed or generation < least or rank >= MOST_RANKS:
                 raise ConnectionClosed(
-                    f"Expected a peer of generation {self._generation} or later, but "
-                    f"{channel.peer} is of generation {generation}."
+                    f"Expected a peer of generation {least} or later with a rank below "
+                    f"{MOST_RANKS}, but {channel.peer} is of generation {generation} with rank "
+                    f"{rank}."
                 )
-            before = self._arrived.pop((generation, rank), None)
-            self._arrived[generation, rank] = channel
+            self._arrived[rank] = generation, channel
             self._changed.notify_all()
         if before is not None:
-            before.close()
+            before[1].close()
 
 
 class Mesh:
@@ -241,8 +246,11 @@ class Mesh:
         for rank in range(self.rank + 1, self.n):
             links[rank].send_some(_READY, memoryview(b""))
         for rank in range(self.rank):
-            while not links[rank].receive_some(memoryview(bytearray(_READY))):
+            said = bytearray(len(_READY))
+            while not links[rank].receive_some(memoryview(said)):
                 wait((links[rank],), (), self._until(deadline))
+            if said != _READY:
+                raise PeerLost(rank, f"says {bytes(said)!r} where it is to say that it is ready.")
 
     def _until(self, deadline: float) -> Patience:
         return Patience(deadline - monotonic(), FORMING, self.patience.ask)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.arrays import Array
-from ..errors import ConfigError, LocalProtocolError, RemoteProtocolError
+from ..errors import ConfigError, LocalProtocolError, PeerLost
 from .flow import Flow
 from .links import PIECE
 from .mesh import Mesh
@@ -98,9 +98,8 @@ class Reducer:
         Raises
         ------
         PeerLost
-            A peer has left or was silent. The mesh is closed, so that all other ranks learn it.
-        RemoteProtocolError
-            A peer reduces something else. The mesh is closed.
+            A peer has left, was silent, or sends something else. The mesh is closed, so that all
+            other ranks learn it.
         ConnectionClosed
             This side closed the mesh.
         LocalProtocolError
@@ -196,9 +195,12 @@ class Reducer:
         number, nbytes, unit, weight = _HEAD.unpack_from(received.first)
         expected = self._mesh.reductions
         if number != expected or nbytes != received.nbytes:
-            raise RemoteProtocolError(
-                f"Expected rank {received.link.rank} to send {received.nbytes} bytes of reduction "
-                f"{expected}, but it sends {nbytes} of reduction {number}. All ranks reduce "
-                "vectors of the same size in the same order."
+            raise PeerLost(
+                received.link.rank,
+                f"sends {nbytes} bytes of reduction {number}, and not {received.nbytes} of "
+                f"reduction {expected}. All ranks reduce vectors of the same size in the same "
+                "order.",
             )
+        if not (0.0 <= weight < math.inf and 0.0 <= unit < math.inf and (unit or not weight)):
+            raise PeerLost(received.link.rank, f"sends the weight {weight} in units of {unit}.")
         return Held(unit, weight)

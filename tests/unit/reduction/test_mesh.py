@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import struct
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +15,13 @@ from tests.support.threads import LIMIT, Aside
 from tests.unit.reduction.conftest import SECRET, listeners, meshes, together
 from tests.unit.transport.peers import read_all
 from tos_notebook.errors import AuthenticationError, ConnectionClosed, LocalProtocolError, PeerLost
-from tos_notebook.reduction.mesh import Mesh, Peer, PeerListener
+from tos_notebook.reduction.mesh import MOST_RANKS, Mesh, Peer, PeerListener
 from tos_notebook.reduction.reducer import Reducer
 from tos_notebook.reduction.schedules import ring
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.base import Address, Endpoint
+from tos_notebook.transport.dial import open_channel
+from tos_notebook.transport.sockets import SocketChannel, Timeouts
 
 
 def open_sockets() -> set[str]:
@@ -165,6 +169,48 @@ def test_one_thread_at_a_time_uses_the_links() -> None:
         assert made[0].closed
         with pytest.raises(ConnectionClosed, match="on this side"):
             made[0].run(print)
+
+
+def test_a_peer_that_does_not_say_that_it_is_ready_is_lost() -> None:
+    with listeners(2) as listening:
+        peers = [listener.here for listener in listening]
+        forming = Aside(lambda: Mesh(listening[1], 1, peers).form(LIMIT))
+        channel = listening[0].take(0, 1, LIMIT)
+        assert channel is not None
+        channel.send(b"no", None)
+        with pytest.raises(PeerLost, match=r"rank 0 .* says b'n'"):
+            forming.result()
+        channel.close()
+
+
+def connects(listener: PeerListener, generation: int, rank: int) -> SocketChannel[Any]:
+    """Connect as a rank says that it does."""
+    return open_channel(
+        *listener.here.address, SECRET, None, Timeouts(), struct.pack(">QI", generation, rank)
+    )
+
+
+def test_a_listener_keeps_one_channel_of_each_rank_however_many_come() -> None:
+    before = open_sockets()
+    with listeners(1) as (listener,):
+        came = [connects(listener, generation, 1) for generation in range(20)]
+        channel = listener.take(19, 1, LIMIT)
+        assert channel is not None
+        assert [listener.take(generation, 1, 0.0) for generation in range(19)] == [None] * 19
+        for early in came[:19]:
+            with pytest.raises(ConnectionClosed):
+                early.receive(memoryview(bytearray(1)))
+        for each in (channel, *came):
+            each.close()
+    assert open_sockets() == before
+
+
+def test_a_rank_beyond_all_that_there_can_be_is_refused() -> None:
+    with listeners(1) as (listener,):
+        channel = connects(listener, 0, MOST_RANKS)
+        with pytest.raises(ConnectionClosed):
+            channel.receive(memoryview(bytearray(1)))
+        channel.close()
 
 
 class Unneeded(Exception):

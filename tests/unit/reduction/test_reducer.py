@@ -24,7 +24,6 @@ from tos_notebook.errors import (
     ConnectionClosed,
     LocalProtocolError,
     PeerLost,
-    RemoteProtocolError,
 )
 from tos_notebook.reduction.mesh import Mesh
 from tos_notebook.reduction.reducer import Reducer, Traffic
@@ -236,8 +235,27 @@ def test_ranks_that_reduce_vectors_of_other_sizes_say_so() -> None:
             for mesh in formed
         ]
         ended = together(calls)
-        assert any(isinstance(error, RemoteProtocolError) for error in ended)
-        assert all(isinstance(error, RemoteProtocolError | PeerLost) for error in ended)
+        assert all(isinstance(error, PeerLost) for error in ended)
+        assert any("of reduction 1, and not" in str(error) for error in ended)
+
+
+GARBAGE = {
+    "no head": b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+    "unit of 0": struct.pack("<QQdd", 1, 400, 0.0, 1.0),
+    "weight of NaN": struct.pack("<QQdd", 1, 400, 1.0, math.nan),
+    "weight below 0": struct.pack("<QQdd", 1, 400, 1.0, -1.0),
+    "no bound": struct.pack("<QQdd", 1, 400, 1.0, math.inf),
+}
+
+
+@pytest.mark.parametrize("sent", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_a_peer_that_sends_garbage_is_lost(sent: bytes, tls: bool) -> None:
+    with meshes(2, tls) as formed:
+        formed[1].links[0].send_some(sent + bytes(1000), memoryview(b""))
+        with pytest.raises(PeerLost, match="rank 1 to take part, but it sends"):
+            Reducer(formed[0], ring(2)).reduce(np.ones(100), 1.0)
+        assert formed[0].closed
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ class Pace:
         """
         taken = np.array([seconds, self._report, float(nbytes)])
         averager.agree(taken)
+        # A peer may say what is no number.
+        np.nan_to_num(taken, copy=False)
         due = min(max(MILESTONE, SHARE * float(taken[1])), MOST)
         fitting = int(
             made * min(due / max(float(taken[0]), 1e-6), ROOM / max(float(taken[2]), 1.0))

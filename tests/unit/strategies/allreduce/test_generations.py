@@ -13,7 +13,7 @@ from tests.unit.worker.crew import Crew
 from tests.unit.worker.support import join as joining
 from tests.unit.worker.support import push
 from tos_notebook.common.arrays import Array, Buffer
-from tos_notebook.coordination.rendezvous import ATTEMPTS
+from tos_notebook.coordination.rendezvous import ATTEMPTS, IN_VAIN
 from tos_notebook.errors import ConnectError, RemoteProtocolError, SessionClosed, WaitTimeout
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
@@ -207,3 +207,30 @@ def test_who_awaits_a_rank_that_the_generation_does_not_have_is_refused() -> Non
     with pytest.raises(RemoteProtocolError, match="rank below 2, got 7"):
         crew.awaits(0, "refused", rank=7)
     assert crew.awaits(0) is Directive.WAIT
+
+
+def test_a_worker_that_is_ready_again_and_again_is_lost_and_the_others_continue() -> None:
+    crew = Linked()
+    for _ in range(IN_VAIN):
+        crew.connect()
+        crew.ready(0)
+    crew.connect()
+    with pytest.raises(RemoteProtocolError, match="expected partition 0 to train with others"):
+        crew.ready(0)
+    # The other one was not disturbed by it, and learns of the loss when it asks.
+    assert crew.awaits(1) is Directive.GO
+    crew.replace(0)
+    crew.connect()
+    assert crew.report(0).directive is Directive.WAIT
+    assert crew.report(1).status == "committed"
+
+
+def test_who_loses_others_between_steps_may_do_so_as_often_as_it_happens() -> None:
+    crew = Linked()
+    for sequence in range(2 * IN_VAIN):
+        crew.connect()
+        crew.ready(0)
+        crew.connect()
+        crew.counts = [sequence] * 2
+        assert crew.report(0).directive is Directive.WAIT
+        assert crew.report(1).status == "committed"

@@ -51,3 +51,17 @@ def test_a_milestone_grows_to_twice_its_rounds_at_most() -> None:
 def test_the_rows_of_a_milestone_stay_within_their_room() -> None:
     assert paced(1, 0.001, nbytes=ROOM // 8) == 8
     assert paced(1, 0.001, nbytes=10 * ROOM) == 1
+
+
+class Spoiled:
+    """Workers one of which says what is no number."""
+
+    def agree(self, numbers: Any) -> None:
+        numbers[:] = float("nan")
+
+
+def test_times_that_are_no_numbers_end_no_worker() -> None:
+    pace = Pace()
+    for _ in range(3):
+        pace.agree(1, 0.01, 1, Spoiled())  # type: ignore[arg-type]
+        assert pace.rounds >= 1
