@@ -59,7 +59,7 @@ class Received(NamedTuple):
     """A message to receive."""
 
     link: Link
-    parts: range
+    parts: tuple[int, ...]
     nbytes: int
     first: memoryview
     """The head, and what comes with it."""
@@ -139,6 +139,12 @@ class Plan:
     def _size(self, message: Message) -> int:
         return self._bounds[message.stop] - self._bounds[message.start]
 
+    def _parts(self, message: Message) -> tuple[int, ...]:
+        """Return the parts with elements: of others, no message tells what they weigh."""
+        bounds = self._bounds
+        parts = range(message.start, message.stop)
+        return tuple(part for part in parts if bounds[part] < bounds[part + 1])
+
     def _bytes(self, message: Message) -> memoryview:
         itemsize = self.vector.itemsize
         low, high = (self._bounds[part] * itemsize for part in message[1:])
@@ -148,14 +154,14 @@ class Plan:
         for message in messages:
             if self._size(message):
                 data = self._bytes(message)
-                yield Sent(self._links[message.peer], message.start, data.nbytes, data)
+                yield Sent(self._links[message.peer], self._parts(message)[0], data.nbytes, data)
 
     def _received(self, message: Message, adds: bool, kept: Array) -> Received:
         data = self._bytes(message)
         with_head = min(data.nbytes, PIECE) if adds else data.nbytes * (data.nbytes <= SMALL)
         return Received(
             self._links[message.peer],
-            range(message.start, message.stop),
+            self._parts(message),
             data.nbytes,
             self._inbox.bytes[: self._inbox.head + with_head],
             data,

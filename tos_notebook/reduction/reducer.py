@@ -151,7 +151,7 @@ class Reducer:
     def _add(self, step: Step) -> None:
         """Add what comes, in its order, and the rank's own numbers in their place."""
         own = step.round.own
-        before = mine = self._held[step.receives[0].parts.start] if step.receives else _NOTHING
+        before = mine = self._held[step.receives[0].parts[0]] if step.receives else _NOTHING
         if own:
             np.copyto(step.kept, step.own)
             before = _NOTHING

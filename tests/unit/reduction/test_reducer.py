@@ -93,6 +93,22 @@ def test_weights_count() -> None:
             np.testing.assert_allclose(vectors[0], expected, 1e-12, 1e-14)
 
 
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("n", [3, 4, 5, 8])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_fewer_elements_than_ranks_have_one_weight_everywhere(make: Any, n: int, size: int) -> None:
+    # Some parts are empty, and no messages of their own tell what others weigh.
+    with meshes(n) as formed:
+        reducers = [Reducer(mesh, make(n)) for mesh in formed]
+        for busy in range(n):
+            vectors = made(n, size)
+            expected = vectors[busy].copy()
+            weights = [3.0 * (rank == busy) for rank in range(n)]
+            took = reduced(reducers, vectors, weights)
+            assert {each.weight for each in took} == {3.0}
+            np.testing.assert_array_equal(vectors, [expected] * n)
+
+
 def test_integers_in_floats_are_exact() -> None:
     with meshes(4) as formed:
         random = np.random.default_rng(0)
