@@ -182,9 +182,9 @@ class CodedReducer(Reducer):
 
     def _make(self, step: Round) -> None:
         """Make a round; parts without elements are not sent."""
-        for message in filter(self._size, step.sends):
+        for message in filter(self._parts, step.sends):
             self._send(message)
-        receives = [message for message in step.receives if self._size(message)]
+        receives = [*filter(self._parts, step.receives)]
         for number, message in enumerate(receives, 1):
             if step.adds:
                 self._add_to(message, step.final and number == len(receives))
@@ -193,12 +193,14 @@ class CodedReducer(Reducer):
         if self._flow.sending:
             self._flow.finish()
 
-    def _size(self, message: Message) -> int:
-        return self._bounds[message.stop] - self._bounds[message.start]
+    def _parts(self, message: Message) -> list[int]:
+        """Return the parts of a message that have elements."""
+        parts = range(message.start, message.stop)
+        return [part for part in parts if self._bounds[part] < self._bounds[part + 1]]
 
     def _send(self, message: Message) -> None:
-        parts = range(message.start, message.stop)
-        way = self._down if self._done[message.start] else self._up
+        parts = self._parts(message)
+        way = self._down if self._done[parts[0]] else self._up
         if way is self._up:
             began = perf_counter()
             for part in parts:
@@ -222,7 +224,7 @@ class CodedReducer(Reducer):
     def _add_to(self, message: Message, completes: bool) -> None:
         """Make a mean of what comes and what is there, and encode it once it is complete."""
         came = self._begin_message(message, self._up)
-        for part in range(message.start, message.stop):
+        for part in self._parts(message):
             mine = self._weights[part]
             self._weights[part] = mine + came
             for up, down in zip(self._up.blocks[part], self._down.blocks[part], strict=True):
@@ -259,7 +261,7 @@ class CodedReducer(Reducer):
     def _adopt(self, message: Message) -> None:
         """Take a mean; where all weights are 0, each rank keeps what it has."""
         came = self._begin_message(message, self._down)
-        for part in range(message.start, message.stop):
+        for part in self._parts(message):
             self._weights[part], self._done[part] = came, True
             for block in self._down.blocks[part] if _travels(came) else ():
                 self._flow.fill(self._link(message), block.sent)

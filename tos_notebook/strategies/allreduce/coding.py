@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.base import FP32, Codec
+from ...codecs.base import FP32
 from ...codecs.halves import BF16, FP16
 from ...codecs.pair import CodecPair
+from ...codecs.powersgd import PowerSGD
 from ...errors import ConfigError
 from ...layout import Layout
 from ...reduction.coded import CodedReducer
@@ -15,28 +16,38 @@ from ...reduction.reducer import Reducer
 from ...reduction.schedules import Schedule
 
 
-def check_codecs(codecs: CodecPair) -> None:
+def check_codecs(codecs: CodecPair, direct: bool) -> None:
     """Check that workers can exchange with each other by codecs.
 
     Parameters
     ----------
     codecs : CodecPair
+    direct : bool
+        Whether they can send to each other directly, so that nothing is encoded on its way.
 
     Raises
     ------
     ConfigError
         They cannot.
     """
-    if not all(_is_short(codec) for codec in (codecs.up, codecs.down)):
+    if any(isinstance(codec, PowerSGD) for codec in (codecs.up, codecs.down)):
         raise ConfigError(
-            "codec: expected 'fp32', 'bf16' or 'fp16' where workers exchange with each other, got "
-            f"'{codecs}'. Choose one of those, or train with strategy='allreduce:star'."
+            f"codec: expected one for parts of vectors where workers exchange with each other, got "
+            f"'{codecs}', which needs whole matrices. Choose another one, such as 'int8', or train "
+            "with strategy='allreduce:star'."
+        )
+    if not (direct or on_their_way(codecs)):
+        raise ConfigError(
+            "codec: expected 'fp32', 'bf16' or 'fp16' with an algorithm by which workers add to "
+            f"what others have encoded, got '{codecs}'. Choose one of those, or "
+            "algorithm='direct'."
         )
 
 
-def _is_short(codec: Codec) -> bool:
-    """Whether sums of it can be encoded again by each worker on their way."""
-    return isinstance(codec, FP32 | BF16 | FP16) and not codec.feedback
+def on_their_way(codecs: CodecPair) -> bool:
+    """Return whether sums can be encoded again by each worker on their way."""
+    both = codecs.up, codecs.down
+    return all(isinstance(one, FP32 | BF16 | FP16) and not one.feedback for one in both)
 
 
 def reducers_for(

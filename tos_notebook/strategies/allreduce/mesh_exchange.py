@@ -19,13 +19,14 @@ from ...common.arrays import Array, Buffer, is_finite
 from ...errors import ConnectionClosed, PeerLost
 from ...layout import Layout
 from ...reduction.digest import digest
+from ...reduction.schedules import direct
 from ...transport.base import Connection
 from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
 from .averaging import NOTHING, Averager, signed
 from .awaited import Awaited
-from .coding import reducers_for
+from .coding import on_their_way, reducers_for
 from .milestone import ALGORITHMS, Milestone, join, split
 from .pace import Pace
 from .peers import Peers
@@ -152,6 +153,8 @@ class MeshExchange:
             # Perhaps it was lost meanwhile, and Spark starts another one.
             said = self._awaited.blame(error)
             return said if said.directive is Directive.STOP else proceed
+        if not on_their_way(self._codecs):
+            schedule, speed = direct(mesh.n), None
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         means = signed(self._means) if self._changes else self._means
         reducers = reducers_for(self._layout, mesh, schedule, self._codecs)

@@ -67,7 +67,7 @@ class ReduceSettings:
         """
         self._check_outer()
         if self.algorithm != "star":
-            check_codecs(self.codec)
+            check_codecs(self.codec, self.algorithm in ("auto", "direct"))
         return self
 
     def _check_outer(self) -> None:

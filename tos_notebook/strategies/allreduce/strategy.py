@@ -54,7 +54,8 @@ class AllReduce(Lockstep):
         The way between the workers; see `tos_notebook.reduction.schedules`. ``"star"``: through
         the driver, which adds up, and makes the optimizer's step. All others: workers connect to
         each other, and the driver only counts. ``"auto"`` measures their links, and takes the
-        fastest of those. Where workers cannot reach each other, it continues as ``"star"``.
+        fastest of those, or ``"direct"`` with a codec that needs it. Where workers cannot reach
+        each other, it continues as ``"star"``.
 
     Raises
     ------

@@ -208,7 +208,7 @@ def test_a_strike_of_chaos_is_not_lost_while_workers_connect() -> None:
 def test_settings_are_saved_and_checked_when_they_change(algorithm: str) -> None:
     strategy = AllReduce(algorithm=algorithm)
     with pytest.raises(ConfigError, match="codec"):
-        strategy.exact_settings().changed(codec=as_codecs("int8"))
+        strategy.exact_settings().changed(codec=as_codecs("powersgd:4+ef"))
     made = strategy.settings_from_json(strategy.settings_to_json(strategy.exact_settings()))
     assert made == ReduceSettings("gradients", algorithm=algorithm)
 

@@ -78,8 +78,10 @@ def by_hand(rule: Combiner, partitions: int, epochs: int) -> dict[str, Array]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving", "two_level", "auto"])
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [*zip(NAMES, ["ring", "direct", "halving", "two_level", "auto", "ring"], strict=True)],
+)
 def test_workers_apply_the_rule_to_their_mean_change(name: str, algorithm: str) -> None:
     # Partitions of 10, 10 and 11 rows: the last step is one worker's alone.
     with bench(name, algorithm=algorithm) as run:
