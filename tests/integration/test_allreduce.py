@@ -135,6 +135,36 @@ def test_workers_that_cannot_reach_each_other_train_through_the_driver(
     assert not any("through the driver" in note for note in resumed.status.notes)
 
 
+OUTER = tos.strategies.AllReduce(of="parameters", every=2, algorithm="ring")
+
+
+def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit(
+    train: Sessions, spark_context: Any, tmp_path: Path
+) -> None:
+    # Without momentum of its own, a worker has no state that could be lost.
+    options: dict[str, Any] = {"strategy": OUTER, "combiner": "diloco", "codec": "bf16"}
+    whole = model("sgd")
+    train(whole, **options).run((X, Y), 40, partitions=2, seed=3)
+    assert bits(whole) != bits(model("sgd"))
+
+    watch, stopped = Watch(), model("sgd")
+    session = train(stopped, directory=str(tmp_path), **options)
+    run = session.start((X, Y), 40, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
+    run.chaos(tos.chaos.Kill(worker=1))
+    watch.wait_for(WorkerJoined, 3)
+    run.chaos(tos.chaos.Pause(0.02, any=2))
+    watch.wait_for(MilestoneCommitted, 12)
+    run.stop()
+    session.close()
+    assert run.uri is not None
+    assert run.settings.combiner.name == "diloco"
+
+    resumed = model("sgd")
+    continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
+    assert continued.state == "finished"
+    assert bits(resumed) == bits(whole)
+
+
 def test_partitions_that_would_wait_are_refused_before_anything_is_written(
     train: Sessions, tmp_path: Path
 ) -> None:
