@@ -156,7 +156,8 @@ class CodedReducer(Reducer):
     def _prepare(self, vector: Array) -> None:
         if self._vector is vector:
             return
-        if vector.ndim != 1 or vector.dtype.kind != "f" or byte_view(vector, writable=True) is None:
+        byte_view(vector, writable=True)
+        if vector.ndim != 1 or vector.dtype.kind != "f":
             raise LocalProtocolError(
                 f"Expected a vector of floating numbers, got {vector.dtype} of shape "
                 f"{vector.shape}."

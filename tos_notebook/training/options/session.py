@@ -36,7 +36,8 @@ class SessionOptions:
         "how the server merges; by default dynsgd, with bsp fedavg",
         """
         The rule by which the server merges a push; ``"dynsgd"`` by default, with
-        ``sync="bsp"`` ``"fedavg"``.
+        ``sync="bsp"`` ``"fedavg"``. Where workers average parameters among themselves, the rule by
+        which those move, such as ``"diloco"``; by default they become the mean.
         """,
         takes="str, Combiner, class or function, optional",
         check=as_given(as_combiner),
