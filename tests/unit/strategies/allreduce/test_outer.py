@@ -236,6 +236,21 @@ def test_a_session_shows_the_rule_and_another_one_comes_with_a_swap() -> None:
         made.changed(combiner=as_combiner("diloco"))
 
 
+def test_a_swap_hands_over_no_state_that_another_rule_or_optimizer_would_take_for_its_own() -> None:
+    with bench("diloco") as run:
+        run.begin((X, Y), 2, range(1))
+        run.work()
+        handed = run.run.trainer.hand_over()
+    assert handed.optimizer is None
+    with bench("fedadam") as other:
+        other.begin((X, Y), 2, range(1))
+        carried = other.run.trainer.take_over(handed._replace(optimizer=[np.ones(3)]))
+        taken = other.run.snapshot()
+    assert taken is not None
+    assert not carried
+    assert not any(array.any() for array in taken.progress.copied.state)
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"name": "median", "parameters": {}}', "1e9"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match="Expected a combiner"):
