@@ -33,15 +33,19 @@ def weights_figure(
     Parameters
     ----------
     measured : sequence of WeightsMeasured
-        At least one.
     names : sequence of str, optional
         Parameters; by default the `SHOWN` with the widest range.
 
     Raises
     ------
     ConfigError
-        A parameter's name is unknown.
+        Nothing was measured, or a parameter's name is unknown.
     """
+    if not measured:
+        raise ConfigError(
+            "This run has no histograms of its weights. Start it with histograms=True, or "
+            "with tensorboard=URI."
+        )
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

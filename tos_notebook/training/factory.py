@@ -259,7 +259,7 @@ class RunFactory:
                     initial,
                     request.settings,
                     self.options.non_finite,
-                    lambda: _load(_export(self.program, request.first)),
+                    lambda: load_updater(_export(self.program, request.first)),
                 )
             ),
             request.settings,
@@ -315,7 +315,7 @@ class RunFactory:
         archive = _export(program, source)
         publish = partial(self._publish, archive)
         name = self.ask(f"the files in {self.storage.uri}", publish)
-        updater = _load(archive) if by_gradients else None
+        updater = load_updater(archive) if by_gradients else None
         swept.append(strategy)
         return Method(
             strategy,
@@ -354,7 +354,8 @@ def _export(program: Program, source: DataSource) -> Path:
     return program.export([(c.dtype, c.shape) for c in source.columns])
 
 
-def _load(archive: Path) -> Updater:
+def load_updater(archive: Path) -> Updater:
+    """Return the optimizer of a program, in this process."""
     from ..runtime.updater import TensorFlowUpdater
 
     return TensorFlowUpdater.load(archive)

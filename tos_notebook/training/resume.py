@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..archive.spec import Updater
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
@@ -233,13 +232,12 @@ def _restorable(
 def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
     """Restore all of a checkpoint's state into a run that is not trained."""
     origin = saved.origin
-
-    def updater() -> Updater:
-        from ..runtime.updater import TensorFlowUpdater
-
-        return TensorFlowUpdater.load(program.export(origin.columns))
-
-    setup = TrainerSetup(program.layout, program.read(), settings, updater=updater)
+    setup = TrainerSetup(
+        program.layout,
+        program.read(),
+        settings,
+        updater=lambda: factory.load_updater(program.export(origin.columns)),
+    )
     trial = Coordinator(
         origin.run_id,
         saved.strategy.trainer(setup),

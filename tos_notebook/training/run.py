@@ -15,7 +15,7 @@ from ..steering.status import RunStatus
 from ..telemetry.bus import Sink
 from . import predicted, status, waiting
 from .parts import RunParts
-from .results import card, evaluate, figures, parameters, report, save
+from .results import card, evaluate, parameters, report, save
 from .results.settings import RunSettings
 from .steered import SteeredRun
 
@@ -141,7 +141,9 @@ class Run(SteeredRun):
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
-        return figures.figure(self.parts.history)
+        from ..telemetry.figure import figure
+
+        return figure(self.parts.history)
 
     def weights_figure(self, *names: str) -> go.Figure:
         """Return how the distribution of each parameter's values changes, as a plotly figure.
@@ -156,7 +158,9 @@ class Run(SteeredRun):
         ConfigError
             The run does not record histograms, or does not have a parameter of a name.
         """
-        return figures.weights_figure(self.lifecycle.weights, names)
+        from ..telemetry.weights import weights_figure
+
+        return weights_figure(self.lifecycle.weights, names)
 
     def report(self, path: str | Path) -> Path:
         """Write figure, settings and workers to one HTML file, which needs no network.

@@ -13,7 +13,6 @@ from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import Folder
 from .checkpoint.reading import last, past
-from .results import figures
 from .results.settings import SavedSettings
 from .resume import resume
 from .run import Run
@@ -75,7 +74,9 @@ class SavedRun(RunSummary):
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
-        return figures.figure(self._told())
+        from ..telemetry.figure import figure
+
+        return figure(self._told())
 
     def resume(self, data: Any = None, **options: Any) -> Run:
         """Continue the run; see `tos_notebook.resume`.
