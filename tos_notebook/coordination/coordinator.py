@@ -18,7 +18,7 @@ from .present import PresentParameters
 from .reports import Reports
 from .requests import WorkerRequests
 from .settings import Settings
-from .snapshots import Asked, Progress, Snapshot, Snapshotter
+from .snapshots import Snapshotter
 from .state import ControlState, log
 from .timeouts import TIMEOUTS, Timeouts
 from .watchdog import Facts
@@ -48,6 +48,8 @@ class Coordinator(Jobs):
         What is trained.
     requests : WorkerRequests
     reports : Reports
+    snapshot, restore : callable
+        Copy what is done; continue from it, before any worker joins. See `Snapshotter`.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Coordinator(Jobs):
         self.requests = WorkerRequests(self.state)
         self.reports = Reports(self.state)
         self._snapshotter = Snapshotter(self.state, trainer)
+        self.snapshot, self.restore = self._snapshotter.snapshot, self._snapshotter.restore
         self._begin(trainer)
 
     def _begin(self, trainer: Trainer) -> None:
@@ -129,19 +132,6 @@ class Coordinator(Jobs):
     def fail(self, error: TosError) -> None:
         """End the run with an error; the first one counts, even one that comes after the end."""
         self.state.fail(error)
-
-    def snapshot(
-        self,
-        asked: Callable[[], Asked | None] = lambda: None,
-        last: bool = False,
-        swap: Callable[[], object] = lambda: None,
-    ) -> Snapshot | None:
-        """Copy what is done; see `Snapshotter.snapshot`."""
-        return self._snapshotter.snapshot(asked, last, swap)
-
-    def restore(self, progress: Progress) -> None:
-        """Continue from what was done, before any worker joins; see `Snapshotter.restore`."""
-        self._snapshotter.restore(progress)
 
     def exchange(self, segment: str) -> WorkerExchange:
         """Return what serves a worker that is about to join; see `Trainer.exchange`."""
