@@ -9,6 +9,7 @@ from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import CheckpointError
+from ..base import NonFinite
 from .mesh_reduction import MeshPeer, MeshReduction
 from .outer import OuterOptimizer
 from .parameters import StepParameters
