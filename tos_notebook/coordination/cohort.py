@@ -8,12 +8,13 @@ same step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RemoteProtocolError
 from ..wire.messages import Awaiting, Directive, Formed, Proceed, Push, Ready, Reply, Status
+from .absences import Absences
 from .ledger import Admission
 from .membership import Doing, Member
 from .rendezvous import Rendezvous
@@ -84,6 +85,7 @@ class Cohort:
         self._state = state
         self._reports = reports
         self._rendezvous = Rendezvous(state)
+        self._absences = Absences(state)
         self._waiting: dict[int, StepReport] = {}
 
     def form(self, member: Member, message: Ready) -> Formed | Proceed:
@@ -98,6 +100,7 @@ class Cohort:
         """
         with self._state.changed:
             self._state.check_current(member)
+            self._absences.apply(message.epoch)
             member.epoch = message.epoch
             member.hear(Doing.WAIT)
             if self._rendezvous.enter(member, message):
@@ -105,6 +108,11 @@ class Cohort:
         if not self.wait_made():
             return Proceed(Directive.WAIT, member.settings_version, None)
         return self._rendezvous.wait(member, message.epoch)
+
+    def continue_without(self, partitions: Iterable[int]) -> None:
+        """Make steps without some partitions that have no worker; see `Absences`."""
+        with self._state.changed:
+            self._absences.continue_without(partitions)
 
     def wait_on(
         self, member: Member, message: Awaiting, unconnected: Callable[[str], object]
@@ -166,6 +174,7 @@ class Cohort:
             state.settings_log.get(message.settings_version)
             if self._rendezvous.used and not self._rendezvous.holds(member):
                 return "again"
+            self._absences.apply(message.epoch)
             admission = self._check(report)
             if admission is not Admission.COMMIT:
                 return "duplicate" if admission is Admission.DUPLICATE else "superseded"
@@ -284,6 +293,8 @@ class Cohort:
             report.member.waiting = False
             if report.counts:
                 self._reports.admit(report.member, report.message)
+                partition = report.member.partition
+                self._absences.count(epoch, partition, report.message.samples)
         return step
 
     def _repeat(self, reports: Step) -> None:

@@ -72,7 +72,8 @@ class Coordinator(Jobs):
         self._begin(trainer)
 
     def _begin(self, trainer: Trainer) -> None:
-        trainer.begin(self.reports, self.requests, Cohort(self.state, self.reports))
+        self._cohort = Cohort(self.state, self.reports)
+        trainer.begin(self.reports, self.requests, self._cohort)
 
     @property
     def run_id(self) -> str:
@@ -182,6 +183,10 @@ class Coordinator(Jobs):
             self.state.lost(present, reason)
             self.state.membership.dismiss(present)
             return True
+
+    def continue_without(self, partitions: Sequence[int]) -> None:
+        """Let workers make their steps without partitions that have no worker, until they have."""
+        self._cohort.continue_without(partitions)
 
     def wait_ending(self, timeout: float) -> None:
         """Wait, at most until the run is stopped or fails.
@@ -301,4 +306,5 @@ class Coordinator(Jobs):
                 self.state.membership.changed,
                 self.state.membership.left_tasks(),
                 lockstep=self.state.settings.strategy.lockstep,
+                continues=self.state.settings.strategy.continues,
             )

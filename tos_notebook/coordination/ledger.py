@@ -221,6 +221,17 @@ class Ledger:
         owner.epoch += 1
         return Admission.COMMIT
 
+    def give_up(self, epoch: int, partition: int) -> None:
+        """Record a partition as used up in an epoch, though no task has trained it to the end."""
+        record, owner = self._record(epoch, partition), self._owners.get(partition)
+        if record.finished:
+            return
+        record.finished = True
+        self._records[epoch, partition] = record
+        self._finished[epoch] += 1
+        if owner is not None and owner.epoch == epoch:
+            owner.epoch += 1
+
     def finished(self, epoch: int) -> int:
         """Return how many partitions are used up in an epoch."""
         return self._finished[epoch]

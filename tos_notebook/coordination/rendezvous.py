@@ -57,7 +57,7 @@ class Rendezvous:
         RemoteProtocolError
             The worker has ended too many, and is taken for lost.
         """
-        ends = bool(self._formed)
+        ends = bool(self._formed) and not self._is_later(member, message)
         if member.partition in self._formed and not self.holds(member):
             place = self._ready[member.partition]
             # It asks again, for what it was not told in time.
@@ -67,6 +67,12 @@ class Rendezvous:
             self._end()
         self._ready[member.partition] = Place(member, message)
         return ends
+
+    def _is_later(self, member: Member, message: Ready) -> bool:
+        """Whether a worker only waits for the next epoch, for which all others come again."""
+        first = next(iter(self._formed))
+        epoch = self._ready[first].message.epoch
+        return member.partition not in self._formed and message.epoch > epoch
 
     def _count(self, member: Member) -> None:
         """Count the generations that a worker ends, so that one alone cannot keep all others."""
@@ -80,8 +86,7 @@ class Rendezvous:
 
     def _end(self) -> None:
         """End the generation: those that know of it have to come again."""
-        waiting = self._formed.keys() - self._told
-        self._ready = {p: place for p, place in self._ready.items() if p in waiting}
+        self._ready = {p: place for p, place in self._ready.items() if p not in self._told}
         self._formed.clear()
         self._told.clear()
 

@@ -17,6 +17,10 @@ class StrategySettings(Protocol):
     def lockstep(self) -> bool:
         """Whether all workers make each step together; see `coordination.cohort`."""
 
+    @property
+    def continues(self) -> bool:
+        """Whether they make steps without a partition that is lost, after a while."""
+
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """Check that they go together.
 

@@ -72,6 +72,10 @@ class Standstill:
         Takes a Spark task attempt id, and a reason; Spark then starts another attempt.
     fail : callable
         Takes the error that ends the run.
+    continue_without : callable
+        Takes partitions that have no worker, for which the others are to wait no longer.
+    patience : float
+        Seconds that they wait, where they may continue.
 
     Attributes
     ----------
@@ -85,12 +89,16 @@ class Standstill:
         supersede: Callable[[Member, str], bool],
         kill: Callable[[int, str], object],
         fail: Callable[[TosError], object],
+        continue_without: Callable[[Sequence[int]], object] = len,
+        patience: float = math.inf,
     ) -> None:
         self.notes: tuple[str, ...] = ()
         self._limit = limit
         self._supersede = supersede
         self._kill = kill
         self._fail = fail
+        self._continue_without = continue_without
+        self._patience = patience
         self._looked = math.inf
         self._since = -math.inf
         self._sentences: dict[int, str] = {}
@@ -102,16 +110,19 @@ class Standstill:
 
     def check(self, facts: Facts, now: float) -> None:
         """Look once, and act."""
-        if self._limit is None:
-            return
         if facts.state == RunState.PAUSED or now - self._looked > GAP:
             self._since = now
         self._looked = now
+        if facts.continues:
+            self._wait_no_longer(facts, now)
+        if self._limit is None:
+            return
         for member in still(facts, now, self._limit, self._since):
             self._replace(member, now)
         self._ask_again(facts, now, self._limit)
         self._end_left(facts, now)
-        self._end_incomplete(facts, now, self._limit)
+        if not facts.continues:
+            self._end_incomplete(facts, now, self._limit)
 
     def _replace(self, member: Member, now: float) -> None:
         seconds = now - max(member.heard, self._since)
@@ -162,22 +173,34 @@ class Standstill:
 
     def _end_incomplete(self, facts: Facts, now: float, limit: float) -> None:
         """Fail a run whose workers wait for a partition to which Spark gives no slot."""
+        overdue = self._overdue(facts, now, limit)
+        if overdue:
+            self._fail(_incomplete(overdue, limit))
+
+    def _wait_no_longer(self, facts: Facts, now: float) -> None:
+        """Let workers continue without such a partition."""
+        overdue = self._overdue(facts, now, self._patience)
+        if overdue:
+            self._continue_without(overdue)
+
+    def _overdue(self, facts: Facts, now: float, limit: float) -> list[int]:
+        """Return partitions for which all others have waited too long; longer for their first."""
         self._seen |= {member.partition for member in facts.members}
         if not (facts.lockstep and facts.members and facts.phase == JOB):
-            return
+            return []
         waited = now - max(facts.since, facts.changed, self._since)
-        due = [p for p in facts.missing if waited >= (limit if p in self._seen else FIRST * limit)]
-        if due:
-            self._fail(_incomplete(due, waited, limit))
+        missing = facts.missing
+        return [p for p in missing if waited >= (limit if p in self._seen else FIRST * limit)]
 
 
-def _incomplete(partitions: Sequence[int], waited: float, limit: float) -> ClusterUnreachable:
+def _incomplete(partitions: Sequence[int], limit: float) -> ClusterUnreachable:
     first, *others = partitions
     more = f" (and {len(others)} more)" if others else ""
     return ClusterUnreachable(
-        f"Partition {first}{more} has had no worker for {waited:.0f} s (stall_timeout={limit:g}), "
-        "and all other workers wait for it. Look on Spark's page for a node that was lost. Train "
-        "fewer partitions, or give Spark more slots and resume from a checkpoint."
+        f"Partition {first}{more} has had no worker for too long (stall_timeout={limit:g}), "
+        "and all other workers wait for it. Look on Spark's page for a node that was lost. Resume "
+        "from a checkpoint with more slots or fewer partitions, or choose "
+        "AllReduce(on_loss='continue')."
     )
 
 

@@ -39,6 +39,28 @@ only from a peer that is not a worker of Spark's, and would fill the history."""
 
 
 @dataclass(slots=True)
+class Untrained:
+    """Rows of a partition that were not trained, since it had no worker."""
+
+    partition: int
+    first: int
+    """Epochs, from 0."""
+    last: int
+    rows: int = 0
+    known: bool = True
+    """Whether the partition's rows were counted in an epoch before."""
+
+    def __str__(self) -> str:
+        first, last = self.first + 1, self.last + 1
+        when = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        rows = f"{self.rows:,}" if self.known else "an unknown number"
+        return (
+            f"Partition {self.partition} had no worker in {when}, and the others continued "
+            f"without it: {rows} of its rows were not trained."
+        )
+
+
+@dataclass(slots=True)
 class RowRecords:
     """What the run knows of its partitions' rows, and what a resumed one has yet to see."""
 
@@ -50,6 +72,8 @@ class RowRecords:
     """Partitions of a resumed run of which no epoch has shown yet that it has as many rows."""
     spoiled: bool = False
     """Whether rows were trained that are not those from before."""
+    untrained: dict[int, Untrained] = field(default_factory=dict)
+    """Of partitions without which the run continued."""
 
 
 class ControlState:
@@ -136,6 +160,7 @@ class ControlState:
         with self.lock:
             links = self.membership.links
             notes = self.skew + ((links.text,) if links else ())
+            notes += tuple(map(str, self.rows.untrained.values()))
             if not self._left_out:
                 return notes
             batches = "1 batch" if self._left_out == 1 else f"{self._left_out} batches"

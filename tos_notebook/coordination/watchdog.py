@@ -78,6 +78,8 @@ class Facts:
         Where a checkpoint is being written, and since when.
     lockstep : bool
         Whether all workers make each step together, so that they wait for those that are missing.
+    continues : bool
+        Whether they wait for those no longer than the patience.
     """
 
     state: str
@@ -92,6 +94,7 @@ class Facts:
     held: str = ""
     saving: tuple[str, float] | None = None
     lockstep: bool = False
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class Lifecycle:
             training.supersede,
             partial(kill_task, parts.sc),
             training.fail,
+            training.continue_without,
+            plan.options.patience,
         )
         self.watchdog = Watchdog(
             self._facts,

@@ -188,7 +188,7 @@ def test_workers_do_not_wait_for_ever_for_a_partition_that_is_lost() -> None:
     told.look(waiting(0, 1, changed=10.0), 110, 110)
     (error,) = told.failed
     assert isinstance(error, ClusterUnreachable)
-    assert "Partition 2 has had no worker for 100 s (stall_timeout=100)" in str(error)
+    assert "Partition 2 has had no worker for too long (stall_timeout=100)" in str(error)
     assert "resume from a checkpoint" in str(error)
 
 
@@ -213,4 +213,26 @@ def test_a_partition_that_no_worker_had_yet_is_waited_for_longer() -> None:
 def test_a_missing_partition_ends_no_run_in_which_none_waits_for_it(known: Facts) -> None:
     told = Told()
     told.look(known, 0, 10 * SECONDS)
+    assert not told.failed
+
+
+def test_workers_that_may_continue_do_so_after_the_patience_and_the_run_does_not_fail() -> None:
+    without: list[list[int]] = []
+    told = Told()
+    standstill = Standstill(
+        None, told._supersede, told._kill, told.failed.append, without.append, 60.0
+    )
+    known = waiting(0, 1, continues=True)
+    standstill.check(facts(member(2), lockstep=True, continues=True), 0)
+    for now in range(60):
+        standstill.check(known, now)
+    assert not without
+    standstill.check(known, 60)
+    assert without == [[2]]
+    assert not told.failed
+
+
+def test_a_partition_whose_absence_is_allowed_ends_no_run() -> None:
+    told = Told()
+    told.look(waiting(0, continues=True), 0, 10 * SECONDS)
     assert not told.failed

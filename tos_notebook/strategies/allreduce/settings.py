@@ -27,12 +27,15 @@ class ReduceSettings:
         The way between the workers, as asked for; ``"star"`` leads through the driver.
     outer : Combiner or None
         How parameters move by the mean change of all workers; None for the mean of parameters.
+    continues : bool
+        Whether workers make steps without a partition that is lost.
     """
 
     of: str
     codec: CodecPair = PLAIN
     algorithm: str = "star"
     outer: Combiner | None = None
+    continues: bool = False
     lockstep = True
 
     @property

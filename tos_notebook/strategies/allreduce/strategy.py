@@ -28,6 +28,9 @@ OF = ("gradients", "parameters")
 ALGORITHMS = ("auto", "ring", "direct", "halving", "two_level", "star")
 """Ways between the workers."""
 
+LOSSES = ("wait", "continue")
+"""What becomes of a partition that is lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class AllReduce(Lockstep):
@@ -56,6 +59,11 @@ class AllReduce(Lockstep):
         each other, and the driver only counts. ``"auto"`` measures their links, and takes the
         fastest of those, or ``"direct"`` with a codec that needs it. Where workers cannot reach
         each other, it continues as ``"star"``.
+    on_loss : {"wait", "continue"}
+        What becomes of a partition that is lost, and for which Spark has no slot. The others wait
+        for it for `stall_timeout` seconds, and the run fails. Or they wait for `patience` seconds
+        in the first epoch of the loss, and continue: the rows that it does not train are lost.
+        It trains again from the next epoch on, once Spark has a slot for it.
 
     Raises
     ------
@@ -66,6 +74,7 @@ class AllReduce(Lockstep):
     of: str = "gradients"
     every: int = 1
     algorithm: str = "auto"
+    on_loss: str = "wait"
     name = "allreduce"
     summary = "All workers make each step together, by the mean of their gradients or parameters."
     when = "Exact synchronous SGD, the same result for any number of workers; workers of one speed."
@@ -77,6 +86,7 @@ class AllReduce(Lockstep):
         one_of("of", self.of, OF)
         at_least_one("every", self.every)
         one_of("algorithm", self.algorithm, ALGORITHMS)
+        one_of("on_loss", self.on_loss, LOSSES)
 
     @classmethod
     def parse(cls, text: str) -> AllReduce:
@@ -143,7 +153,8 @@ class AllReduce(Lockstep):
         return self._settings(codec, combiner)
 
     def _settings(self, codec: CodecPair, outer: Combiner | None = None) -> ReduceSettings:
-        return ReduceSettings(self.of, codec, self.algorithm, outer).checked()
+        continues = self.on_loss == "continue"
+        return ReduceSettings(self.of, codec, self.algorithm, outer, continues).checked()
 
     def exact_settings(self) -> ReduceSettings:
         """See `Strategy.exact_settings`."""

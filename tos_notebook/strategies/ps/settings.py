@@ -29,7 +29,7 @@ class ServerSettings:
 
     combiner: Combiner
     codec: CodecPair = PLAIN
-    lockstep = False
+    lockstep = continues = False
 
     @property
     def pushes(self) -> str:

@@ -28,6 +28,7 @@ class TreeSettings:
     reg_param: float
     fraction: float
     lockstep: ClassVar[bool] = True
+    continues: ClassVar[bool] = False
     codec: ClassVar[CodecPair] = PLAIN
     pushes: ClassVar[str] = "gradients"
 

@@ -92,7 +92,8 @@ class RunOptions:
         never. To load the data and for its first milestone a worker has five times as long,
         and always three times as long as the longest milestone so far. A worker that waits
         for others, or for a paused run, does not stand still. Where all workers make each step
-        together, the run fails once a partition that was lost has had no worker for that long.
+        together, the run fails once a partition that was lost has had no worker for that long;
+        see ``on_loss`` of `AllReduce`.
         """,
         check=positive,
     )
