@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import pytest
 
 import tos_notebook as tos
 from tests.support.watching import Watch
+from tos_notebook.coordination.membership import Member
+from tos_notebook.coordination.rendezvous import Rendezvous
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import MilestoneCommitted, StrategySwapped, WorkerJoined
-from tos_notebook.wire.messages import Formed
+from tos_notebook.wire.messages import Formed, Proceed
 
 LIMIT = 120.0
 ROWS, SIZE, EPOCHS = 250, 20, 3
@@ -109,6 +113,30 @@ def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions) ->
     assert run.state == "finished"
     assert len(watch.of(WorkerJoined)) == 3
     assert run.status.samples == 200 * ROWS
+    assert bits(broken) == bits(whole)
+
+
+def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(
+    train: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
+    whole, broken, watch = model(adam()), model(adam()), Watch()
+    train(whole, **options).run((X, Y), EPOCHS, partitions=2, seed=3)
+    killed, wait = [], Rendezvous.wait
+
+    def kill_one(self: Rendezvous, member: Member, epoch: int) -> Formed | Proceed:
+        answer = wait(self, member, epoch)
+        if isinstance(answer, Formed) and member.partition == 1 and not killed:
+            killed.append(member.pid)
+            os.kill(member.pid, signal.SIGKILL)
+        return answer
+
+    monkeypatch.setattr(Rendezvous, "wait", kill_one)
+    run = train(broken, **options).run((X, Y), EPOCHS, partitions=2, seed=3, sinks=[watch])
+    assert run.state == "finished"
+    assert len(killed) == 1
+    assert len(watch.of(WorkerJoined)) == 3
+    assert run.status.samples == EPOCHS * ROWS
     assert bits(broken) == bits(whole)
 
 
