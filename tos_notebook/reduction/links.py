@@ -197,23 +197,28 @@ class TcpLink(_SocketLink):
     def receive(self, target: memoryview) -> None:
         """Wait until all has come; see `Link`."""
         began = perf_counter()
+        turns: Iterator[float] | None = None
         while target:
-            target = target[self._receive_more(target) :]
-        self.waited += perf_counter() - began
-
-    def _receive_more(self, target: memoryview) -> int:
-        for _ in self._patience.turns(self.rank):
             try:
-                got: int = self._sock.recv_into(target, 0, socket.MSG_WAITALL)
+                got = self._sock.recv_into(target, 0, socket.MSG_WAITALL)
             except BlockingIOError:
+                turns = turns or self._first_turn()
+                if next(turns, None) is None:
+                    raise silent(self.rank, self._patience) from None
                 continue
             except OSError as error:
                 raise self._lost(error) from error
             if not got:
                 raise self._lost()
             self.received += got
-            return got
-        raise silent(self.rank, self._patience)
+            target, turns = target[got:], None
+        self.waited += perf_counter() - began
+
+    def _first_turn(self) -> Iterator[float]:
+        """Return the turns of a wait, the first of which is over."""
+        turns = self._patience.turns(self.rank)
+        next(turns)
+        return turns
 
 
 class TlsLink(_SocketLink):
