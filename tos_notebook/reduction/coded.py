@@ -52,13 +52,22 @@ class Block(NamedTuple):
     """What earlier payloads have missed, to be added to the next one; None if that is lost."""
 
     def encode(self, salt: int | None) -> None:
-        """Encode the values, and keep what the payload misses."""
+        """Encode the values, and keep what the payload misses.
+
+        Raises
+        ------
+        NonFiniteUpdate
+            One is NaN or infinite, or too large for the codec.
+        """
         if self.rest is not None:
             with np.errstate(over="ignore"):
                 np.add(self.values, self.rest, out=self.values)
-        # By the values themselves: a milestone that is trained again gives the same bytes.
-        key = 0 if salt is None else mix_key(salt, crc32(self.values.view(np.uint8).data))
         try:
+            # Halves make infinity their largest number.
+            if not is_finite(self.values):
+                raise NonFiniteUpdate("Expected a vector of finite values, got NaN or infinity.")
+            # By the values themselves: a milestone that is trained again gives the same bytes.
+            key = 0 if salt is None else mix_key(salt, crc32(self.values.view(np.uint8).data))
             self.part.encode(self.values, self.payload, key, self.rest)
         except NonFiniteUpdate:
             if self.rest is not None:
@@ -171,8 +180,6 @@ class CodedReducer(Reducer):
     def _reduce(self, weight: float) -> None:
         assert self._vector is not None
         self._mesh.reductions += 1
-        if _travels(weight) and not is_finite(self._vector):
-            weight = math.inf
         self._weights = [weight] * self.schedule.parts
         self._done = [False] * self.schedule.parts
         for step in self.schedule.ranks[self._mesh.rank]:
