@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import ConfigError, DataError
 from .block import Columns, ColumnSpec
 from .feeds import Feed
-from .partitioners import AnyPartitioner, LabelPartitioner
+from .partitioners import AnyPartitioner, Integers, LabelPartitioner, check_targets
 
 Counts = Mapping[int, int]
 """Rows of each label."""
-
-Integers = npt.NDArray[np.int64]
 
 MOST_LABELS = 1000
 """What has more different values is not a label of a class."""
@@ -195,11 +192,7 @@ def _check_pieces(
             f"{partitioner!r}: expected ascending ends of pieces, the last at {rows} rows, and a "
             f"target for each; got {ends} and targets of shape {targets.shape}."
         )
-    if targets.min() < 0 or targets.max() >= partitions:
-        raise ConfigError(
-            f"{partitioner!r}: expected target partitions in 0..{partitions - 1}, "
-            f"got {targets.min()}..{targets.max()}."
-        )
+    check_targets(partitioner, targets, partitions)
 
 
 def class_counts(columns: Columns, feeds: Sequence[Feed]) -> dict[int, int]:

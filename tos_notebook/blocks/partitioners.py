@@ -12,13 +12,14 @@ from ..common.hashing import mix64, mix_key
 from ..errors import ConfigError
 
 Integers = npt.NDArray[np.int64]
+Targets = npt.NDArray[np.integer[Any]]
 
 
 @runtime_checkable
 class Partitioner(Protocol):
     """Decides where rows go. A pure function: a recomputed partition is the same partition."""
 
-    def assign(self, rows: int, epoch: int, partition: int) -> npt.NDArray[np.integer[Any]]:
+    def assign(self, rows: int, epoch: int, partition: int) -> Targets:
         """Return the target partition of each row of one source partition.
 
         Parameters
@@ -234,7 +235,7 @@ PARTITIONERS: dict[str, type] = {
 
 def checked_assignment(
     partitioner: Partitioner, rows: int, epoch: int, partition: int, partitions: int
-) -> npt.NDArray[np.integer[Any]]:
+) -> Targets:
     """Ask a partitioner for its targets and check them.
 
     Parameters
@@ -255,9 +256,15 @@ def checked_assignment(
             f"{partitioner!r}: expected integers of shape ({rows},), "
             f"got {targets.dtype} of shape {targets.shape}."
         )
-    if rows and (targets.min() < 0 or targets.max() >= partitions):
+    if rows:
+        check_targets(partitioner, targets, partitions)
+    return targets
+
+
+def check_targets(partitioner: AnyPartitioner, targets: Targets, partitions: int) -> None:
+    """Refuse targets, at least one, that are not all partitions of a layout."""
+    if targets.min() < 0 or targets.max() >= partitions:
         raise ConfigError(
             f"{partitioner!r}: expected target partitions in 0..{partitions - 1}, "
             f"got {targets.min()}..{targets.max()}."
         )
-    return targets

@@ -354,6 +354,3 @@ DIRECTIVES = {
     RunState.PAUSED: Directive.WAIT,
 }
 """What workers do in each state; in all others they stop."""
-
-ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
-"""Commands after which an earlier pause is not acknowledged any more."""

@@ -21,6 +21,7 @@ from ..cluster.jobs import spoken
 from ..common.arrays import Array
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
+from ..data.dataframe.batches import BATCH_ROWS
 from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
 from .servable import Servable, checked, publish
 from .task import predict_published
@@ -34,9 +35,6 @@ WIDENED = {
     "float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64",
 }  # fmt: skip
 """Spark has no unsigned integers and no half precision."""
-
-BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
 
 
 def predict_frame(

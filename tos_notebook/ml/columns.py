@@ -85,8 +85,3 @@ def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
         return ()
     flat = types.ArrayType | types.BinaryType | types.UserDefinedType
     return known if isinstance(kind, flat) else ()
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark's expressions take it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -11,6 +11,7 @@ from pyspark.ml import Estimator
 from pyspark.sql import functions, types
 
 from ..data.dataframe import FrameColumns, is_persisted
+from ..data.dataframe.kinds import quoted
 from ..errors import ConfigError, DataError
 from ..training.options import (
     ObserverOptions,
@@ -21,7 +22,7 @@ from ..training.options import (
     subset,
 )
 from ..training.session import TrainingSession
-from .columns import fed, quoted
+from .columns import fed
 from .model import TensorModel
 from .params import OFFERED, TrainingParams, refuse_unknown
 from .persistence import Stored

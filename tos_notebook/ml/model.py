@@ -13,11 +13,12 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions, types
 
 from ..blocks.block import ColumnSpec
+from ..data.dataframe.kinds import quoted
 from ..errors import CaptureError, ConfigError
 from ..program.kinds import is_keras
 from ..program.saved_models import KerasModel
 from ..training.results.card import epoch_losses
-from .columns import fed, quoted
+from .columns import fed
 from .params import PredictingParams
 from .persistence import Stored
 

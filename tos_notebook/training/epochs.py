@@ -21,7 +21,7 @@ from ..coordination.coordinator import Coordinator
 from ..coordination.job_span import DataLayout, JobSpan
 from ..coordination.jobs import Gain
 from ..coordination.settings import Settings
-from ..coordination.snapshots import BEGINNING, RunPosition
+from ..coordination.snapshots import BEGINNING, Asked, RunPosition
 from ..coordination.watchdog import JOB, Phase
 from ..data.dealing import keep, release
 from ..errors import (
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-
-Asked = tuple[int, AnyPartitioner]
-"""A repartition that was asked for."""
 
 LOST = (ClusterUnreachable, TransportError, SessionClosed, LocalProtocolError)
 """What ends a job whose workers died, lost their connection or were superseded."""

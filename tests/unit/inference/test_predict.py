@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tos_notebook.data.dataframe.batches import BATCH_ROWS
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch, UnsupportedProgram
-from tos_notebook.inference.dataframe import BATCH_ROWS, check_batches
+from tos_notebook.inference.dataframe import check_batches
 
 
 def frame_of(spark: Any, rows: Any) -> Any:

@@ -21,7 +21,9 @@ UNKNOWN = 2**62
 BATCH_BYTES = 1 << 26
 """Of an Arrow batch at most, unless one row has more: Spark's own measure where it has one."""
 
-_MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
+
 _setting = threading.Lock()
 
 
@@ -47,15 +49,15 @@ def arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:
 def _at_most(spark: Any, rows: int) -> Iterator[None]:
     """Let Arrow batches that are described meanwhile have no more rows than these."""
     with _setting:
-        known = spark.conf.get(_MAX_RECORDS)
+        known = spark.conf.get(BATCH_ROWS)
         if 0 < int(known) <= rows:
             yield
             return
-        spark.conf.set(_MAX_RECORDS, str(rows))
+        spark.conf.set(BATCH_ROWS, str(rows))
         try:
             yield
         finally:
-            spark.conf.set(_MAX_RECORDS, known)
+            spark.conf.set(BATCH_ROWS, known)
 
 
 def is_persisted(frame: Any) -> bool:

@@ -89,7 +89,7 @@ def is_vector(kind: Any) -> bool:
 
 def expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
     """Return a column as Spark is to send it: a vector in parts, an array filled up."""
-    column, kind = _quoted(frame, name), frame.schema[name].dataType
+    column, kind = frame[quoted(name)], frame.schema[name].dataType
     if is_vector(kind):
         parts = _parts(column, feed is not None and feed.dtype == "float32")
         # Without the condition a null would have parts, too.
@@ -119,7 +119,7 @@ def first_lengths(frame: Any) -> list[Shape] | None:
     The query never leaves Java. Spark takes the first row of few partitions, but all of their
     Arrow batches.
     """
-    columns = [(_quoted(frame, name), frame.schema[name].dataType) for name in frame.columns]
+    columns = [(frame[quoted(name)], frame.schema[name].dataType) for name in frame.columns]
     whole = reduce(and_, (column.isNotNull() for column, _ in columns))
     sizes = (functions.array(*_sizes(column, kind)).cast("array<int>") for column, kind in columns)
     row = frame.where(whole).select(*sizes).first()
@@ -134,5 +134,6 @@ def _sizes(column: Any, kind: Any) -> Iterator[Any]:
         column, kind = functions.get(column, functions.lit(0)), kind.elementType
 
 
-def _quoted(frame: Any, name: str) -> Any:
-    return frame["`" + name.replace("`", "``") + "`"]
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

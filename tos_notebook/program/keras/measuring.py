@@ -11,11 +11,11 @@ import tensorflow as tf
 from ...blocks.block import ColumnSpec, describe
 from ...blocks.sparse import dense
 from ...common.arrays import Array
-from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import pack_measure, specs_of
 from ..graph.rebuild import ancestors
 from ..module.parts import mean_of
+from .structure import as_logs
 
 
 class Measuring:
@@ -73,12 +73,7 @@ class Measuring:
         return step
 
     def _step(self, *batch: tf.Tensor) -> None:
-        logs = self._model.test_step(self._read(batch))
-        if not isinstance(logs, Mapping):
-            raise CaptureError(
-                f"The test_step of model {self._model.name!r} must return a dict of scalars by "
-                f"name, such as {{'loss': loss}}; got {logs!r}."
-            )
+        logs = as_logs(self._model, "test_step", self._model.test_step(self._read(batch)))
         self._running = running_of(self._model, tf.compat.v1.get_default_graph(), logs)
         self._means = [name for name in logs if name not in self._running]
         rows = tf.cast(tf.shape(batch[0])[0], tf.float64)

@@ -17,7 +17,7 @@ from ...archive.spec import FeedSpec
 from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
 from ...common.arrays import Array, Buffer
-from ...errors import CaptureError, ShapeMismatch
+from ...errors import ShapeMismatch
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.cut import Cut, Recorder
@@ -206,12 +206,7 @@ class KerasProgram(Program):
                 "number a row go with sparse_categorical_crossentropy, one-hot labels with "
                 f"categorical_crossentropy. Keras says: {error}"
             ) from error
-        if not isinstance(logs, Mapping):
-            raise CaptureError(
-                f"The train_step of model {self._model.name!r} must return a dict of scalars by "
-                f"name, such as {{'loss': loss}}; got {logs!r}."
-            )
-        return dict(logs)
+        return structure.as_logs(self._model, "train_step", logs)
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -103,6 +103,16 @@ def _filled(struct: Any, values: Iterator[Any]) -> Any:
         filled = [_filled(part, values) for part in struct]
         return filled if isinstance(struct, list) else tuple(filled)
     return next(values)
+
+
+def as_logs(model: Any, method: str, logs: Any) -> dict[str, Any]:
+    """Return what a model's own method has returned, by name."""
+    if not isinstance(logs, Mapping):
+        raise CaptureError(
+            f"The {method} of model {model.name!r} must return a dict of scalars by "
+            f"name, such as {{'loss': loss}}; got {logs!r}."
+        )
+    return dict(logs)
 
 
 def is_built(model: Any) -> bool:
