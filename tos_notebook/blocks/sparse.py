@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,3 +122,9 @@ def dense(column: Any) -> Array:
     """Return rows as an array: an array itself, without a copy."""
     array: Array = column.dense() if isinstance(column, SparseRows) else column
     return array
+
+
+def dense_batches(columns: Sequence[Any], rows: int) -> Iterator[list[Array]]:
+    """Yield columns as arrays of so many rows at a time, the last ones perhaps of fewer."""
+    for start in range(0, len(columns[0]), rows):
+        yield [dense(column[start : start + rows]) for column in columns]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..archive.spec import read_signature
-from ..blocks.sparse import at_once, dense
+from ..blocks.sparse import at_once, dense_batches
 from ..common.arrays import Array
 from ..errors import ShapeMismatch
 from .import_guard import without_keras
@@ -55,10 +55,7 @@ class Forward:
             An output does not have a row for each row.
         """
         size = at_once(columns, batch_size)
-        parts = [
-            self._batch([dense(column[start : start + size]) for column in columns])
-            for start in range(0, len(columns[0]), size)
-        ]
+        parts = map(self._batch, dense_batches(columns, size))
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
     def _batch(self, columns: Sequence[Array]) -> list[Array]:
@@ -106,8 +103,7 @@ class Measure:
                 variable.assign(value)
         for block in blocks:
             rows += len(block[0])
-            for start in range(0, len(block[0]), batch_size):
-                batch = [dense(column[start : start + batch_size]) for column in block]
+            for batch in dense_batches(block, batch_size):
                 with eagerly():
                     self._loaded.measure(*map(as_tensor, batch))
         if not rows:

@@ -117,7 +117,7 @@ def test_sparse_rows_are_evaluated_as_their_dense_ones(monkeypatch: pytest.Monke
         fed.append(type(made := dense(column)))
         return made
 
-    monkeypatch.setattr("tos_notebook.program.keras.measuring.dense", spied)
+    monkeypatch.setattr("tos_notebook.blocks.sparse.dense", spied)
     found = program.evaluate((as_sparse(x), Y), BATCH)
     assert set(fed) == {np.ndarray}
     assert found == pytest.approx(expected)

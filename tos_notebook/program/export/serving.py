@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from ...archive.spec import SIGNATURE_FILE, Port, Signature
 from ...archive.stack_frames import operations
 from ...blocks.block import ColumnSpec
-from ...blocks.sparse import dense
+from ...blocks.sparse import dense_batches
 from ...common.arrays import Array
 from ...errors import CaptureError, UnsupportedProgram
 from .packing import guarded_save, zip_folder
@@ -174,8 +174,7 @@ def evaluated(
     """Return, by name, the means over all rows of what a function measures by the batch."""
     rows = len(columns[0])
     totals = dict.fromkeys(names, 0.0)
-    for start in range(0, rows, batch_size):
-        batch = [dense(column[start : start + batch_size]) for column in columns]
+    for batch in dense_batches(columns, batch_size):
         for name, value in measure(batch).items():
             totals[name] += float(value) * len(batch[0])
     return {name: total / rows for name, total in totals.items()}

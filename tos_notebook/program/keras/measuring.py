@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...blocks.block import ColumnSpec, describe
-from ...blocks.sparse import dense
+from ...blocks.sparse import dense_batches
 from ...common.arrays import Array
 from ...runtime.eager import eagerly
 from ..export.serving import pack_measure, specs_of
@@ -59,8 +59,8 @@ class Measuring:
         """
         step = self._compile(describe(tuple(columns)))
         self._reset()
-        for start in range(0, len(columns[0]), batch_size):
-            step(*(dense(column[start : start + batch_size]) for column in columns))
+        for batch in dense_batches(columns, batch_size):
+            step(*batch)
         return self._found()
 
     def _compile(self, columns: tuple[ColumnSpec, ...]) -> Callable[..., object]:
