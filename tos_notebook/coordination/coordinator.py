@@ -34,13 +34,8 @@ class Coordinator(Jobs):
         The strategy's side: has the parameters.
     settings : Settings
         Those that the run begins with.
-    publish : callable
-        Takes an event.
-    locate : callable
-        Takes a Spark task attempt id, returns (executor id, host).
-    on_failure : callable
-        Called once, from a connection's thread, when the run cannot continue.
-    timeouts : Timeouts
+    publish, locate, on_failure, timeouts
+        See `ControlState`.
 
     Attributes
     ----------
