@@ -20,7 +20,12 @@ from tests.support.linear import Linear
 from tests.support.watching import Watch
 from tos_notebook.blocks.sampling import Sampler
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import MilestoneCommitted
+from tos_notebook.events import (
+    CommandApplied,
+    MilestoneCommitted,
+    Repartitioned,
+    StrategySwapped,
+)
 from tos_notebook.strategies import TreeAggregate
 from tos_notebook.strategies.treeaggregate.trainer import CONVERGED
 from tos_notebook.testing.bench import START, Deadline, Trial
@@ -77,7 +82,9 @@ def bounds(partitions: int) -> list[int]:
     return [ROWS * part // partitions for part in range(partitions + 1)]
 
 
-def of_mllib(sc: Any, case: Case, start: float = START, tol: float = 0.0) -> Any:
+def of_mllib(
+    sc: Any, case: Case, start: float = START, tol: float = 0.0, iterations: int = ITERATIONS
+) -> Any:
     """Train by MLlib; return weights, and behind them the intercept if there is one."""
     from pyspark.mllib import classification, regression
     from pyspark.mllib.regression import LabeledPoint
@@ -93,7 +100,7 @@ def of_mllib(sc: Any, case: Case, start: float = START, tol: float = 0.0) -> Any
     }[case.loss]
     model = kind.train(
         points,
-        iterations=200 if tol else ITERATIONS,
+        iterations=200 if tol else iterations,
         step=0.5,
         miniBatchFraction=case.fraction,
         initialWeights=np.full(FEATURES, float(start)),
@@ -211,6 +218,99 @@ def test_a_program_of_tensorflow_is_trained_as_mllib_trains(
     run = session.run((X, labels(case.loss)), ITERATIONS, partitions=case.partitions, shuffle=False)
     assert run.state == "finished"
     same(trained(), of_mllib(spark_context, case, start=0.0))
+
+
+def in_an_rdd(sc: Any, case: Case) -> Any:
+    x, y, cuts = X, labels(case.loss), bounds(case.partitions)
+    return sc.parallelize(range(case.partitions), case.partitions).flatMap(
+        lambda part: [(x[i], y[i]) for i in range(cuts[part], cuts[part + 1])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "case", "depth", "rdd"),
+    [
+        (keras_squared, Case("squared", "l2", 1.0, 7, False), 2, True),
+        (module_logistic, Case("logistic", "l1", 0.2, 2, False), 2, False),
+        (graph_hinge, Case("hinge", "none", 0.2, 7, False), 1, False),
+    ],
+    ids=lambda value: getattr(value, "__name__", "-"),
+)
+def test_a_spark_job_for_each_iteration_trains_as_mllib_trains(
+    spark_context: Any,
+    train: Callable[..., Any],
+    make: Callable[[], Any],
+    case: Case,
+    depth: int,
+    rdd: bool,
+) -> None:
+    """The partitions may be more than the two tasks that Spark runs at once."""
+    program, trained = make()
+    strategy = replace(strategy_of(case), jobs=True, depth=depth)
+    session = train(program, strategy=strategy, batch_size=20)
+    data = in_an_rdd(spark_context, case) if rdd else (X, labels(case.loss))
+    run = session.run(data, 4, partitions=case.partitions, shuffle=False)
+    assert (run.state, run.status.steps) == ("finished", 4)
+    same(trained(), of_mllib(spark_context, case, start=0.0, iterations=4))
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_task_that_fails_in_a_job_is_tried_again_and_counts_once(
+    spark_context: Any, train: Callable[..., Any], dies: bool
+) -> None:
+    case = Case("logistic", "l2", 1.0, 2, False)
+
+    def fail_first(partition: int, rows: Any) -> Any:
+        from pyspark import TaskContext
+
+        if partition == 0 and TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("the disk was full, for a moment")
+        yield from rows
+
+    rows = in_an_rdd(spark_context, case)
+    data = rows if dies else rows.mapPartitionsWithIndex(fail_first)
+    program, trained = module_logistic()
+    session = train(program, strategy=replace(strategy_of(case), jobs=True))
+    run = session.start(data, 4, shuffle=False)
+    if dies:
+        run.chaos(tos.chaos.Kill(worker=1, at=2))
+    assert run.wait(LIMIT).state == "finished"
+    assert run.history["samples"].sum() == 4 * ROWS
+    assert run.history["attempt"].max() == 1
+    assert not any("restarted" in note for note in run.status.notes)
+    same(trained(), of_mllib(spark_context, case, start=0.0, iterations=4))
+
+
+def test_a_run_of_jobs_is_steered_between_them_and_leaves_nothing_behind(
+    spark_context: Any, train: Callable[..., Any]
+) -> None:
+    watch = Watch()
+    program, _ = module_logistic()
+    session = train(program, strategy=TreeAggregate(convergence_tol=0, jobs=True))
+    run = session.start((X, labels("logistic")), 100_000, sinks=[watch])
+    run.wait_for(milestones=2)
+    run.pause()
+    watch.wait_for(CommandApplied, 1)
+    paused = run.status.steps
+    run.repartition(3)
+    run.resume()
+    watch.wait_for(Repartitioned, 1)
+    run.repartition(2)
+    run.swap_strategy(TreeAggregate(0.5, convergence_tol=0))
+    watch.wait_for(StrategySwapped, 1)
+    run.swap_strategy(TreeAggregate(convergence_tol=0, jobs=True, depth=1))
+    watch.wait_for(StrategySwapped, 2)
+    swapped = run.history["epoch"].max()
+    run.wait_for(epochs=int(swapped) + 2)
+    run.stop()
+    assert run.state == "stopped"
+    history = run.history
+    assert history["version"].max() == history["epoch"].max() == run.status.steps > paused
+    assert set(history["partition"]) == {0, 1, 2}
+    whole = history[(history["epoch"] <= paused) | (history["epoch"] > swapped)]
+    assert whole["samples"].sum() == len(set(whole["epoch"])) * ROWS
+    # A row for each worker: in the stage, too, an epoch is one step.
+    assert not history.duplicated(["epoch", "partition"]).any()
 
 
 def test_a_run_that_converges_stops_where_mllib_does(

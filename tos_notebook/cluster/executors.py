@@ -171,6 +171,38 @@ def _executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
     return UNKNOWN, UNKNOWN
 
 
+def executor_of_ended(
+    sc: SparkContext, stage: int, task_attempt_id: int, host: str
+) -> tuple[str, str]:
+    """Return the executor id and host of a task that may have ended; see `executor_of`.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    stage : int
+        Spark's, of the task.
+    task_attempt_id : int
+    host : str
+        What the task takes for its host.
+    """
+    if is_local(sc):
+        return DRIVER, "127.0.0.1"
+    from py4j.protocol import Py4JError
+
+    try:
+        found = within(ANSWER, lambda: _executor_in(sc, stage, task_attempt_id), "Spark's tasks")
+    except (WaitTimeout, Py4JError) as error:
+        logger.warning("%s", error)
+        found = None
+    return (UNKNOWN, host) if found is None else found
+
+
+def _executor_in(sc: SparkContext, stage: int, task_attempt_id: int) -> tuple[str, str] | None:
+    # The attempts of a stage are listed one by one, and few have more than one.
+    tasks = _items(sc._jsc.sc().statusStore().taskList(stage, 0, RECENT_TASKS))
+    return next(((t.executorId(), t.host()) for t in tasks if t.taskId() == task_attempt_id), None)
+
+
 def where_to_look(sc: SparkContext, executor: str | None, timeout: float = ANSWER) -> str:
     """Return a sentence that says where to look if an executor, or Spark as a whole, is silent.
 

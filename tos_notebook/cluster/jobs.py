@@ -93,6 +93,35 @@ def run_job(
     make().mapPartitionsWithIndex(task).count()
 
 
+def aggregate(
+    blocks: RDD[Any],
+    task: Callable[..., Iterator[Result]],
+    add: Callable[[Result, Result], Result],
+    nothing: Result,
+    depth: int,
+) -> Result:
+    """Run a task over every partition of an RDD, and add up in executors what it yields.
+
+    Parameters
+    ----------
+    blocks : RDD
+    task : callable
+        A function of (partition number, iterator).
+    add : callable
+        Adds two; their order may be any.
+    nothing : object
+        Adds nothing.
+    depth : int
+        Of the tree, from 1.
+
+    Raises
+    ------
+    Exception
+        See `run_job`.
+    """
+    return blocks.mapPartitionsWithIndex(task).treeAggregate(nothing, add, add, depth)
+
+
 def pool_of(sc: SparkContext) -> str | None:
     """Return the scheduling pool of this thread's jobs; None for Spark's default."""
     pool: str | None = sc.getLocalProperty(POOL)

@@ -15,8 +15,9 @@ SHIPPED = (
     *("transport", "runtime", "cluster", "data", "inference", "worker", "reduction"),
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
-    *(f"strategies.allreduce.{each}" for each in ("averaging", "milestone", "pace", "peers")),
+    *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
+    *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),
     # The rules that workers apply, told by their names.
     *("persist.described", "persist.values"),
     *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from ..chaos.rules import Rule
 from ..errors import TosError, WorkerError
 from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .cohort import Cohort
+from .crew import Crew, StepMaker
 from .exchange import Trainer, WorkerExchange
 from .jobs import Jobs
 from .membership import Member
@@ -69,6 +70,10 @@ class Coordinator(Jobs):
     def _begin(self, trainer: Trainer) -> None:
         self._cohort = Cohort(self.state, self.reports)
         trainer.begin(self.reports, self.requests, self._cohort)
+
+    def crew(self) -> Crew:
+        """Return the workers of the next Spark jobs, where each epoch is one; see `Crew`."""
+        return Crew(self.state, self.requests, self._cohort, cast(StepMaker, self.trainer))
 
     @property
     def run_id(self) -> str:

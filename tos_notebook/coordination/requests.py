@@ -45,7 +45,11 @@ class WorkerRequests:
         self._rows = RowChecks(state)
 
     def join(
-        self, message: Join, shared: bool, release: Callable[[], object] = lambda: None
+        self,
+        message: Join,
+        shared: bool,
+        release: Callable[[], object] = lambda: None,
+        place: tuple[str, str] | None = None,
     ) -> tuple[Member, Joined]:
         """Give a worker its partition.
 
@@ -57,6 +61,8 @@ class WorkerRequests:
         release : callable
             Called when two others have taken the worker's place after each other: no other answer
             follows.
+        place : tuple of str, optional
+            Executor and host, where the task has ended.
 
         Raises
         ------
@@ -65,7 +71,7 @@ class WorkerRequests:
         RemoteProtocolError
             The run has no such partition.
         """
-        executor, host = self._state.locate(message.task)
+        executor, host = self._state.locate(message.task) if place is None else place
         with self._state.lock:
             span, position, before = self._begin(message)
             version = self._state.settings_log.version

@@ -21,6 +21,13 @@ class StrategySettings(Protocol):
     def continues(self) -> bool:
         """Whether they make steps without a partition that is lost, after a while."""
 
+    @property
+    def tree_depth(self) -> int | None:
+        """Of the tree by which Spark adds up what tasks bring, in a job for each epoch.
+
+        None where one job trains many epochs, whose workers exchange with the server or each other.
+        """
+
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """Check that they go together.
 

@@ -26,7 +26,6 @@ from ..coordination.watchdog import JOB, Phase
 from ..data.dealing import keep, release
 from ..errors import (
     ClusterUnreachable,
-    ConfigError,
     InvalidTransition,
     LocalProtocolError,
     SessionClosed,
@@ -36,6 +35,8 @@ from ..errors import (
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
 from ..steering.machine import ONWARD, Command
 from ..steering.restarts import LIMIT, Restarts
+from .fitting import require_slots
+from .iterations import Iterations
 from .limits import Limits
 from .options import RunOptions
 from .swaps import Swaps
@@ -78,23 +79,6 @@ class RunPlan:
     pool: str | None = None
     asked: Asked | None = None
     limits: Limits = field(default_factory=Limits)
-
-
-def require_slots(settings: Settings, partitions: int, slots: int) -> None:
-    """Refuse partitions that must wait for others, where all make each step together.
-
-    Raises
-    ------
-    ConfigError
-        Spark does not run a task for each of them at once.
-    """
-    if settings.strategy.lockstep and partitions > slots:
-        raise ConfigError(
-            f"partitions: all workers make each step together, so that Spark must run a task for "
-            f"each of the {partitions} partitions at once. It runs {slots}. "
-            f"Lay the rows out in at most {slots}, give Spark more slots, or train with "
-            "strategy='ps'."
-        )
 
 
 class Epochs:
@@ -155,6 +139,7 @@ class Epochs:
         self._doing: Asked | None = None
         self._restarts = Restarts()
         self._restarted = 0
+        self._kept = False
         self._rest = rest or training.wait_ending
         self._skipped: set[Skipped] = set()
 
@@ -220,12 +205,12 @@ class Epochs:
         epochs, run_id = self._options.epochs, self._training.run_id
         epoch = self._start.epoch
         if self._last_epoch(epoch) < epochs - 1:
-            self.phase.enter("Spark to say how it stores the rows between its jobs")
-            kept = self._asked_of_spark(partial(keep, self._sc, self.source))
-            self._lasting = self.notes = self.notes + (kept or ())
+            self._keep()
         if self._start.between and epoch < epochs:
             self._turn(epoch)
         while epoch < epochs and self.onward:
+            if self._jobs:
+                self._keep()
             last = self._last_epoch(epoch)
             span = self._training.begin_span(self.source, epoch, last, self._layout)
             self._doing = None
@@ -236,6 +221,19 @@ class Epochs:
             epoch = span.last_epoch + 1
             if self._floor < epoch < epochs and self.onward:
                 self._turn(epoch)
+
+    @property
+    def _jobs(self) -> bool:
+        """Whether each epoch is a Spark job of its own."""
+        return self._training.settings.strategy.tree_depth is not None
+
+    def _keep(self) -> None:
+        """Let Spark keep the rows for several jobs."""
+        if not self._kept:
+            self._kept = True
+            self.phase.enter("Spark to say how it stores the rows between its jobs")
+            kept = self._asked_of_spark(partial(keep, self._sc, self.source))
+            self._lasting = self.notes = self.notes + (kept or ())
 
     def _run(self, span: JobSpan, description: str) -> None:
         """Run one job to its end; again if it has lost its workers, but got on before.
@@ -268,7 +266,9 @@ class Epochs:
         run_id = self._training.run_id
         swap = self.swaps.now
         task = self._task if swap is None else swap.method.task
-        call = partial(run_job, self._sc, make, task, run_id, description)
+        own = Iterations(self._training, self.source, self.phase)
+        run = own.run if self._jobs else run_job
+        call = partial(run, self._sc, make, task, run_id, description)
         job = in_thread(f"tos-job-{run_id}", partial(in_pool, self._sc, self._plan.pool, call))
         unended = ClusterUnreachable(
             f"Spark has not ended the job within {self._plan.limits.give_up:g} s of the run's end; "
@@ -339,7 +339,7 @@ class Epochs:
 
     def _last_epoch(self, first: int) -> int:
         """Return the last epoch that one Spark job can train from `first` on."""
-        if self.source.partitions > self._plan.slots:
+        if self.source.partitions > self._plan.slots and not self._jobs:
             # Spark runs them in turns: one job for all epochs would train one partition to
             # the end before it begins with the next.
             return first

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
-from ..blocks.sampling import Sampler
 from ..blocks.source import DataSource
 from ..cluster.environment import is_probed, warm_up
 from ..cluster.executors import slots
@@ -20,14 +19,14 @@ from ..coordination.settings import Settings, StrategySettings
 from ..coordination.snapshots import RunPosition
 from ..data.dealing import deal, undealt
 from ..data.source import as_source
-from ..data.stream import StreamSource
 from ..errors import ConfigError, InvalidTransition
 from ..program.capture import capture
 from ..program.export.base import Program
 from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan, require_slots
+from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
+from .fitting import require_samples, require_slots
 from .observers.build import Observers, build
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
@@ -215,28 +214,12 @@ def _laid_out(
     partitions = options.partitions
     came, layout = _as_they_come(factory, data, partitions, options.partitioner, slots)
     check_columns(came.columns, factory.program.feeds)
-    _check_sampling(factory.options.strategy.sampling, came, options)
+    require_samples(factory.options.strategy.sampling, came, options)
     if layout is not None:
         return came, came, layout
     if options.deals:
         return came, deal(factory.sc, came, partitions, options.seed), None
     return came, undealt(came, partitions), None
-
-
-def _check_sampling(sampler: Sampler | None, source: DataSource, options: RunOptions) -> None:
-    """Refuse data of which no samples can be drawn, or not the ones that were asked for."""
-    if sampler is None:
-        return
-    if isinstance(source, StreamSource):
-        raise ConfigError(
-            "data: expected rows of which a sample can be drawn, got a stream. Give an RDD, "
-            "columns of a DataFrame or arrays, or train with strategy='allreduce'."
-        )
-    if sampler.kind == "mllib" and options.deals:
-        raise ConfigError(
-            "shuffle: expected False with sampler='mllib', which draws what MLlib draws of the "
-            f"same partitions; got {options.shuffle}. Give shuffle=False, or take sampler='own'."
-        )
 
 
 def _as_they_come(

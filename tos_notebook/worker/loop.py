@@ -70,6 +70,8 @@ class Worker:
         Seconds, for the times in the pushes.
     chaos : ChaosEffects, optional
         What chaos may do to this worker; by default it may not end the process.
+    load : callable
+        Returns the partition's rows; see `worker.loading.load`.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Worker:
         join: Join,
         clock: Callable[[], float] = time.perf_counter,
         chaos: ChaosEffects | None = None,
+        load: Callable[..., Batches] = load,
     ) -> None:
         self._connection = connection
+        self._load = load
         self._runner = runner
         self._plan = plan
         self._join = join
@@ -116,7 +120,8 @@ class Worker:
         joined = self._open()
         try:
             if joined.directive is Directive.WAIT:
-                rows = load(self._connection, self._plan, self._join.partition, feeds, blocks)
+                place = self._plan, self._join.partition, feeds
+                rows = self._load(self._connection, *place, blocks)
                 feed = rows.feed(joined.epoch, joined.steps)
                 if self._rows_are_known(feed, rows.streamed):
                     self._runner.load()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..archive.spec import ProgramSpec, Runner, Trained, Updater, read_spec
 from ..blocks.block import Columns
@@ -26,6 +27,9 @@ from .chaos_effects import ChaosEffects
 from .exchange import ExchangeMaker, WorkerContext
 from .loop import Worker
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark import TaskContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,14 @@ class Task:
         gpus = claim_gpus()
         connection = self._connect()
         try:
-            runner = _runner(self.program, self.plan.leg, self.cores, gpus)
-            join = self._join(partition)
+            runner = runner_of(self.program, self.plan.leg, self.cores, gpus)
+            join = join_of(self.plan.run, partition)
             context = WorkerContext(
                 join, self.secret, executor_folder(), self._endpoint(connection), self.plan.leg
             )
             with closing(self.exchange(connection, runner.spec.layout, context)) as exchange:
                 worker = Worker(
-                    connection, exchange, runner, self.plan, join, chaos=ChaosEffects(kill=_die)
+                    connection, exchange, runner, self.plan, join, chaos=ChaosEffects(kill=die)
                 )
                 worker.run(whole(blocks))
         finally:
@@ -96,22 +100,30 @@ class Task:
                 f"Executor host {socket.gethostname()} cannot reach the parameter server: {error}"
             ) from error
 
-    def _join(self, partition: int) -> Join:
-        from pyspark import TaskContext
 
-        context = TaskContext.get()
-        if context is None:
-            raise RuntimeError("A Task runs inside a Spark task only.")
-        return Join(
-            self.plan.run,
-            partition,
-            context.attemptNumber(),
-            context.taskAttemptId(),
-            socket.gethostname(),
-            os.getpid(),
-            segment="",
-            metrics=[],
-        )
+def spark_task() -> TaskContext:
+    """Return what Spark says of the task of this process."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("A Task runs inside a Spark task only.")
+    return context
+
+
+def join_of(run: str, partition: int) -> Join:
+    """Return who the worker of this Spark task is."""
+    context = spark_task()
+    return Join(
+        run,
+        partition,
+        context.attemptNumber(),
+        context.taskAttemptId(),
+        socket.gethostname(),
+        os.getpid(),
+        segment="",
+        metrics=[],
+    )
 
 
 def whole(blocks: Iterable[Columns]) -> Iterator[Columns]:
@@ -130,7 +142,7 @@ def whole(blocks: Iterable[Columns]) -> Iterator[Columns]:
         )
 
 
-def _die() -> None:
+def die() -> None:
     """End this process at once, as a system does that runs out of memory.
 
     A task has joined by then, so this is a process that Spark has started for tasks only.
@@ -196,7 +208,20 @@ _runners: Loaded[tuple[str, Runner]] = Loaded()
 """Runners, and the run that each last served. Later tasks of a run find their optimizer state."""
 
 
-def _runner(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:
+def runner_of(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner:
+    """Return the program, for a part of a run between two swaps; this process may have it.
+
+    Parameters
+    ----------
+    program : str
+        Name of the published program file.
+    run : str
+        `Plan.leg`.
+    cores : int
+        Cores of one task.
+    gpus : sequence of str
+        Addresses of those of this task.
+    """
     kept = _runners.get(program)
     if kept is None:
         archive = fetch_archive(program)

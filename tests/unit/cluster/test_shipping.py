@@ -28,6 +28,7 @@ TAKERS = {
 
 NAMED = {
     "worker.task",  # A run hands its task to Spark.
+    "strategies.treeaggregate.iteration",  # So it does with each iteration that is a job.
     "runtime.runner",  # The probe that `connect` sends imports it, and so does the daemon.
     *("tensorspark.mnist", "tensorspark.partitioner"),  # Programs hand these to Spark.
 }

@@ -155,7 +155,7 @@ class Reduction:
     def _merge(self, step: Step, good: Step) -> int:
         """Return the version that the step has made."""
         layout = self._parameters.layout
-        parts = [(report.brought.buffer, report.message.samples) for report in good]
+        parts = self._parts(good)
         if not parts:
             return self._parameters.version
         mean(layout, parts, self._mean)
@@ -167,6 +167,10 @@ class Reduction:
         except BaseException:
             self._parameters.torn = "The optimizer has begun a step that does not count."
             raise
+
+    def _parts(self, good: Step) -> list[tuple[Buffer, int]]:
+        """Return what is averaged, and the rows of each."""
+        return [(report.brought.buffer, report.message.samples) for report in good]
 
     def _is_good(self, report: StepReport) -> bool:
         """Whether what a worker brings is finite; else it is left out, or ends the run."""

@@ -37,6 +37,7 @@ class ReduceSettings:
     outer: Combiner | None = None
     continues: bool = False
     lockstep = True
+    tree_depth = None
 
     @property
     def pushes(self) -> str:

@@ -30,6 +30,7 @@ class ServerSettings:
     combiner: Combiner
     codec: CodecPair = PLAIN
     lockstep = continues = False
+    tree_depth = None
 
     @property
     def pushes(self) -> str:

@@ -27,6 +27,7 @@ class TreeSettings:
     updater: str
     reg_param: float
     fraction: float
+    tree_depth: int | None = None
     lockstep: ClassVar[bool] = True
     continues: ClassVar[bool] = False
     codec: ClassVar[CodecPair] = PLAIN
@@ -65,4 +66,5 @@ class TreeSettings:
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
-        return {"codec": str(self.codec), **asdict(self)}
+        own = {name: value for name, value in asdict(self).items() if value is not None}
+        return {"codec": str(self.codec), **own}

@@ -9,7 +9,15 @@ from typing import Any
 from ...blocks.sampling import SAMPLERS, Sampler
 from ...codecs.pair import CodecPair
 from ...combiners.base import Combiner
-from ...common.checks import at_least_zero, below, fraction, not_negative, one_of, positive
+from ...common.checks import (
+    at_least_one,
+    at_least_zero,
+    below,
+    fraction,
+    not_negative,
+    one_of,
+    positive,
+)
 from ...errors import ConfigError
 from ..allreduce.lockstep import Lockstep
 from ..allreduce.parameters import StepParameters
@@ -18,6 +26,9 @@ from .descent import GradientDescent
 from .settings import TreeSettings, check_codec
 from .trainer import TreeTrainer
 from .updaters import UPDATERS
+
+DEPTH = 2
+"""Of the tree, in MLlib."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,9 @@ class TreeAggregate(Lockstep):
     ``step_size / sqrt(i)`` by MLlib's updater. The program's optimizer has no part. A sample
     without rows makes no step, and the iteration counts. The result does not depend on the number
     of partitions, nor on the batch size, but for rounding.
+
+    One Spark job trains all iterations, whose workers keep their connection to the driver. With
+    `jobs` each iteration is a Spark job of its own, as in MLlib.
 
     The algorithm is that of `org.apache.spark.mllib.optimization.GradientDescent`; see Meng et al.
     2016, "MLlib: Machine Learning in Apache Spark", JMLR 17(34).
@@ -52,6 +66,15 @@ class TreeAggregate(Lockstep):
         rows must stay in their partitions then: ``start(..., shuffle=False)``.
     seed : int
         Of the samples; from 0. MLlib's own is 42.
+    jobs : bool
+        Whether each iteration is a Spark job: the driver broadcasts the parameters, and Spark's
+        ``treeAggregate`` adds up the gradients. It is slower by the time that Spark takes for a
+        job. Partitions may be more than Spark runs tasks at once, and no task connects to the
+        driver. Spark itself repeats a task that fails; `stall_timeout` has no part.
+    depth : int
+        Of ``treeAggregate``'s tree, from 1; only with `jobs`. With 1, the driver adds up all
+        gradients in the order of the partitions. With 2, MLlib's default, executors add some of
+        them up first, from 6 partitions on, in any order.
 
     Raises
     ------
@@ -66,6 +89,8 @@ class TreeAggregate(Lockstep):
     convergence_tol: float = 0.001
     sampler: str = "own"
     seed: int = 42
+    jobs: bool = False
+    depth: int = DEPTH
     name = "treeaggregate"
     summary = "MLlib's gradient descent: a gradient of all workers' samples, a step in the driver."
     when = "To compare with MLlib, and for convex models with L1 or L2; one step in each epoch."
@@ -82,6 +107,13 @@ class TreeAggregate(Lockstep):
         below("convergence_tol", self.convergence_tol, 1)
         one_of("sampler", self.sampler, SAMPLERS)
         not_negative("seed", self.seed)
+        if not isinstance(self.jobs, bool):
+            raise ConfigError(f"jobs: expected True or False, got {self.jobs!r}.")
+        if at_least_one("depth", self.depth) != DEPTH and not self.jobs:
+            raise ConfigError(
+                f"depth: expected jobs=True with it, since else the driver adds up all gradients "
+                f"itself; got {self.depth}. Add jobs=True, or leave depth out."
+            )
 
     @property
     def sync_interval(self) -> int:
@@ -117,7 +149,8 @@ class TreeAggregate(Lockstep):
 
     def exact_settings(self) -> TreeSettings:
         """See `Strategy.exact_settings`."""
-        return TreeSettings(self.step_size, self.updater, self.reg_param, self.fraction)
+        rule = self.step_size, self.updater, self.reg_param, self.fraction
+        return TreeSettings(*rule, self.depth if self.jobs else None)
 
     def settings_to_json(self, settings: TreeSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`."""

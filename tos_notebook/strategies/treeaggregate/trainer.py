@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...common.arrays import Buffer
 from ...coordination.cohort import Cohort, Step
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ..allreduce.parameters import StepParameters
-from ..allreduce.reduction import Reduction
+from ..allreduce.reduction import Brought, Reduction
 from ..allreduce.trainer import ReduceTrainer
 from ..base import NonFinite
 from .descent import GradientDescent
@@ -40,6 +43,22 @@ class Aggregation(Reduction):
     ) -> None:
         super().__init__(parameters, descent, cohort, reports, requests, non_finite)
         self._descent = descent
+        self._summed: Buffer | None = None
+
+    def make(self, step: Step, mean: Buffer | None) -> None:
+        """See `StepMaker.make`."""
+        nbytes = self._parameters.layout.nbytes
+        for report in step:
+            # Of good ones only the mean has come.
+            buffer = np.empty(0, np.uint8) if report.brought is None else report.brought
+            report.brought = Brought(buffer, (nbytes, nbytes))
+        self._summed = mean
+        self._make(step)
+
+    def _parts(self, good: Step) -> list[tuple[Buffer, int]]:
+        if self._summed is None:
+            return super()._parts(good)
+        return [(self._summed, 1)]
 
     def _merge(self, step: Step, good: Step) -> int:
         for report in good:
@@ -65,6 +84,8 @@ class TreeTrainer(ReduceTrainer):
     non_finite : {"raise", "skip"}
     """
 
+    _reduction: Aggregation
+
     def __init__(
         self,
         parameters: StepParameters,
@@ -81,3 +102,7 @@ class TreeTrainer(ReduceTrainer):
         self._reduction = Aggregation(
             self._parameters, self._descent, cohort, reports, requests, self._non_finite
         )
+
+    def make(self, step: Step, mean: Buffer | None) -> None:
+        """See `StepMaker.make`."""
+        self._reduction.make(step, mean)

@@ -1,0 +1,51 @@
+"""Refuse data, or their partitions, that do not fit how they are to be trained."""
+
+from __future__ import annotations
+
+from ..blocks.sampling import Sampler
+from ..blocks.source import DataSource
+from ..coordination.settings import Settings
+from ..data.stream import StreamSource
+from ..errors import ConfigError
+from .options import RunOptions
+
+
+def require_slots(settings: Settings, partitions: int, slots: int) -> None:
+    """Refuse partitions that must wait for others, where all make each step together.
+
+    Raises
+    ------
+    ConfigError
+        Spark does not run a task for each of them at once.
+    """
+    # Where each epoch is a Spark job, no task waits for another.
+    together = settings.strategy.lockstep and settings.strategy.tree_depth is None
+    if together and partitions > slots:
+        raise ConfigError(
+            f"partitions: all workers make each step together, so that Spark must run a task for "
+            f"each of the {partitions} partitions at once. It runs {slots}. "
+            f"Lay the rows out in at most {slots}, give Spark more slots, or train with "
+            "strategy='ps'."
+        )
+
+
+def require_samples(sampler: Sampler | None, source: DataSource, options: RunOptions) -> None:
+    """Refuse data of which no samples can be drawn, or not the ones that were asked for.
+
+    Raises
+    ------
+    ConfigError
+        They are a stream; or rows that are dealt, of which the samples of a JVM are to be drawn.
+    """
+    if sampler is None:
+        return
+    if isinstance(source, StreamSource):
+        raise ConfigError(
+            "data: expected rows of which a sample can be drawn, got a stream. Give an RDD, "
+            "columns of a DataFrame or arrays, or train with strategy='allreduce'."
+        )
+    if sampler.kind == "mllib" and options.deals:
+        raise ConfigError(
+            "shuffle: expected False with sampler='mllib', which draws what MLlib draws of the "
+            f"same partitions; got {options.shuffle}. Give shuffle=False, or take sampler='own'."
+        )
