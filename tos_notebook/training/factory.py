@@ -322,7 +322,10 @@ class RunFactory:
             program,
             archive,
             replace(
-                task, program=name, exchange=strategy.exchange, plan=replace(task.plan, swap=swap)
+                task,
+                program=name,
+                exchange=strategy.exchange,
+                plan=replace(task.plan, swap=swap, sampler=strategy.sampling),
             ),
             lambda buffer, settings: strategy.trainer(
                 TrainerSetup(

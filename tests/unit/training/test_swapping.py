@@ -25,7 +25,7 @@ from tos_notebook.events import (
     Repartitioned,
     StrategySwapped,
 )
-from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies import AllReduce, TreeAggregate
 from tos_notebook.training import epochs as epochs_module
 from tos_notebook.training.results import report
 from tos_notebook.training.run import Run
@@ -190,6 +190,11 @@ REFUSED: dict[str, tuple[Callable[[Run], object], type[TosError], str]] = {
         lambda run: run.swap_strategy("allreduce:star", sync="asp"),
         ConfigError,
         "'bsp'",
+    ),
+    "unfit order": (
+        lambda run: run.swap_strategy(TreeAggregate(sampler="mllib")),
+        ConfigError,
+        "shuffle: expected False with sampler='mllib'",
     ),
     "interval": (lambda run: run.swap_strategy("ps", sync_interval=0), ConfigError, "at least 1"),
 }
