@@ -84,7 +84,13 @@ def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
 
 
 def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
-    """Return what the run's way of training costs; None before the first milestones."""
+    """Return what the run's way of training costs.
+
+    None before the first milestones, and where each epoch is a Spark job: no formula says how long
+    Spark takes for one.
+    """
+    if parts.training.settings.strategy.tree_depth is not None:
+        return None
     every = _steps(parts, paces)
     seconds = [w.compute / every for w in paces.workers if w.compute > 0]
     if not seconds:

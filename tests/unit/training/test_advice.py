@@ -13,7 +13,7 @@ from tos_notebook.combiners import Downpour
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.events import CommandAccepted
 from tos_notebook.steering.sync import as_sync
-from tos_notebook.strategies import AllReduce, ParameterServer
+from tos_notebook.strategies import AllReduce, ParameterServer, TreeAggregate
 from tos_notebook.telemetry.history import History
 from tos_notebook.training import advice as advice_module
 from tos_notebook.training import predicted
@@ -33,7 +33,7 @@ class Facts:
     ) -> None:
         self.strategy = ParameterServer() if strategy is None else strategy
         self.history = History()
-        together = isinstance(self.strategy, AllReduce)
+        together = isinstance(self.strategy, AllReduce | TreeAggregate)
         self.training = SimpleNamespace(settings=None)
         own = self.strategy.settings(None if together else Downpour(), PLAIN)
         self.training.settings = Settings(
@@ -225,6 +225,15 @@ def test_without_a_milestone_theory_knows_nothing() -> None:
     for run in (Facts(), Facts(AllReduce())):
         found = predicted.theory(run)  # type: ignore[arg-type]
         assert found[["predicted", "measured"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("jobs", [False, True])
+def test_what_spark_takes_for_a_job_is_measured_and_not_predicted(jobs: bool) -> None:
+    run = Facts(TreeAggregate(jobs=jobs), sync_interval=1)
+    run.tell(60, half(0.9), half(0.9), steps=1, samples=10, workers=2)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    assert found["predicted"].isna().all() == jobs
+    assert found.loc["exchange (ms)", "measured"] == pytest.approx(900)
 
 
 def test_the_wait_for_the_slowest_is_predicted_where_all_step_together() -> None:
