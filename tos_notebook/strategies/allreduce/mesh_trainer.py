@@ -7,12 +7,10 @@ from ...coordination.cohort import Cohort
 from ...coordination.exchange import WorkerExchange
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
-from ...coordination.settings import Settings
 from ...errors import CheckpointError
-from ..base import NonFinite
+from ..base import TrainerSetup
 from .mesh_reduction import MeshPeer, MeshReduction
 from .outer import OuterOptimizer
-from .parameters import StepParameters
 from .settings import ReduceSettings
 from .trainer import Copied, ReduceTrainer
 
@@ -22,7 +20,7 @@ class MeshTrainer(ReduceTrainer):
 
     Parameters
     ----------
-    parameters, updater, settings, non_finite
+    setup, updater
         See `ReduceTrainer`.
     detours : bool
         Whether the run may go through the driver, where workers cannot reach each other. Else it
@@ -31,18 +29,11 @@ class MeshTrainer(ReduceTrainer):
 
     _reduction: MeshReduction
 
-    def __init__(
-        self,
-        parameters: StepParameters,
-        updater: Updater | None,
-        settings: Settings,
-        non_finite: NonFinite,
-        detours: bool,
-    ) -> None:
-        super().__init__(parameters, updater, settings, non_finite)
-        own: ReduceSettings = settings.strategy
+    def __init__(self, setup: TrainerSetup, updater: Updater | None, detours: bool) -> None:
+        super().__init__(setup, updater)
+        own: ReduceSettings = setup.settings.strategy
         # Workers make its steps; here it says what its state looks like.
-        self._outer = None if own.outer is None else OuterOptimizer(parameters.layout, own.outer)
+        self._outer = None if own.outer is None else OuterOptimizer(setup.layout, own.outer)
         # The driver has no outer optimizer.
         self._detours = detours and self._outer is None
 

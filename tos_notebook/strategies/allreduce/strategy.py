@@ -18,7 +18,6 @@ from ..ps.exchange import exchange
 from .lockstep import Lockstep
 from .mesh_exchange import MeshExchangeMaker
 from .mesh_trainer import MeshTrainer
-from .parameters import StepParameters
 from .settings import ReduceSettings
 from .trainer import ReduceTrainer
 
@@ -132,11 +131,9 @@ class AllReduce(Lockstep):
     def trainer(self, setup: TrainerSetup) -> ReduceTrainer:
         """See `Strategy.trainer`."""
         optimizer = setup.updater() if self.needs else None
-        parameters = StepParameters(setup.layout, setup.initial)
-        arguments = parameters, optimizer, setup.settings, setup.non_finite
         if self.algorithm == "star":
-            return ReduceTrainer(*arguments)
-        return MeshTrainer(*arguments, self.algorithm == "auto")
+            return ReduceTrainer(setup, optimizer)
+        return MeshTrainer(setup, optimizer, self.algorithm == "auto")
 
     def detour(self, settings: ReduceSettings) -> tuple[AllReduce, ReduceSettings]:
         """Return the same through the driver, for workers that cannot reach each other.

@@ -14,7 +14,7 @@ from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import CheckpointError, NonFiniteUpdate
 from ...transport.shared import attach
-from ..base import NonFinite
+from ..base import TrainerSetup
 from ..ps.peer import PeerExchange
 from .parameters import StepParameters
 from .reduction import Reduction
@@ -33,28 +33,19 @@ class ReduceTrainer:
 
     Parameters
     ----------
-    parameters : StepParameters
+    setup : TrainerSetup
     updater : Updater or None
         The optimizer; None where workers bring parameters.
-    settings : Settings
-        Those that the run begins with.
-    non_finite : {"raise", "skip"}
     """
 
     _reduction: Reduction
     _reports: Reports
 
-    def __init__(
-        self,
-        parameters: StepParameters,
-        updater: Updater | None,
-        settings: Settings,
-        non_finite: NonFinite,
-    ) -> None:
-        self._parameters = parameters
+    def __init__(self, setup: TrainerSetup, updater: Updater | None) -> None:
+        self._parameters = StepParameters(setup.layout, setup.initial)
         self._updater = updater
-        self._non_finite = non_finite
-        self._set_learning_rate(settings)
+        self._non_finite = setup.non_finite
+        self._set_learning_rate(setup.settings)
 
     def _set_learning_rate(self, settings: Settings) -> None:
         if self._updater is not None and settings.learning_rate is not None:

@@ -20,7 +20,6 @@ from ...common.checks import (
 )
 from ...errors import ConfigError
 from ..allreduce.lockstep import Lockstep
-from ..allreduce.parameters import StepParameters
 from ..base import TrainerSetup
 from .descent import GradientDescent
 from .settings import TreeSettings, check_codec
@@ -133,9 +132,7 @@ class TreeAggregate(Lockstep):
     def trainer(self, setup: TrainerSetup) -> TreeTrainer:
         """See `Strategy.trainer`."""
         rule = self.step_size, self.updater, self.reg_param, self.convergence_tol
-        descent = GradientDescent(setup.layout, *rule)
-        parameters = StepParameters(setup.layout, setup.initial)
-        return TreeTrainer(parameters, descent, setup.settings, setup.non_finite)
+        return TreeTrainer(setup, GradientDescent(setup.layout, *rule))
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> TreeSettings:
         """See `Strategy.settings`."""

@@ -8,11 +8,10 @@ from ...common.arrays import Buffer
 from ...coordination.cohort import Cohort, Step
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
-from ...coordination.settings import Settings
 from ..allreduce.parameters import StepParameters
 from ..allreduce.reduction import Brought, Reduction
 from ..allreduce.trainer import ReduceTrainer
-from ..base import NonFinite
+from ..base import NonFinite, TrainerSetup
 from .descent import GradientDescent
 
 CONVERGED = "the parameters have converged (convergence_tol)"
@@ -77,23 +76,14 @@ class TreeTrainer(ReduceTrainer):
 
     Parameters
     ----------
-    parameters : StepParameters
+    setup : TrainerSetup
     descent : GradientDescent
-    settings : Settings
-        Those that the run begins with.
-    non_finite : {"raise", "skip"}
     """
 
     _reduction: Aggregation
 
-    def __init__(
-        self,
-        parameters: StepParameters,
-        descent: GradientDescent,
-        settings: Settings,
-        non_finite: NonFinite,
-    ) -> None:
-        super().__init__(parameters, descent, settings, non_finite)
+    def __init__(self, setup: TrainerSetup, descent: GradientDescent) -> None:
+        super().__init__(setup, descent)
         self._descent = descent
 
     def begin(self, reports: Reports, requests: WorkerRequests, cohort: Cohort) -> None:
