@@ -26,6 +26,7 @@ from tests.unit.strategies.treeaggregate.test_treeaggregate import (
 from tests.unit.strategies.treeaggregate.test_treeaggregate import bench as long_stage
 from tos_notebook.chaos.rules import Pause
 from tos_notebook.common.arrays import Array
+from tos_notebook.common.threads import in_thread
 from tos_notebook.coordination.crew import Crew
 from tos_notebook.errors import ConfigError, DataError, SessionClosed, WorkerError
 from tos_notebook.events import (
@@ -42,7 +43,6 @@ from tos_notebook.strategies import TreeAggregate
 from tos_notebook.strategies.treeaggregate.iteration import combined, compute
 from tos_notebook.strategies.treeaggregate.updaters import UPDATERS
 from tos_notebook.testing.bench import RUN, Bench
-from tos_notebook.testing.failures import in_thread
 from tos_notebook.wire.account import Account, Assignment, Total
 from tos_notebook.wire.messages import Finish, Join
 from tos_notebook.worker.chaos_effects import ChaosEffects
