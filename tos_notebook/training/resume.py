@@ -319,7 +319,8 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
         raise ConfigError(
             f"combiner: the run continues with the one that it has, "
             f"{saved.settings.shown.get('combiner')}; got "
-            f"{combiner!r}. Change it afterwards, by run.swap_combiner(...)."
+            f"{combiner!r}. Change it afterwards, by run.swap_combiner(...), or with 'allreduce' "
+            "by run.swap_strategy(..., combiner=...)."
         )
     return combiner
 
