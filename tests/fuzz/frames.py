@@ -47,7 +47,7 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
 from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
-from tos_notebook.transport.sockets import SocketChannel, gone
+from tos_notebook.transport.sockets import SocketChannel
 from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
 from tos_notebook.wire.messages import (
@@ -132,9 +132,9 @@ class Memo(SocketChannel):
     def send(self, head: bytes, payload: memoryview | None) -> None:
         self.heads.append(head)
 
-    def _receive(self, target: memoryview, whole: bool = False) -> int:
+    def _take(self, target: memoryview, whole: bool) -> int:
         if not self._bursts:
-            raise gone(self.peer)
+            return 0
         burst = self._bursts.pop()
         part = burst[: len(target)]
         target[: len(part)] = part

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,7 @@ from tos_notebook.events import (
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import TreeAggregate
+from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.treeaggregate.iteration import combined, compute
 from tos_notebook.strategies.treeaggregate.updaters import UPDATERS
 from tos_notebook.testing.bench import RUN, Bench
@@ -341,8 +343,8 @@ def test_chaos_strikes_the_first_attempt_of_a_worker(bench: Callable[..., Jobs])
 class Skipping(TreeAggregate):
     """Leaves out what is not finite."""
 
-    def trainer(self, layout: Any, initial: Any, settings: Any, *rest: Any, **more: Any) -> Any:
-        return TreeAggregate.trainer(self, layout, initial, settings, "skip")
+    def trainer(self, setup: TrainerSetup) -> Any:
+        return TreeAggregate.trainer(self, replace(setup, non_finite="skip"))
 
 
 def spoiled(bench: Callable[..., Jobs], kind: type[TreeAggregate]) -> Jobs:
