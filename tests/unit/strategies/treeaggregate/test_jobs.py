@@ -248,7 +248,7 @@ def test_a_stop_during_a_job_counts_what_it_has_computed(bench: Callable[..., Jo
 
 
 @pytest.mark.parametrize("lost", [0, 3])
-def test_a_job_that_is_lost_counts_for_nothing_and_the_next_goes_on(
+def test_a_job_that_is_lost_counts_for_nothing_and_the_next_continues(
     bench: Callable[..., Jobs], lost: int
 ) -> None:
     strategy = a_job_each(0.5)
@@ -385,7 +385,7 @@ class Refusing(Single):
 
 
 def test_what_the_program_raises_ends_the_run_at_once(bench: Callable[..., Jobs]) -> None:
-    """Spark would try it again, to no avail."""
+    """Another attempt would raise it again."""
     jobs = bench(a_job_each(), 10, 3, Refusing())
     jobs.work()
     assert isinstance(jobs.run.run.error, WorkerError)
