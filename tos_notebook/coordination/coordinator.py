@@ -11,7 +11,6 @@ from ..errors import TosError, WorkerError
 from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .cohort import Cohort
-from .crew import Crew, StepMaker
 from .exchange import Trainer, WorkerExchange
 from .jobs import Jobs
 from .membership import Member
@@ -21,6 +20,7 @@ from .requests import WorkerRequests
 from .settings import Settings
 from .snapshots import Snapshotter
 from .state import ControlState, log
+from .task_workers import StepMaker, TaskWorkers
 from .timeouts import TIMEOUTS, Timeouts
 from .watchdog import Facts
 
@@ -71,9 +71,9 @@ class Coordinator(Jobs):
         self._cohort = Cohort(self.state, self.reports)
         trainer.begin(self.reports, self.requests, self._cohort)
 
-    def crew(self) -> Crew:
-        """Return the workers of the next Spark jobs, where each epoch is one; see `Crew`."""
-        return Crew(self.state, self.requests, self._cohort, cast(StepMaker, self.trainer))
+    def task_workers(self) -> TaskWorkers:
+        """Return the workers of the next Spark jobs, where each epoch is one; see `TaskWorkers`."""
+        return TaskWorkers(self.state, self.requests, self._cohort, cast(StepMaker, self.trainer))
 
     @property
     def run_id(self) -> str:

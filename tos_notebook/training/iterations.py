@@ -19,14 +19,14 @@ from ..cluster.jobs import aggregate
 from ..coordination.coordinator import Coordinator
 from ..coordination.watchdog import Phase
 from ..strategies.treeaggregate.iteration import Iteration, combined
-from ..wire.account import Account, Assignment, Total
+from ..wire.tasks import Assignment, TaskReport, Total
 
 if TYPE_CHECKING:
     from ..worker.task import Task
 
 
 class Iterations:
-    """Trains a layout of the data by a Spark job for each epoch; see `Crew`.
+    """Trains a layout of the data by a Spark job for each epoch; see `TaskWorkers`.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ class Iterations:
     ) -> None:
         """Run jobs until the present span is trained, or the run ends; see `run_job`."""
         sc.setJobGroup(group, description, interruptOnCancel=True)
-        crew, blocks, rows = self._training.crew(), make(), list[Any]()
+        workers, blocks, rows = self._training.task_workers(), make(), list[Any]()
         locate = partial(_place, sc)
         try:
             rows += self._sent(sc)
-            while (assignment := crew.next()) is not None:
+            while (assignment := workers.next()) is not None:
                 number = assignment.epoch + 1
                 self._phase.enter(f"Spark to end the job of iteration {number}")
                 sc.setJobDescription(f"{group}: iteration {number}")
                 began = time.perf_counter()
                 total = self._aggregated(sc, blocks, task, assignment, rows)
-                crew.take(assignment, total, time.perf_counter() - began, locate)
+                workers.take(assignment, total, time.perf_counter() - began, locate)
         finally:
             _drop(rows)
 
@@ -84,8 +84,8 @@ class Iterations:
             _drop([sent])
 
 
-def _place(sc: Any, account: Account) -> tuple[str, str]:
-    return executor_of_ended(sc, account.stage, account.join.task, account.join.host)
+def _place(sc: Any, task_report: TaskReport) -> tuple[str, str]:
+    return executor_of_ended(sc, task_report.stage, task_report.join.task, task_report.join.host)
 
 
 def _drop(broadcasts: Iterable[Any]) -> None:

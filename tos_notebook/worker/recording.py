@@ -11,8 +11,6 @@ from ..archive.spec import Runner, Trained
 from ..blocks.block import Columns
 from ..common.arrays import Array, Buffer, is_finite
 from ..layout import Layout
-from ..transport.base import BytesLike
-from ..wire.account import Assignment
 from ..wire.messages import (
     Answer,
     Directive,
@@ -29,6 +27,7 @@ from ..wire.messages import (
     Rows,
 )
 from ..wire.settings import WorkerSettings
+from ..wire.tasks import Assignment
 from .exchange import expect
 
 VERSION = 0
@@ -51,13 +50,9 @@ class Recorder:
         self._rows = rows
 
     def request(
-        self,
-        message: Request,
-        payload: BytesLike | None = None,
-        into: BytesLike | None = None,
-        meanwhile: Callable[[], object] | None = None,
+        self, message: Request, *payloads: Any, **more: Any
     ) -> tuple[Answer, memoryview | None]:
-        """See `Connection.request`."""
+        """See `Connection.request`; a recorded message has no payload."""
         if isinstance(message, Fetch):
             column = np.ascontiguousarray(self._rows()[message.column])
             raw = column.reshape(-1).view(np.uint8)

@@ -15,8 +15,8 @@ from ...cluster.gpus import claim_gpus
 from ...common.arrays import Buffer
 from ...layout import Layout
 from ...runtime.loaded import Loaded
-from ...wire.account import Account, Assignment, Total
 from ...wire.messages import Failed, Join, Push
+from ...wire.tasks import Assignment, TaskReport, Total
 from ...worker.batches import Batches
 from ...worker.chaos_effects import ChaosEffects
 from ...worker.loading import load
@@ -74,8 +74,8 @@ class Iteration:
             ChaosEffects(kill=die),
         )
         stage = spark_task().stageId()
-        accounts = tuple(account._replace(stage=stage) for account in done.accounts)
-        yield done._replace(accounts=accounts)
+        task_reports = tuple(task_report._replace(stage=stage) for task_report in done.task_reports)
+        yield done._replace(task_reports=task_reports)
 
 
 def compute(
@@ -125,12 +125,12 @@ def compute(
             raise
     joined, *messages = recorder.said
     push = next((said for said in messages if isinstance(said, Push)), None)
-    account = Account(cast(Join, joined), 0, tuple(messages))
+    task_report = TaskReport(cast(Join, joined), 0, tuple(messages))
     if push is None:
-        return Total(accounts=(account,))
+        return Total(task_reports=(task_report,))
     if not push.finite:
-        return Total(accounts=(account._replace(spoiled=exchange.update),))
-    return Total(exchange.update, push.samples, (account,))
+        return Total(task_reports=(task_report._replace(spoiled=exchange.update),))
+    return Total(exchange.update, push.samples, (task_report,))
 
 
 def _keeping(leg: str, name: str) -> Callable[..., Batches]:
@@ -162,9 +162,9 @@ def combined(layout: Layout, one: Total, other: Total) -> Total:
     one, other : Total
     """
     parts = [(each.mean, each.rows) for each in (one, other) if each.mean is not None]
-    accounts = one.accounts + other.accounts
+    task_reports = one.task_reports + other.task_reports
     if len(parts) < 2:
-        return Total(*parts[0], accounts) if parts else Total(accounts=accounts)
+        return Total(*parts[0], task_reports) if parts else Total(task_reports=task_reports)
     out = layout.allocate()
     mean(layout, parts, out)
-    return Total(out, one.rows + other.rows, accounts)
+    return Total(out, one.rows + other.rows, task_reports)

@@ -28,7 +28,7 @@ from tests.unit.strategies.treeaggregate.test_treeaggregate import bench as long
 from tos_notebook.chaos.rules import Pause
 from tos_notebook.common.arrays import Array
 from tos_notebook.common.threads import in_thread
-from tos_notebook.coordination.crew import Crew
+from tos_notebook.coordination.task_workers import TaskWorkers
 from tos_notebook.errors import ConfigError, DataError, SessionClosed, WorkerError
 from tos_notebook.events import (
     CommandApplied,
@@ -45,8 +45,8 @@ from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.treeaggregate.iteration import combined, compute
 from tos_notebook.strategies.treeaggregate.updaters import UPDATERS
 from tos_notebook.testing.bench import RUN, Bench
-from tos_notebook.wire.account import Account, Assignment, Total
 from tos_notebook.wire.messages import Finish, Join
+from tos_notebook.wire.tasks import Assignment, TaskReport, Total
 from tos_notebook.worker.chaos_effects import ChaosEffects
 from tos_notebook.worker.plan import Plan
 from tos_notebook.worker.recording import Recorder
@@ -65,20 +65,20 @@ class Jobs:
         self.run, self.attempt, self.tasks = run, attempt, 0
         # Rows are kept by it.
         self.name = f"jobs {next(_numbers)}"
-        self.crew: Crew = run.run.crew()
+        self.workers: TaskWorkers = run.run.task_workers()
         self.slept: list[float] = []
         self.before: Callable[[int], object] = lambda epoch: None
         self.after: Changed = lambda epoch, total: total
 
     def work(self) -> None:
         """Train until the span or the run ends."""
-        while (assignment := self.crew.next()) is not None:
+        while (assignment := self.workers.next()) is not None:
             self.before(assignment.epoch)
             total = self.after(assignment.epoch, self.aggregate(assignment))
-            self.crew.take(assignment, total, 1.0, self.locate)
+            self.workers.take(assignment, total, 1.0, self.locate)
 
-    def locate(self, account: Account) -> tuple[str, str]:
-        return f"executor {account.join.pid}", account.join.host
+    def locate(self, task_report: TaskReport) -> tuple[str, str]:
+        return f"executor {task_report.join.pid}", task_report.join.host
 
     def aggregate(self, assignment: Assignment) -> Total:
         """Add up in a tree, the last partition first, as Spark may do it."""
@@ -279,13 +279,13 @@ def test_an_iteration_whose_step_is_made_already_is_only_finished(
         if epoch < 2:
             return total
         cut = [
-            account._replace(
-                messages=tuple(m for m in account.messages if not isinstance(m, Finish))
+            task_report._replace(
+                messages=tuple(m for m in task_report.messages if not isinstance(m, Finish))
             )
-            for account in total.accounts
+            for task_report in total.task_reports
         ]
         jobs.after = done
-        return total._replace(accounts=tuple(cut))
+        return total._replace(task_reports=tuple(cut))
 
     def done(epoch: int, total: Total) -> Total:
         raise SessionClosed("Spark has lost the job.")

@@ -19,10 +19,10 @@ class Assignment(NamedTuple):
     settings_version: int
     settings: WorkerSettings
     own: Mapping[int, WorkerSettings]
-    """Of the first attempt at some partitions: with what is to go wrong there."""
+    """By partition, for the first attempt: settings that hold chaos."""
 
 
-class Account(NamedTuple):
+class TaskReport(NamedTuple):
     """What the worker of one partition would have said to the server in an epoch."""
 
     join: Join
@@ -41,4 +41,4 @@ class Total(NamedTuple):
     """The mean over rows of all updates that are finite; None without any."""
     rows: int = 0
     """Of which it is the mean."""
-    accounts: tuple[Account, ...] = ()
+    task_reports: tuple[TaskReport, ...] = ()

@@ -1,6 +1,6 @@
-"""The workers of a run that have no connection: each epoch is a Spark job, which tells of them.
+"""The workers of a run that have no connection: each epoch is a Spark job.
 
-Before a job the driver asks what it is to compute, and after it tells what each worker has said.
+Before a job the driver asks what to compute. After it, the reports of its tasks are counted.
 Pauses, stops and settings take effect in between. The rules are those of workers that connect.
 """
 
@@ -11,15 +11,15 @@ from typing import NamedTuple, Protocol
 
 from ..common.arrays import Buffer
 from ..errors import SessionClosed
-from ..wire.account import Account, Assignment, Total
 from ..wire.messages import Directive, Failed, Finish, Labelled, Loaded, Push, Suspect
 from ..wire.settings import WorkerSettings
+from ..wire.tasks import Assignment, TaskReport, Total
 from .cohort import Cohort, Step, StepReport
 from .membership import Doing, Member
 from .requests import WorkerRequests
 from .state import DIRECTIVES, ControlState
 
-Locate = Callable[[Account], tuple[str, str]]
+Locate = Callable[[TaskReport], tuple[str, str]]
 """Returns executor and host of a worker whose task has ended."""
 
 
@@ -38,15 +38,15 @@ class StepMaker(Protocol):
         """
 
 
-class _Told(NamedTuple):
-    """What an account is about."""
+class _Counted(NamedTuple):
+    """What counts of a task report."""
 
     member: Member
     push: Push | None
     finish: Finish | None
 
 
-class Crew:
+class TaskWorkers:
     """The workers of one Spark job after another; see `StepMaker`.
 
     Parameters
@@ -65,8 +65,8 @@ class Crew:
         self._cohort = cohort
         self._maker = maker
         self._members: dict[int, Member] = {}
-        # By partition: settings with what is to go wrong in the next epoch.
-        self._mishaps: dict[int, WorkerSettings] = {}
+        # By partition: settings with chaos in the next epoch.
+        self._chaos: dict[int, WorkerSettings] = {}
         # By partition: host and process of the latest worker.
         self._places: dict[int, tuple[str, int]] = {}
 
@@ -92,7 +92,7 @@ class Crew:
                 member.waiting = False
                 member.hear(Doing.TRAIN)
                 self._note(member, state.news(member, state.settings_log.version, Directive.GO)[1])
-            own, self._mishaps = self._mishaps, {}
+            own, self._chaos = self._chaos, {}
             return Assignment(
                 epoch,
                 -1 if span.layout is None else span.layout.epoch,
@@ -102,9 +102,9 @@ class Crew:
             )
 
     def _note(self, member: Member, settings: WorkerSettings | None) -> None:
-        """Keep what is to go wrong in a worker's next epoch, if an answer says so."""
+        """Keep chaos in a worker's next epoch, if an answer says so."""
         if settings is not None and settings.chaos:
-            self._mishaps[member.partition] = settings
+            self._chaos[member.partition] = settings
 
     def _directive(self) -> Directive:
         if self._state.settled:
@@ -120,7 +120,7 @@ class Crew:
         while self._directive() is Directive.WAIT:
             for member in self._members.values():
                 member.hear(Doing.WAIT)
-            # It is in force, even if no task has told of a worker so far.
+            # It is in force, even if no task has ended so far.
             state.acknowledgements.report_pause()
             state.changed.wait(state.timeouts.long_poll)
 
@@ -147,33 +147,35 @@ class Crew:
         SessionClosed
             Another job has taken over.
         """
-        accounts = sorted(total.accounts, key=lambda account: account.join.partition)
+        task_reports = sorted(
+            total.task_reports, key=lambda task_report: task_report.join.partition
+        )
         reports, finishes = [], {}
-        for account in accounts:
+        for task_report in task_reports:
             if not self._state.machine.active:
                 # What another worker has said has ended the run.
                 return
-            told = self._hear(account, assignment.epoch, locate)
-            if told.push is None:
-                self._finish(told)
+            counted = self._hear(task_report, assignment.epoch, locate)
+            if counted.push is None:
+                self._finish(counted)
                 continue
-            exchange = max(0.0, seconds - told.push.compute)
+            exchange = max(0.0, seconds - counted.push.compute)
             # Settings that gradients do not depend on: those of the step count, which is made now.
-            version = max(told.push.settings_version, told.member.settings_version)
-            message = told.push._replace(exchange=exchange, settings_version=version)
-            reports.append(StepReport(told.member, message, account.spoiled))
-            finishes[told.member.partition] = told
+            version = max(counted.push.settings_version, counted.member.settings_version)
+            message = counted.push._replace(exchange=exchange, settings_version=version)
+            reports.append(StepReport(counted.member, message, task_report.spoiled))
+            finishes[counted.member.partition] = counted
         self._step(reports, total.mean)
         for report in reports:
             if report.reply is not None and report.reply.status == "committed":
                 self._note(report.member, report.reply.settings)
                 self._finish(finishes[report.member.partition])
 
-    def _hear(self, account: Account, epoch: int, locate: Locate) -> _Told:
+    def _hear(self, task_report: TaskReport, epoch: int, locate: Locate) -> _Counted:
         """Hear what a worker says; return what counts of it."""
-        member, fresh = self._enter(account, epoch, locate)
+        member, fresh = self._enter(task_report, epoch, locate)
         push = finish = None
-        for message in account.messages:
+        for message in task_report.messages:
             match message:
                 case Labelled():
                     self._requests.labelled(member, message)
@@ -187,29 +189,33 @@ class Crew:
                     push = message
                 case Finish():
                     finish = message
-        return _Told(member, push if fresh else None, finish)
+        return _Counted(member, push if fresh else None, finish)
 
-    def _enter(self, account: Account, epoch: int, locate: Locate) -> tuple[Member, bool]:
+    def _enter(self, task_report: TaskReport, epoch: int, locate: Locate) -> tuple[Member, bool]:
         """Return who a worker is, and whether its push is of a step that is not made yet."""
-        join, place = account.join, (account.join.host, account.join.pid)
+        join, place = task_report.join, (task_report.join.host, task_report.join.pid)
         partition, fresh = join.partition, True
         member = self._members.get(partition)
         if member is None:
-            member, joined = self._requests.join(join, False, place=locate(account))
+            member, joined = self._requests.join(join, False, place=locate(task_report))
             self._members[partition] = member
             fresh = (joined.epoch, joined.steps) == (epoch, 0)
         elif place != self._places[partition]:
-            member.executor, member.host = locate(account)
+            member.executor, member.host = locate(task_report)
         self._places[partition] = place
         member.attempt, member.pid = join.attempt, join.pid
         return member, fresh
 
-    def _finish(self, told: _Told) -> None:
+    def _finish(self, counted: _Counted) -> None:
         ledger = self._state.ledger
-        if told.finish is None or ledger.is_finished(told.finish.epoch, told.member.partition):
+        if counted.finish is None or ledger.is_finished(
+            counted.finish.epoch, counted.member.partition
+        ):
             return
-        if self._state.trains(told.member):
-            self._note(told.member, self._requests.finish(told.member, told.finish).settings)
+        if self._state.trains(counted.member):
+            self._note(
+                counted.member, self._requests.finish(counted.member, counted.finish).settings
+            )
 
     def _step(self, reports: list[StepReport], mean: Buffer | None) -> None:
         for report in reports:
