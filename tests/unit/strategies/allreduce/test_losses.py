@@ -155,19 +155,21 @@ class Apart(SoftmaxRegression):
 
 def test_another_learning_rate_while_workers_come_back_from_a_pause_is_the_same_for_all() -> None:
     program, held, go = Apart(), threading.Event(), threading.Event()
-    pausing = threading.Event()
+    pausing, paused = threading.Event(), threading.Event()
 
     def seen(message: Any) -> None:
-        late = threading.current_thread().name == "check-worker-1" and pausing.is_set()
-        if late and isinstance(message, Poll):
+        first = threading.current_thread().name == "check-worker-0"
+        if first and isinstance(message, Push) and not paused.is_set():
+            # It has rows left then, and trains them while the other one is held.
+            run.run.command(Command.PAUSE)
+            paused.set()
+        elif not first and isinstance(message, Poll) and pausing.is_set():
             held.set()
             assert go.wait(LIMIT)
 
     with bench(Losing(-1, seen=seen), program) as run:
         run.begin((X, Y), 2, range(100_000))
         ended = run.start()
-        run.wait(MilestoneCommitted)
-        run.run.command(Command.PAUSE)
         run.wait(CommandApplied, command=Command.PAUSE)
         pausing.set()
         assert held.wait(LIMIT)
