@@ -22,7 +22,7 @@ from ..codecs.pair import CodecPair
 from ..codecs.parts import Part, Range
 from ..common.arrays import Array, Buffer, aligned_empty, is_finite
 from ..common.hashing import mix_key
-from ..errors import LocalProtocolError, NonFiniteUpdate, RemoteProtocolError
+from ..errors import LocalProtocolError, NonFiniteUpdate, PeerLost, RemoteProtocolError
 from ..transport.base import byte_view
 from .links import Link
 from .mesh import Mesh
@@ -74,9 +74,12 @@ class Block(NamedTuple):
                 self.rest[:] = 0
             raise
 
-    def decode(self, out: Array) -> None:
-        """Write the values that came into others."""
-        self.part.decode(self.payload, out)
+    def decode(self, out: Array, sender: int) -> None:
+        """Write the values that a rank has sent into others."""
+        try:
+            self.part.decode(self.payload, out)
+        except RemoteProtocolError as error:
+            raise PeerLost(sender, f"sends what no codec has encoded. {error}") from error
 
 
 class Way:
@@ -240,18 +243,18 @@ class CodedReducer(Reducer):
                     self._flow.fill(self._link(message), up.sent)
                 began = perf_counter()
                 if _travels(came) and mine < math.inf:
-                    self._blend(up, mine, came)
+                    self._blend(up, mine, came, message.peer)
                 if completes:
                     self._complete(part, down)
                 self._reducing += perf_counter() - began
             self._done[part] = completes
 
-    def _blend(self, block: Block, mine: float, came: float) -> None:
+    def _blend(self, block: Block, mine: float, came: float, sender: int) -> None:
         if mine < LEAST:
-            block.decode(block.values)
+            block.decode(block.values, sender)
             return
         decoded = self._scratch[: block.values.size]
-        block.decode(decoded)
+        block.decode(decoded, sender)
         np.multiply(decoded, came / (mine + came), out=decoded)
         np.multiply(block.values, mine / (mine + came), out=block.values)
         np.add(block.values, decoded, out=block.values)
@@ -262,7 +265,7 @@ class CodedReducer(Reducer):
             return
         try:
             block.encode(self._salts[1])
-            block.decode(block.values)
+            block.decode(block.values, self._mesh.rank)
         except NonFiniteUpdate:
             self._weights[part] = math.inf
 
@@ -273,7 +276,7 @@ class CodedReducer(Reducer):
             self._weights[part], self._done[part] = came, True
             for block in self._down.blocks[part] if _travels(came) else ():
                 self._flow.fill(self._link(message), block.sent)
-                block.decode(block.values)
+                block.decode(block.values, message.peer)
 
     def _link(self, message: Message) -> Link:
         return self._mesh.links[message.peer]
@@ -285,10 +288,11 @@ class CodedReducer(Reducer):
         number, nbytes, weight = _HEAD.unpack(head)
         expected = self._mesh.reductions, len(way.sent(message)) if _travels(weight) else 0
         if (number, nbytes) != expected or not weight >= 0:
-            raise RemoteProtocolError(
-                f"Expected rank {message.peer} to send {expected[1]} encoded bytes of reduction "
-                f"{expected[0]}, but it sends {nbytes} of reduction {number}, of weight {weight}. "
-                "All ranks reduce vectors of the same size in the same order, by one codec."
+            raise PeerLost(
+                message.peer,
+                f"sends {nbytes} encoded bytes of reduction {number}, of weight {weight}, and not "
+                f"{expected[1]} of reduction {expected[0]}. All ranks reduce vectors of the same "
+                "size in the same order, by one codec.",
             )
         return float(weight)
 

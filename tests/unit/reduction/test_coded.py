@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from tests.unit.reduction.test_reducer import made, on_the_wire, reduced
 from tests.unit.reduction.test_schedules import ALL
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
-from tos_notebook.errors import LocalProtocolError, PeerLost, RemoteProtocolError
+from tos_notebook.errors import LocalProtocolError, PeerLost
 from tos_notebook.reduction.coded import CodedReducer
 from tos_notebook.reduction.reducer import Reducer
 from tos_notebook.reduction.schedules import direct, halving, ring
@@ -120,8 +122,25 @@ def test_ranks_of_other_codecs_say_so() -> None:
             for mesh, codec in zip(formed, ("bf16", "int8"), strict=True)
         ]
         ended = together(calls)
-        assert any(isinstance(error, RemoteProtocolError) for error in ended)
-        assert all(isinstance(error, RemoteProtocolError | PeerLost) for error in ended)
+        assert all(isinstance(error, PeerLost) for error in ended)
+        assert any("by one codec" in str(error) for error in ended)
+
+
+GARBAGE = {
+    "no head": b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+    "weight of NaN": struct.pack("<QQd", 1, 104, math.nan),
+    "weight below 0": struct.pack("<QQd", 1, 104, -1.0),
+    "values of NaN": struct.pack("<QQd", 1, 104, 1.0) + b"\xff" * 104,
+}
+
+
+@pytest.mark.parametrize("sent", GARBAGE.values(), ids=GARBAGE)
+def test_a_peer_that_sends_garbage_is_lost(sent: bytes) -> None:
+    with meshes(2) as formed:
+        formed[1].links[0].send_some(sent + bytes(1000), memoryview(b""))
+        with pytest.raises(PeerLost, match="rank 1 to take part, but it sends"):
+            CodedReducer(formed[0], ring(2), as_codecs("bf16")).reduce(np.ones(100, "float32"), 1.0)
+        assert formed[0].closed
 
 
 def test_what_cannot_be_reduced_in_place_is_refused() -> None:
