@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from string import hexdigits
 from typing import NamedTuple
 
 from ..errors import RemoteProtocolError
@@ -17,11 +18,26 @@ IN_VAIN = 10
 """Generations in a row, none of which makes a step, that one worker may end."""
 
 
+FINGERPRINT = 64
+"""Digits of a certificate's SHA-256."""
+
+
 class Place(NamedTuple):
     """A worker that is ready."""
 
     member: Member
     message: Ready
+
+
+def _check_place(message: Ready) -> None:
+    """Raise RemoteProtocolError for a place that all others would fail at."""
+    port, digits = message.port, message.fingerprint
+    if not 1 <= port <= 65_535:
+        raise RemoteProtocolError(f"Ready: expected a port from 1 to 65535, got {port}.")
+    if digits and not (len(digits) == FINGERPRINT and set(digits) <= set(hexdigits)):
+        raise RemoteProtocolError(
+            f"Ready: expected a fingerprint of {FINGERPRINT} hexadecimal digits, got {digits!r}."
+        )
 
 
 class Rendezvous:
@@ -55,8 +71,9 @@ class Rendezvous:
         Raises
         ------
         RemoteProtocolError
-            The worker has ended too many, and is taken for lost.
+            It listens nowhere, or has ended too many generations and is taken for lost.
         """
+        _check_place(message)
         ends = bool(self._formed) and not self._is_later(member, message)
         if member.partition in self._formed and not self.holds(member):
             place = self._ready[member.partition]

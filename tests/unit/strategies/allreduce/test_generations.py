@@ -87,6 +87,20 @@ def test_who_asks_for_an_epoch_that_is_over_forms_no_generation() -> None:
     assert not crew.run.trainer._reduction._cohort._rendezvous.used  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    "place",
+    [("here", 0, ""), ("here", 70_000, ""), ("here", 1, "ab"), ("here", 1, "no digit" * 8)],
+)
+def test_a_place_that_cannot_be_one_is_refused_and_told_to_no_other(
+    place: tuple[str, int, str],
+) -> None:
+    crew = Linked()
+    crew.ready(0)
+    with pytest.raises(RemoteProtocolError, match="Ready: expected"):
+        crew.exchanges[1].form(crew.members[1], Ready(0, *place))
+    assert crew.ready(0).directive is Directive.WAIT
+
+
 def test_a_step_of_workers_with_different_settings_is_made_again() -> None:
     crew = Linked()
     crew.connect()
