@@ -148,6 +148,6 @@ def _dial(host: str, port: int, timeout: float) -> socket.socket:
         raise ConnectTimeout(
             f"Expected the server at {host}:{port} to answer within {timeout} s. {hint}"
         ) from None
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         message = f"Cannot reach the server at {host}:{port}: {error}. {hint}"
         raise TransportError(message) from error

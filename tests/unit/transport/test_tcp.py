@@ -76,6 +76,11 @@ def test_nobody_listening_is_named_with_what_to_set() -> None:
         connect_tcp("127.0.0.1", port, SECRET)
 
 
+def test_a_name_that_no_host_can_have_is_named_with_what_to_set() -> None:
+    with pytest.raises(TransportError, match=r"Cannot reach .*x:1: .*`server_host`"):
+        connect_tcp("x" * 64, 1, SECRET)
+
+
 def test_a_server_that_never_speaks_is_a_timeout() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as mute, pytest.raises(ConnectTimeout):
         connect_tcp("127.0.0.1", mute.getsockname()[1], SECRET, timeout=0.05)
