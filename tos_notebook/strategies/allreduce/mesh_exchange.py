@@ -203,24 +203,38 @@ class MeshExchange:
 
     def _take(self, trained: Iterable[Array], rows: int) -> float:
         """Take what this worker adds to a round; return its weight."""
-        scaled = self._updater is not None and self._updater.scales_loss
         if self._changes:
             with np.errstate(over="ignore"):
                 for target, array, before in zip(self._into, trained, self._held, strict=True):
                     np.subtract(array, before, out=target)
         else:
             _copy(trained, self._into)
-        if scaled or all(map(is_finite, self._means)):
+        if self._skips_steps or all(map(is_finite, self._means)):
             return rows
+        self._leave_out()
+        self._work[:] = 0
+        return NOTHING
+
+    @property
+    def _skips_steps(self) -> bool:
+        """Whether the optimizer itself leaves out what is not finite."""
+        return self._updater is not None and self._updater.scales_loss
+
+    def _leave_out(self) -> None:
+        """Note that what a round has is not finite."""
         if self._spoiled is None:
             self._spoiled = self._work.copy()
         self._left_out += 1
-        self._work[:] = 0
-        return NOTHING
 
     def _make(self, weight: float) -> float:
         """Make a round together with the other workers; return what they all weigh."""
         total = self._averager.average(weight)
+        if total == math.inf and not self._skips_steps:
+            # One worker has what is too large for the codec, and all learn it.
+            if weight >= 1:
+                self._leave_out()
+            self._work[:] = 0
+            return total
         if total < 1:
             # There is nothing to add, as if the rows of this round were not there.
             return total

@@ -16,8 +16,8 @@ from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import Array
-from tos_notebook.errors import ConfigError
-from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerJoined
+from tos_notebook.errors import ConfigError, NonFiniteUpdate
+from tos_notebook.events import CommandApplied, MilestoneCommitted, UpdateSkipped, WorkerJoined
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
@@ -187,6 +187,38 @@ def test_a_gradient_that_overflows_is_known_to_all_optimizers() -> None:
         run.work()
         assert all(np.isfinite(value).all() for value in parameters(run).values())
     assert sum(program.left_out) == 3
+
+
+class Huge(SoftmaxRegression):
+    """Finds once what is finite, and too large for a codec."""
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
+        trained = super().train(vectors, columns, batch_size)
+        if (columns[0] == X[4]).all():
+            trained.parameters[0][0, 0] = 1e200
+        return trained
+
+
+@pytest.mark.parametrize("of", ["gradients", "parameters"])
+def test_what_is_too_large_for_the_codec_ends_the_run(of: str) -> None:
+    with bench("int8", Huge(), of=of, algorithm="direct") as run:
+        run.begin((X, Y), 3, range(1))
+        with pytest.raises((AssertionError, NonFiniteUpdate), match="Parameter 'W'"):
+            run.work()
+
+
+@pytest.mark.parametrize("of", ["gradients", "parameters"])
+def test_what_is_too_large_for_the_codec_is_left_out_if_asked_for(of: str) -> None:
+    with bench("int8", Huge(), of=of, algorithm="direct") as run:
+        # The bench has no such option.
+        run.run.trainer._reduction._non_finite = "skip"  # type: ignore[attr-defined]
+        run.begin((X, Y), 3, range(2))
+        run.work()
+        assert all(np.isfinite(value).all() for value in parameters(run).values())
+        # In each epoch one round of all three.
+        skipped = [event for event in run.events if isinstance(event, UpdateSkipped)]
+        assert len(skipped) == 2 * 3
+        assert run.rows_told() == 2 * len(X)
 
 
 @pytest.mark.parametrize("codec", ["int8", "bf16+ef", "bf16/int8", "topk:0.01+ef"])
