@@ -115,8 +115,9 @@ class MeshExchange:
         if formed.settings is not None:
             self.use(formed.settings)
         self._updater = self._optimizer(runner)
-        self._adopt(np.frombuffer(payload or b"", np.uint8))
-        return self._connect(formed)
+        copy = np.frombuffer(payload or b"", np.uint8)
+        self._adopt(copy)
+        return self._connect(formed, copy.nbytes)
 
     def _adopt(self, copy: Buffer) -> None:
         """Begin with what all workers begin with."""
@@ -142,11 +143,11 @@ class MeshExchange:
         """Whether workers average by how much their parameters have changed."""
         return self._of == "parameters" and self._updater is not None
 
-    def _connect(self, formed: Formed) -> Proceed:
+    def _connect(self, formed: Formed, copied: int) -> Proceed:
         proceed = Proceed(Directive.GO, formed.settings_version, formed.settings)
         self._awaited.generation = formed.generation
         try:
-            mesh, schedule, speed = self._peers.form(formed)
+            mesh, schedule, speed = self._peers.form(formed, copied)
         except ConnectionClosed:
             return proceed
         except PeerLost as error:

@@ -24,6 +24,9 @@ FORMING = 10.0
 """Seconds to connect to all others, once all of them are there. The driver knows sooner whether
 one of them has died."""
 
+SLOWEST = 5e6
+"""Bytes a second at which each worker gets the copy that it begins with. Some get it sooner."""
+
 FIXED: dict[str, Callable[[int], Schedule]] = {"ring": ring, "direct": direct, "halving": halving}
 """The algorithms for any number of workers on any hosts."""
 
@@ -103,8 +106,14 @@ class Peers:
                 ) from error
         return self._listener
 
-    def form(self, message: Formed) -> Links:
+    def form(self, message: Formed, copied: int) -> Links:
         """Connect to all others, and choose the algorithm.
+
+        Parameters
+        ----------
+        message : Formed
+        copied : int
+            Bytes that each worker gets with it.
 
         Raises
         ------
@@ -115,7 +124,7 @@ class Peers:
         peers = [Peer(Address(host, port), bytes.fromhex(f) or None) for host, port, f in places]
         mesh = Mesh(self._listening(), message.rank, peers, message.generation, self._ask)
         self._mesh, self.whole = mesh, message.whole
-        mesh.form(FORMING)
+        mesh.form(FORMING + copied / SLOWEST)
         if mesh.n == 1 or self._algorithm in FIXED:
             return Links(mesh, FIXED.get(self._algorithm, ring)(mesh.n), None)
         if self._algorithm == "two_level":

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tos_notebook.errors import ConnectError, TransportError
+from tos_notebook.reduction.mesh import Mesh
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce import peers
@@ -101,6 +102,23 @@ def test_who_dies_before_it_connects_keeps_no_other_waiting_and_changes_no_bit(
     monkeypatch.setattr(Bench, "_work", lambda run, p, lose: work(run, p, 10**6))
     undisturbed = trained_by(AllReduce(algorithm="ring"))
     assert trained_by(Dialing(partition, die)) == undisturbed
+
+
+def test_who_gets_a_large_copy_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    form, seconds = Mesh.form, []
+
+    def timed(mesh: Mesh, timeout: float) -> None:
+        seconds.append(timeout)
+        form(mesh, timeout)
+
+    monkeypatch.setattr(Mesh, "form", timed)
+    monkeypatch.setattr(peers, "FORMING", LIMIT)
+    monkeypatch.setattr(peers, "SLOWEST", 1.0)
+    with bench(AllReduce(algorithm="ring")) as run:
+        run.begin((X, Y), 3, range(1))
+        run.work()
+        copied = run.program.spec.layout.nbytes
+    assert seconds == [LIMIT + copied] * 3
 
 
 def test_a_stop_ends_workers_that_wait_for_one_to_connect() -> None:
