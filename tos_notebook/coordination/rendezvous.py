@@ -15,7 +15,7 @@ ATTEMPTS = 3
 """Generations in a row whose workers cannot connect, though all of them live, are enough."""
 
 IN_VAIN = 10
-"""Generations in a row, none of which makes a step, that one worker may end."""
+"""Generations in a row, none of which makes a step, that one worker may end though all live."""
 
 
 FINGERPRINT = 64
@@ -80,7 +80,8 @@ class Rendezvous:
             # It asks again, for what it was not told in time.
             ends = place.member is not member
         if ends:
-            self._count(member)
+            if self._all_live():
+                self._count(member)
             self._end()
         self._ready[member.partition] = Place(member, message)
         return ends
@@ -92,7 +93,7 @@ class Rendezvous:
         return member.partition not in self._formed and message.epoch > epoch
 
     def _count(self, member: Member) -> None:
-        """Count the generations that a worker ends, so that one alone cannot keep all others."""
+        """Count what a worker ends though all others live, so that it cannot keep them for ever."""
         self._ended[member.task] += 1
         if self._ended[member.task] > IN_VAIN:
             reason = f"it has ended {IN_VAIN} generations of workers that have made no step"
@@ -111,6 +112,10 @@ class Rendezvous:
         """Return whether a worker is of a generation of which none was lost."""
         if generation != self._generation or not self.holds(member):
             return False
+        return self._all_live()
+
+    def _all_live(self) -> bool:
+        """Whether no worker of the present generation was lost."""
         present = self._state.membership.present
         return all(
             present(partition) is self._ready[partition].member for partition in self._formed

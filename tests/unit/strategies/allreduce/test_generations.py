@@ -239,6 +239,18 @@ def test_a_worker_that_is_ready_again_and_again_is_lost_and_the_others_continue(
     assert crew.report(1).status == "committed"
 
 
+def test_who_loses_others_that_die_before_a_step_keeps_its_place() -> None:
+    crew = Linked()
+    for _ in range(2 * IN_VAIN):
+        crew.connect()
+        crew.run.state.lost(crew.members[1], "its process has ended")
+        crew.ready(0)
+        crew.replace(1)
+    crew.connect()
+    assert crew.report(0).directive is Directive.WAIT
+    assert crew.report(1).status == "committed"
+
+
 def test_who_loses_others_between_steps_may_do_so_as_often_as_it_happens() -> None:
     crew = Linked()
     for sequence in range(2 * IN_VAIN):
