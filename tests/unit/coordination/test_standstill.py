@@ -189,7 +189,7 @@ def test_workers_do_not_wait_for_ever_for_a_partition_that_is_lost() -> None:
     (error,) = told.failed
     assert isinstance(error, ClusterUnreachable)
     assert "Partition 2 has had no worker for too long (stall_timeout=100)" in str(error)
-    assert "resume from a checkpoint" in str(error)
+    assert "from a checkpoint with more slots or fewer partitions" in str(error)
 
 
 def test_a_partition_that_no_worker_had_yet_is_waited_for_longer() -> None:
