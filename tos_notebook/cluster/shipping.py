@@ -21,6 +21,7 @@ SHIPPED = (
     # The rules that workers apply, told by their names.
     *("persist.described", "persist.values"),
     *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),
+    *("combiners.robust", "combiners.stateless"),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
 )

@@ -28,13 +28,10 @@ from .links import Link
 from .mesh import Mesh
 from .reducer import Reducer
 from .schedules import Message, Round, Schedule
-from .weighing import Held
+from .weighing import LEAST, Held
 
 BLOCK = 1 << 16
 """Elements that are encoded or decoded at once; what comes next arrives meanwhile."""
-
-LEAST = 1e-20
-"""The weight from which on a vector is sent. With less it counts for nothing beside others."""
 
 _HEAD = struct.Struct("<QQd")
 """Which reduction of the mesh it is, bytes that follow, and the weight of the mean."""

@@ -8,6 +8,9 @@ import numpy as np
 
 from ..common.arrays import Array
 
+LEAST = 1e-20
+"""The weight from which on a vector counts. With less it changes no mean with others."""
+
 
 class Held(NamedTuple):
     """What a vector is a sum of: of each xᵢ, times its weight over the unit.

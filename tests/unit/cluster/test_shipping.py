@@ -87,7 +87,7 @@ def test_all_that_is_listed_is_loaded_there(begun: set[str]) -> None:
     "package",
     [
         *("training", "program", "coordination", "telemetry", "steering", "testing"),
-        *("combiners.registry", "combiners.robust", "combiners.staging", "combiners.stateless"),
+        *("combiners.registry", "combiners.gap_aware", "combiners.staging", "combiners.clip"),
         *("magics", "widgets", "lab", "ml", "demo", "tensorspark.spark_session"),
     ],
 )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...codecs.base import FP32
 from ...codecs.halves import BF16, FP16
 from ...codecs.pair import CodecPair
 from ...codecs.powersgd import PowerSGD
+from ...common.arrays import Array
 from ...errors import ConfigError
 from ...layout import Layout
 from ...reduction.coded import CodedReducer
+from ...reduction.gathered import GatheringReducer
 from ...reduction.mesh import Mesh
 from ...reduction.reducer import Reducer
 from ...reduction.schedules import Schedule
@@ -51,12 +55,16 @@ def on_their_way(codecs: CodecPair) -> bool:
 
 
 def reducers_for(
-    layout: Layout, mesh: Mesh, schedule: Schedule, codecs: CodecPair
+    layout: Layout,
+    mesh: Mesh,
+    schedule: Schedule,
+    codecs: CodecPair,
+    aggregate: Callable[[Array], Array] | None = None,
 ) -> list[Reducer]:
     """Return what averages each vector of a layout.
 
     What is trained travels encoded. Integers travel as they are, and so do statistics: those are
-    whole values and no changes, and few.
+    whole values and no changes, and few. Both are averaged, whatever the rule.
 
     Parameters
     ----------
@@ -66,12 +74,17 @@ def reducers_for(
     schedule : Schedule
     codecs : CodecPair
         Its `up` is for sums on their way, its `down` for means.
+    aggregate : callable, optional
+        A rule that takes the place of the mean; see `GatheringReducer`.
     """
 
-    def made(coded: bool) -> Reducer:
-        return CodedReducer(mesh, schedule, codecs) if coded else Reducer(mesh, schedule)
+    def made(changes: bool) -> Reducer:
+        if changes and aggregate is not None:
+            return GatheringReducer(mesh, schedule, aggregate)
+        if changes and not codecs.lossless:
+            return CodedReducer(mesh, schedule, codecs)
+        return Reducer(mesh, schedule)
 
     return [
-        made(not codecs.lossless and segment.trained and np.dtype(segment.dtype).kind == "f")
-        for segment in layout.segments
+        made(segment.trained and np.dtype(segment.dtype).kind == "f") for segment in layout.segments
     ]

@@ -70,6 +70,7 @@ class MeshExchange:
         )
         self._updater: Updater | None = None
         self._outer: str | None = None
+        self._aggregate: Callable[[Array], Array] | None = None
         self._codecs = PLAIN
         self._spoiled: Buffer | None = None
         self._rank, self._version, self._base = 0, 0, 0
@@ -132,10 +133,11 @@ class MeshExchange:
             return self._updater or runner.updater()
         if self._outer is None and self._codecs.lossless:
             return None
-        from .outer import PLAIN_MEAN, OuterOptimizer, from_text
+        from .outer import PLAIN_MEAN, OuterOptimizer, aggregate_of, from_text
 
         # Changes can be rounded, since they are small, and parameters cannot.
         rule = PLAIN_MEAN if self._outer is None else from_text(self._outer)
+        self._aggregate = aggregate_of(rule)
         return OuterOptimizer(self._layout, rule)
 
     @property
@@ -154,11 +156,11 @@ class MeshExchange:
             # Perhaps it was lost meanwhile, and Spark starts another one.
             said = self._awaited.blame(error)
             return said if said.directive is Directive.STOP else proceed
-        if not on_their_way(self._codecs):
+        if self._aggregate is not None or not on_their_way(self._codecs):
             schedule, speed = direct(mesh.n), None
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         means = signed(self._means) if self._changes else self._means
-        reducers = reducers_for(self._layout, mesh, schedule, self._codecs)
+        reducers = reducers_for(self._layout, mesh, schedule, self._codecs, self._aggregate)
         self._averager = Averager(mesh, schedule, means, reducers)
         self._rank, self._version = formed.rank, formed.version
         self.again = False

@@ -7,7 +7,7 @@ the copy that the driver holds, as the state of a program's optimizer is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,23 +15,30 @@ from ...combiners.adaptive import FedAdam, FedYogi
 from ...combiners.arithmetic import widen_delta
 from ...combiners.averaging import AveragingCombiner, FedAvg, OuterMomentum
 from ...combiners.base import Combiner
+from ...combiners.robust import Median, RobustCombiner, TrimmedMean
 from ...common.arrays import Array
 from ...errors import CheckpointError, ConfigError, RemoteProtocolError
 from ...layout import Layout
 from ...persist.described import describe, rebuild
 
-KINDS = {kind.name: kind for kind in (FedAvg, OuterMomentum, FedAdam, FedYogi)}
-"""What workers can be told by name: rules that take one step on the mean of a round."""
+STEPS = FedAvg, OuterMomentum, FedAdam, FedYogi
+"""Rules that take one step on the change of a round."""
+
+ROBUST = Median, TrimmedMean
+"""Rules that make that change of those of all workers; else it is their mean."""
+
+KINDS = {kind.name: kind for kind in (*STEPS, *ROBUST)}
+"""What workers can be told by name."""
 
 PLAIN_MEAN = FedAvg()
 """Moves parameters by the mean change itself."""
 
-NAMES = "fedavg, diloco, slowmo, bmuf, fedadam and fedyogi"
+NAMES = "fedavg, diloco, slowmo, bmuf, fedadam, fedyogi, median and trimmedmean"
 """The same, and presets of them, as a user knows them."""
 
 
 def check_outer(rule: Combiner) -> None:
-    """Check that workers can apply a rule to the mean change of an exchange.
+    """Check that workers can apply a rule to the changes of an exchange.
 
     Parameters
     ----------
@@ -42,17 +49,33 @@ def check_outer(rule: Combiner) -> None:
     ConfigError
         They cannot.
     """
-    if type(rule) not in KINDS.values():
+    if type(rule) not in KINDS.values() or type(_step_of(rule)) not in STEPS:
         raise ConfigError(
-            f"combiner: expected a rule for the mean change of all workers, such as {NAMES}; got "
-            f"{rule.name}, which needs the change of each worker, or is your own. Choose one of "
-            "those, or train with strategy='ps'."
+            f"combiner: expected a rule for the changes of all workers at once, such as {NAMES}; "
+            f"got {rule!r}, which takes them one by one, or is your own. Choose one of those, or "
+            "train with strategy='ps'."
         )
     if getattr(rule, "k", None) is not None:
         raise ConfigError(
             f"combiner: expected no k with strategy 'allreduce', where each exchange is a round of "
             f"all workers; got {rule!r}. Leave k out."
         )
+
+
+def _step_of(rule: Combiner) -> Combiner:
+    """Return the rule that moves parameters by the change of a round."""
+    return rule.then or PLAIN_MEAN if isinstance(rule, RobustCombiner) else rule
+
+
+def aggregate_of(rule: Combiner) -> Callable[[Array], Array] | None:
+    """Return what makes one change of those of all workers; None for their mean.
+
+    Parameters
+    ----------
+    rule : Combiner
+        See `check_outer`.
+    """
+    return rule.aggregate if isinstance(rule, RobustCombiner) else None
 
 
 def to_text(rule: Combiner) -> str:
@@ -77,7 +100,7 @@ def from_text(text: str) -> Combiner:
 
 
 class OuterOptimizer:
-    """A rule, with its state; see `archive.spec.Updater`. What it takes are mean changes.
+    """A rule, with its state; see `archive.spec.Updater`. It takes the changes of rounds.
 
     Parameters
     ----------
@@ -93,6 +116,7 @@ class OuterOptimizer:
         self._moved = layout.allocate()
         self._vectors = layout.vectors(self._moved)
         self._tensors = list(layout.tensors(self._moved).values())
+        rule = _step_of(rule)
         of_statistics = rule.of_statistics()
         self._rules: list[AveragingCombiner] = []
         for segment, vector in zip(layout.segments, self._vectors, strict=True):

@@ -10,7 +10,7 @@ from ...combiners.base import Combiner
 from ...errors import ConfigError
 from ...steering.sync import SyncMode
 from .coding import check_codecs
-from .outer import check_outer, to_text
+from .outer import aggregate_of, check_outer, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,18 @@ class ReduceSettings:
                 "sync='bsp'."
             )
         check_outer(self.outer)
+        if aggregate_of(self.outer) is None:
+            return
+        if self.algorithm not in ("auto", "direct"):
+            raise ConfigError(
+                f"combiner: expected a rule for the mean change with algorithm={self.algorithm!r}, "
+                f"which sends sums; got {self.outer!r}. Choose algorithm='direct'."
+            )
+        if not self.codec.lossless:
+            raise ConfigError(
+                f"codec: expected 'fp32' with {self.outer!r}, which compares what workers send; "
+                f"got '{self.codec}'. Leave it out, or train with strategy='ps'."
+            )
 
     def require_saveable(self) -> None:
         """See `StrategySettings.require_saveable`; the optimizer keeps arrays only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,10 +40,10 @@ class WithOuter(AllReduce):
     """All-reduce whose checks are made with an outer optimizer by which changes add up."""
 
     def exact_settings(self) -> ReduceSettings:
-        return ReduceSettings(self.of, PLAIN, False, combiners.FedAvg())
+        return ReduceSettings(self.of, PLAIN, self.algorithm, combiners.FedAvg())
 
 
-def trial(rule: str, algorithm: str = "ring") -> Trial:
+def trial(rule: str | Combiner, algorithm: str = "ring") -> Trial:
     made = Trial(AllReduce(of="parameters", algorithm=algorithm), Deadline(20.0))
     made.settings = made.strategy.settings(as_combiner(rule), PLAIN)
     return made
@@ -51,14 +51,16 @@ def trial(rule: str, algorithm: str = "ring") -> Trial:
 
 @contextmanager
 def bench(
-    rule: str, program: NumpyProgram | None = None, algorithm: str = "ring"
+    rule: str | Combiner, program: NumpyProgram | None = None, algorithm: str = "ring"
 ) -> Iterator[Bench]:
     with trial(rule, algorithm).bench(program or SoftmaxRegression()) as made:
         yield made
 
 
-def by_hand(rule: Combiner, partitions: int, epochs: int) -> dict[str, Array]:
-    """Return what the combiner makes of the mean changes, as a server alone would."""
+def by_hand(
+    rule: Combiner, partitions: int, epochs: int, of: Callable[..., Array] = np.mean
+) -> dict[str, Array]:
+    """Return what the combiner makes of the workers' changes, as a server alone would."""
     program = SoftmaxRegression()
     layout = program.spec.layout
     found = layout.tensors(initial(layout))
@@ -67,14 +69,14 @@ def by_hand(rule: Combiner, partitions: int, epochs: int) -> dict[str, Array]:
     for _ in range(epochs):
         for step in range(max(map(len, dealt))):
             rows = [part[step] for part in dealt if step < len(part)]
-            changes = {name: np.zeros_like(value) for name, value in found.items()}
+            changes: dict[str, list[Array]] = {name: [] for name in found}
             for row in rows:
                 trained = {name: value.copy() for name, value in found.items()}
                 program.step(trained, (X[[row]], Y[[row]]))
                 for name, value in found.items():
-                    changes[name] += (trained[name] - value) / len(rows)
+                    changes[name].append(trained[name] - value)
             for name, value in found.items():
-                rules[name].merge(value, changes[name], ALONE)
+                rules[name].merge(value, of(changes[name], axis=0), ALONE)
     return found
 
 
@@ -92,21 +94,36 @@ def test_workers_apply_the_rule_to_their_mean_change(name: str, algorithm: str) 
         np.testing.assert_allclose(found[tensor], value, rtol=1e-9)
 
 
-def trained(rule: str, program: NumpyProgram, lose: int | None) -> bytes:
-    with bench(rule, program) as run:
+@pytest.mark.parametrize("algorithm", ["auto", "direct"])
+@pytest.mark.parametrize("then", [None, combiners.FedAdam()])
+def test_the_median_change_can_take_the_place_of_the_mean(
+    algorithm: str, then: Combiner | None
+) -> None:
+    with bench(combiners.Median(then=then), algorithm=algorithm) as run:
+        run.begin((X, Y), 3, range(2))
+        run.work()
+        found = parameters(run)
+    for tensor, value in by_hand(then or combiners.FedAvg(), 3, 2, np.median).items():
+        np.testing.assert_allclose(found[tensor], value, rtol=1e-9)
+
+
+def trained(rule: str, program: NumpyProgram, lose: int | None, algorithm: str) -> bytes:
+    with bench(rule, program, algorithm) as run:
         run.begin((X, Y), 3, range(3))
         run.work(lose=lose)
         assert run.rows_told() == 3 * len(X)
         return run.run.parameters.read()[0].tobytes()
 
 
-@pytest.mark.parametrize("name", ["diloco", "fedadam"])
+@pytest.mark.parametrize(
+    ("name", "algorithm"), [("diloco", "ring"), ("fedadam", "ring"), ("median", "direct")]
+)
 @pytest.mark.parametrize("call", [0, 3, 17, 29])
-def test_a_lost_worker_changes_no_bit(name: str, call: int) -> None:
-    undisturbed = trained(name, SoftmaxRegression(), None)
+def test_a_lost_worker_changes_no_bit(name: str, algorithm: str, call: int) -> None:
+    undisturbed = trained(name, SoftmaxRegression(), None, algorithm)
     # Within a milestone, while others have made rounds of it, and after its report got through.
-    assert trained(name, Dying("gradient", 0, call), 10**6) == undisturbed
-    assert trained(name, SoftmaxRegression(), call // 4) == undisturbed
+    assert trained(name, Dying("gradient", 0, call), 10**6, algorithm) == undisturbed
+    assert trained(name, SoftmaxRegression(), call // 4, algorithm) == undisturbed
 
 
 @pytest.mark.parametrize("name", ["diloco", "fedyogi"])
@@ -213,8 +230,10 @@ def test_all_ranks_hold_the_same_bits(name: str, make: Any, weights: list[int], 
     [
         ({}, "diloco", "none where workers average gradients.*allreduce:parameters/10"),
         ({"of": "parameters", "algorithm": "star"}, "diloco", "algorithm='auto'"),
-        ({"of": "parameters"}, "median", "the change of each worker.*strategy='ps'"),
-        ({"of": "parameters"}, "dynsgd", "such as fedavg, diloco.*got dynsgd"),
+        ({"of": "parameters", "algorithm": "ring"}, "median", "algorithm='direct'"),
+        ({"of": "parameters"}, "multikrum", "one by one.*strategy='ps'"),
+        ({"of": "parameters"}, combiners.Median(then=combiners.FedBuff()), "one by one"),
+        ({"of": "parameters"}, "dynsgd", "such as fedavg, diloco.*got DynSGD"),
         ({"of": "parameters"}, combiners.FedAvg(k=2), "Leave k out"),
         ({"of": "parameters"}, lambda center, update, push: center, "or is your own"),
     ],
@@ -251,7 +270,7 @@ def test_a_swap_hands_over_no_state_that_another_rule_or_optimizer_would_take_fo
     assert not any(array.any() for array in taken.progress.copied.state)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"name": "median", "parameters": {}}', "1e9"])
+@pytest.mark.parametrize("text", ["", "[]", '{"name": "dynsgd", "parameters": {}}', "1e9"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match="Expected a combiner"):
         from_text(text)
