@@ -15,6 +15,7 @@ from ..errors import ConfigError, InvalidTransition, TosError
 from ..events import CommandLapsed
 from ..persist.described import rebuild
 from ..steering.machine import Command
+from ..strategies.allreduce.settings import ReduceSettings
 from ..strategies.allreduce.strategy import AllReduce
 from ..strategies.base import Strategy
 from ..strategies.registry import STRATEGIES, as_strategy
@@ -77,12 +78,13 @@ def detour(run: Lifecycle) -> Swap:
     """Return the swap to all-reduce through the driver; see `Swaps.detour`."""
     now, present = run.strategy, run.epochs.swaps.now
     assert isinstance(now, AllReduce)
-    strategy, settings = now.detour(run.parts.training.settings.strategy)
     task = run.parts.task if present is None else present.method.task
-    method = _method(run, strategy)
+    method = _method(run, now.detour())
     # By the same plan, their processes keep the optimizers that they have.
     method = replace(method, task=replace(method.task, plan=task.plan))
-    return _swap(run, method, {"strategy": settings}, "allreduce:star")
+    # Only now, since settings may have changed while the program was exported.
+    settings: ReduceSettings = run.parts.training.settings.strategy
+    return _swap(run, method, {"strategy": settings.detour()}, "allreduce:star")
 
 
 def renew(run: Lifecycle) -> None:

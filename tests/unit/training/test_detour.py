@@ -13,12 +13,18 @@ from tests.support.numpy_program import Counting
 from tests.unit.training.test_run import ROWS, exact
 from tests.unit.training.test_swapping import BATCH, Swapping, by_gradients
 from tests.unit.worker.support import center, nothing_left, of
+from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import ConnectError, TransportError
 from tos_notebook.events import EpochFinished, JobRestarted, MilestoneCommitted, StrategySwapped
+from tos_notebook.steering.machine import Command
 from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training import swapping
+from tos_notebook.training.lifecycle import Lifecycle
 from tos_notebook.training.run import Run
 from tos_notebook.transport.auth import new_secret
+
+WORKERS = 2
 
 
 class Dying(Counting):
@@ -105,6 +111,23 @@ def test_an_algorithm_that_was_chosen_fails_with_advice(
     deaf(monkeypatch)
     with pytest.raises(ConnectError, match="or train with strategy='allreduce:star'"):
         setting.by("allreduce:ring")
+
+
+def test_a_codec_that_is_set_while_the_detour_is_made_ready_is_kept(
+    setting: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf(monkeypatch)
+    method = swapping._method
+
+    def slow(run: Lifecycle, strategy: Any) -> Any:
+        if strategy.algorithm == "star":
+            run.parts.training.change_settings(Command.SET, "", codec=as_codecs("bf16"))
+        return method(run, strategy)
+
+    monkeypatch.setattr(swapping, "_method", slow)
+    run = setting.by("allreduce:auto")
+    assert run.state == "finished"
+    assert str(run.parts.training.settings.strategy.codec) == "bf16"
 
 
 def test_links_that_are_lost_in_an_epoch_cost_no_batch_and_no_bit(setting: Apart) -> None:

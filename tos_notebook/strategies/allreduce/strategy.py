@@ -135,15 +135,9 @@ class AllReduce(Lockstep):
             return ReduceTrainer(setup, optimizer)
         return MeshTrainer(setup, optimizer, self.algorithm == "auto")
 
-    def detour(self, settings: ReduceSettings) -> tuple[AllReduce, ReduceSettings]:
-        """Return the same through the driver, for workers that cannot reach each other.
-
-        Parameters
-        ----------
-        settings : ReduceSettings
-            Those in force.
-        """
-        return replace(self, algorithm="star"), replace(settings, algorithm="star")
+    def detour(self) -> AllReduce:
+        """Return the same through the driver, for workers that cannot reach each other."""
+        return replace(self, algorithm="star")
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ReduceSettings:
         """See `Strategy.settings`."""
