@@ -12,6 +12,7 @@ import numpy as np
 from ...common.arrays import Array, Buffer
 from ...errors import RemoteProtocolError
 from ...layout import Layout
+from ...wire.limits import MOST
 
 _HEAD = struct.Struct("<QQQQQBdd??")
 
@@ -109,8 +110,10 @@ def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
         raise RemoteProtocolError(
             f"Push: expected {expected} bytes behind a milestone's numbers, got {len(rest)}."
         )
-    if not numbers[5] < len(ALGORITHMS) or not all(0 <= n < math.inf for n in numbers[6:]):
-        raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[5:]}.")
+    counts, (algorithm, *links) = numbers[1:5], numbers[5:]
+    fit = max(counts) <= MOST and algorithm < len(ALGORITHMS)
+    if not (fit and all(0 <= each < math.inf for each in links)):
+        raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[1:]}.")
     copy = rest[:copied] if has_copy else None
     spoiled = rest[has_copy * copied :] if has_spoiled else None
     return Milestone._make((*numbers, copy, spoiled))

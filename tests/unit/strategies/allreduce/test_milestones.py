@@ -8,8 +8,20 @@ import pytest
 
 from tests.unit.worker.crew import Crew
 from tos_notebook.coordination import cohort
+from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.allreduce.milestone import Milestone, unpack
+from tos_notebook.testing.programs import Counting
 from tos_notebook.wire.messages import Directive
+
+
+@pytest.mark.parametrize("place", ["rounds", "left_out", "sent", "received"])
+def test_numbers_that_no_history_can_hold_are_refused(place: str) -> None:
+    layout = Counting().spec.layout
+    made = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0)
+    assert unpack(made.pack(), layout, 0) == made
+    with pytest.raises(RemoteProtocolError, match="a milestone's numbers"):
+        unpack(made._replace(**{place: 2**63}).pack(), layout, 0)
 
 
 class Clock:
