@@ -6,6 +6,7 @@ import numpy as np
 
 from ...common.arrays import Buffer
 from ...coordination.cohort import Cohort, Step
+from ...coordination.exchange import HandedOver
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ..allreduce.parameters import StepParameters
@@ -96,3 +97,11 @@ class TreeTrainer(ReduceTrainer):
     def make(self, step: Step, mean: Buffer | None) -> None:
         """See `StepMaker.make`."""
         self._reduction.make(step, mean)
+
+    def hand_over(self) -> HandedOver:
+        """See `Trainer.hand_over`; MLlib's updaters have no state."""
+        return super().hand_over()._replace(optimizer=None)
+
+    def take_over(self, handed: HandedOver) -> bool:
+        """See `Trainer.take_over`; what a program's optimizer keeps ends with it."""
+        return super().take_over(handed._replace(optimizer=None))

@@ -17,6 +17,7 @@ from tos_notebook.archive.spec import FeedSpec, ProgramSpec
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.codecs.pair import PLAIN, as_codecs
 from tos_notebook.common.arrays import Array
+from tos_notebook.coordination.exchange import HandedOver
 from tos_notebook.coordination.job_span import DataLayout
 from tos_notebook.coordination.snapshots import Progress
 from tos_notebook.errors import ConfigError, TosError
@@ -289,3 +290,11 @@ def test_a_gradient_that_is_not_finite_ends_the_run() -> None:
         with pytest.raises((AssertionError, TosError), match=r"NaN|nan"):
             run.work()
         assert run.run.parameters.version == 0
+
+
+def test_a_swap_neither_brings_nor_takes_the_state_of_a_programs_optimizer() -> None:
+    with bench(TreeAggregate()) as run:
+        trainer = run.run.trainer
+        assert trainer.hand_over().optimizer is None
+        assert not trainer.take_over(HandedOver(7, None, [np.ones(2)]))
+        assert trainer.parameters.version == 7
