@@ -19,7 +19,7 @@ import tos_notebook as tos
 from tests.support.linear import Linear
 from tests.support.watching import Watch
 from tos_notebook.blocks.sampling import Sampler
-from tos_notebook.errors import ConfigError
+from tos_notebook.errors import ConfigError, InvalidTransition
 from tos_notebook.events import (
     CommandApplied,
     MilestoneCommitted,
@@ -357,6 +357,12 @@ def test_what_cannot_be_sampled_is_refused_before_anything_is_trained(
     session = train(program, strategy=TreeAggregate(0.2, sampler="mllib"))
     with pytest.raises(ConfigError, match="shuffle: expected False with sampler='mllib'"):
         session.start((X, labels("logistic")))
+    with pytest.raises(ConfigError, match="repartition_every: expected none with sampler='mllib'"):
+        session.start((X, labels("logistic")), shuffle=False, repartition_every=1)
+    run = session.start((X, labels("logistic")), 10_000, partitions=2, shuffle=False)
+    with pytest.raises(InvalidTransition, match="draws what MLlib draws of the same partitions"):
+        run.repartition(1)
+    run.stop()
 
     def stream(context: Any) -> Any:
         import tensorflow as tf

@@ -36,10 +36,15 @@ class Storage:
         Where: any Hadoop URI (``hdfs:``, ``s3a:``, ``file:``); a bare path is on Spark's default
         file system. Created by the first write.
 
+    Attributes
+    ----------
+    uri : str
+        Where the files are, with its scheme.
+
     Raises
     ------
     ConfigError
-        No file system answers to the URI's scheme, or the URI is malformed.
+        No file system answers to the URI, or the URI is malformed.
     """
 
     def __init__(self, sc: SparkContext, uri: str) -> None:
@@ -51,13 +56,9 @@ class Storage:
         try:
             self._root = hadoop_path(sc, uri)
             self._fs = self._root.getFileSystem(self._conf)
+            self.uri = str(self._fs.makeQualified(self._root).toString())
         except java_errors() as error:
             raise ConfigError(f"Cannot use {uri!r} for files: {reason(error)}") from None
-
-    @property
-    def uri(self) -> str:
-        """Where the files are, with its scheme."""
-        return str(self._fs.makeQualified(self._root).toString())
 
     def write(self, name: str, data: bytes | memoryview | Path) -> str:
         """Write a file, replacing one of the same name in a single step.

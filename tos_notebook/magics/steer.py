@@ -117,8 +117,8 @@ def _elsewhere(run: Any, name: str) -> str:
             continue
         if action.command in run.commands:
             return f" %{action.magic} changes it."
-        other = f" %tos_strategy ps --{name} ... swaps to one that has." * (name == "combiner")
-        return f" strategy={run.settings.strategy!r} has no {name} to change.{other}"
+        other = " %tos_combiner says how to get one." * (name == "combiner")
+        return f" strategy={run.settings.strategy!r} cannot change {name} while it trains.{other}"
     return ""
 
 

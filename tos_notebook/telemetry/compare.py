@@ -54,10 +54,13 @@ def compare(*runs: Comparable) -> go.Figure:
     Raises
     ------
     ConfigError
-        No run was given, or one has no milestone yet.
+        No run was given, or what is no run, or one has no milestone yet.
     """
     from plotly.subplots import make_subplots
 
+    for given in runs:
+        if not hasattr(type(given), "history"):
+            raise ConfigError(f"Expected runs to compare, got {given!r}. Use compare(a, b).")
     frames = [(run, _milestones(run)) for run in dict.fromkeys(runs)]
     if not frames:
         raise ConfigError("Expected at least one run to compare, got none. Use compare(a, b).")

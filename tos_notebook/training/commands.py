@@ -26,13 +26,7 @@ def require_obeyed(run: Lifecycle, command: Command) -> None:
     """Raise InvalidTransition for a command that the run's strategy does not know."""
     parts, strategy = run.parts, run.strategy
     if command is Command.SWAP_COMBINER and parts.training.settings.strategy.lockstep:
-        raise InvalidTransition(
-            parts.state,
-            str(command),
-            f"a combiner merges pushes one by one, but with strategy={strategy.name!r} all workers "
-            "make each step together. To merge by one, call "
-            "run.swap_strategy('ps', combiner=...), or type %tos_strategy ps --combiner ...",
-        )
+        raise InvalidTransition(parts.state, str(command), _without_combiner(run))
     if command not in strategy.commands:
         known = ", ".join(sorted(strategy.commands))
         others = [f"{name!r}" for name, kind in STRATEGIES.items() if command in kind.commands]
@@ -41,9 +35,35 @@ def require_obeyed(run: Lifecycle, command: Command) -> None:
         raise InvalidTransition(parts.state, str(command), reason)
 
 
+def _without_combiner(run: Lifecycle) -> str:
+    """Say why a combiner cannot be swapped, and what to do instead."""
+    settings, name = run.parts.training.settings, run.strategy.name
+    if settings.strategy.shown().get("of") == "parameters":
+        reason = f"with strategy={name!r} another combiner comes with a swap of the strategy"
+        swaps = f"{name}:parameters/{settings.sync_interval}"
+    else:
+        reason = (
+            f"a combiner merges pushes one by one, but with strategy={name!r} all workers make "
+            "each step together"
+        )
+        swaps = "ps"
+    return (
+        f"{reason}. Call run.swap_strategy({swaps!r}, combiner=...), or type "
+        f"%tos_strategy {swaps} --combiner ..."
+    )
+
+
 def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | None) -> None:
     """Ask for another layout of the data; see `Run.repartition`."""
     require_obeyed(run, Command.REPARTITION)
+    sampler = run.strategy.sampling
+    if sampler is not None and sampler.kind == "mllib":
+        raise InvalidTransition(
+            run.parts.state,
+            "repartition",
+            "sampler='mllib' draws what MLlib draws of the same partitions. Stop it and start "
+            "with others, or train with sampler='own'",
+        )
     if run.parts.checkpointer is not None and partitioner is not None:
         require_known(partitioner)
     run.epochs.repartition(partitions, partitioner)

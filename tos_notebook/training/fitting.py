@@ -49,3 +49,9 @@ def require_samples(sampler: Sampler | None, source: DataSource, options: RunOpt
             "shuffle: expected False with sampler='mllib', which draws what MLlib draws of the "
             f"same partitions; got {options.shuffle}. Give shuffle=False, or take sampler='own'."
         )
+    if sampler.kind == "mllib" and options.repartition_every is not None:
+        raise ConfigError(
+            "repartition_every: expected none with sampler='mllib', which draws what MLlib draws "
+            f"of the same partitions; got {options.repartition_every}. Leave it out, or take "
+            "sampler='own'."
+        )

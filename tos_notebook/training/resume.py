@@ -119,6 +119,10 @@ def resume(
     --------
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
+    if not isinstance(uri, str):
+        raise ConfigError(
+            f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
+        )
     require_resumable(options)
     observer_options = pick(ObserverOptions, options).checked()
     spark = connect(spark, warm_up=False)
@@ -320,7 +324,7 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
             f"combiner: the run continues with the one that it has, "
             f"{saved.settings.shown.get('combiner')}; got "
             f"{combiner!r}. Change it afterwards, by run.swap_combiner(...), or with 'allreduce' "
-            "by run.swap_strategy(..., combiner=...)."
+            "by run.swap_strategy('allreduce:parameters/10', combiner=...)."
         )
     return combiner
 

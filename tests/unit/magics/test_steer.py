@@ -136,7 +136,7 @@ def test_a_setting_of_another_magic_is_named_with_it(cells: Cells, runs: list[An
 
 def test_of_steps_made_together_there_is_no_combiner_to_set(cells: Cells, together: Any) -> None:
     output = cells.fails("%tos_set combiner=easgd")
-    assert "'combiner'. strategy='allreduce' has no combiner to change. %tos_strategy ps" in output
+    assert "strategy='allreduce' cannot change combiner while it trains. %tos_combiner" in output
     assert "None" not in output
 
 

@@ -72,6 +72,8 @@ def test_a_long_run_is_thinned_out() -> None:
 
 
 def test_no_run_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="Expected runs to compare, got 'run-1'"):
+        compare("run-1")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at least one run"):
         compare()
 
