@@ -16,6 +16,9 @@ from .parts import RunParts
 if TYPE_CHECKING:
     import pandas as pd
 
+PEERS = "driver", "other workers"
+"""With whom a worker exchanges."""
+
 LOCAL_LATENCY = 3e-5
 """Seconds that a message takes between two processes of one host."""
 
@@ -56,17 +59,19 @@ def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
         yield Gauge(f"{name} (ms)", predicted, 1e3 * _mean(paces, name) / steps, meaning)
     busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
     link = fmean(busier) / 1e6 if busier else math.nan
+    among = _name(parts).startswith("allreduce:") and _name(parts) != "allreduce:star"
     yield Gauge(
         "driver's link (MB/s)",
         math.nan if way is None else way.driver / 1e6,
-        link * paces.at_once,
-        "what the driver's link carries in its busier direction; predicted without a codec",
+        math.nan if among else link * paces.at_once,
+        "what the driver's link carries in its busier direction; predicted without a codec"
+        + ", and without the copies that it gets of what workers exchange" * among,
     )
     yield Gauge(
         "worker's link (MB/s)",
         math.nan if way is None else way.worker / 1e6,
         link,
-        "the same of each worker; measured is its exchange with the driver",
+        f"the same of each worker; measured is its exchange with the {PEERS[among]}",
     )
     rates = [w.samples / w.interval for w in paces.workers if w.interval]
     yield Gauge(
@@ -143,7 +148,7 @@ def _name(parts: RunParts) -> str:
 
 def _network(paces: Paces) -> str:
     if paces.local:
-        return f"shared memory of {1 / DELTA / 1e9:g} GB/s"
+        return f"one host, whose memory copies {1 / DELTA / 1e9:g} GB/s"
     return f"links of {BANDWIDTH / 1e9:g} GB/s, with {1e3 * LATENCY:g} ms a message"
 
 
