@@ -151,6 +151,8 @@ class CodedReducer(Reducer):
         Its `up` is for what is still to be added to, its `down` for means.
     """
 
+    sums = False
+
     def __init__(self, mesh: Mesh, schedule: Schedule, codecs: CodecPair) -> None:
         super().__init__(mesh, schedule)
         self._codecs = codecs

@@ -65,6 +65,9 @@ class Reducer:
         The schedule is for another number of ranks.
     """
 
+    sums = True
+    """Whether sums travel, which may be too large for a dtype whose values they are of."""
+
     def __init__(self, mesh: Mesh, schedule: Schedule) -> None:
         if schedule.n != mesh.n:
             raise LocalProtocolError(

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ...combiners.arithmetic import wide_dtype
 from ...common.arrays import Array
 from ...reduction.mesh import Mesh
 from ...reduction.reducer import Reducer
@@ -19,6 +20,13 @@ NOTHING = 1e-30
 def signed(vectors: Sequence[Array]) -> list[Array]:
     """Return views in which differences of unsigned integers have their sign."""
     return [v.view(f"i{v.itemsize}") if v.dtype.kind == "u" else v for v in vectors]
+
+
+def _wide(vector: Array, sums: bool) -> Array:
+    """Return what to reduce for a vector: itself, or what holds sums of its values."""
+    means = vector.dtype.kind == "f" and not sums
+    dtype = vector.dtype if means else wide_dtype(vector.dtype)
+    return vector if dtype == vector.dtype else np.empty(vector.size, dtype)
 
 
 class Averager:
@@ -50,9 +58,10 @@ class Averager:
         reducers: Sequence[Reducer] | None = None,
     ) -> None:
         self._vectors = vectors
-        self._wide = [v if v.dtype.kind == "f" else np.empty(v.size) for v in vectors]
         # Each keeps the plan for its vector.
         self._reducers = reducers or [Reducer(mesh, schedule) for _ in vectors]
+        pairs = zip(vectors, self._reducers, strict=True)
+        self._wide = [_wide(vector, reducer.sums) for vector, reducer in pairs]
         self._agreeing = Reducer(mesh, schedule)
         self.clear()
 
@@ -74,8 +83,10 @@ class Averager:
             if wide is not vector:
                 wide[...] = vector
             total = max(total, self._reduce(reducer, wide, weight))
+            if vector.dtype.kind != "f":
+                np.rint(wide, out=wide)
             if wide is not vector:
-                vector[...] = np.rint(wide, out=wide)
+                vector[...] = wide
         self.seconds += perf_counter() - began
         return total
 
