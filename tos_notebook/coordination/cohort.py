@@ -236,10 +236,11 @@ class Cohort:
             if not report.taken:
                 state.wait(report.member)
             state.changed.wait_for(lambda: self._over(report), state.timeouts.long_poll)
-            if self._complete(report):
+            over = self._is_used_up(report)
+            if not over and self._complete(report):
                 return self._take(report.message.epoch)
             report.count_wait()
-            if self._open(report) and self._ends(report.member):
+            if self._open(report) and (over or self._ends(report.member)):
                 self._answer(report, "skipped", 0)
             return None
 
@@ -251,6 +252,10 @@ class Cohort:
     def _open(self, report: StepReport) -> bool:
         """Whether a report waits for others: its step is neither made, nor being made."""
         return report.reply is None and not report.taken
+
+    def _is_used_up(self, report: StepReport) -> bool:
+        """Whether a worker has ended the epoch of which it reports."""
+        return self._state.ledger.is_finished(report.message.epoch, report.member.partition)
 
     def _ends(self, member: Member) -> bool:
         return self._state.directive(member) is Directive.STOP

@@ -133,6 +133,16 @@ def test_a_report_of_an_epoch_that_is_over_drops_no_report_of_others() -> None:
     assert crew.report(1, epoch=1).status == "committed"
 
 
+def test_a_report_of_an_epoch_that_ends_meanwhile_makes_no_step() -> None:
+    crew = Linked()
+    crew.connect()
+    assert crew.report(0).directive is Directive.WAIT
+    for member in crew.members:
+        crew.run.state.ledger.finish(0, member.partition, member.task)
+    assert crew.asked(0).directive is Directive.GO
+    assert (crew.run.parameters.version, crew.run.error) == (0, None)
+
+
 def test_a_step_that_cannot_be_stored_leaves_parameters_and_optimizer_of_one_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
