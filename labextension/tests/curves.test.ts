@@ -91,7 +91,7 @@ describe("axes", () => {
 describe("too many points", () => {
   const merged = (values: number[], limit: number): number[] => Array.from(merge(values, limit));
 
-  it("are merged with their neighbours until the limit is met", () => {
+  it("are merged with their neighbors until the limit is met", () => {
     expect(merged([1, 2, 3, 4], 4)).toEqual([1, 2, 3, 4]);
     expect(merged([1, 2, 3, 4, 9], 4)).toEqual([1.5, 3.5, 9]);
     expect(merged([], 4)).toEqual([]);

@@ -31,7 +31,7 @@ describe("a view", () => {
     expect(text(".tos-facts")).not.toContain("staleness");
     const lanes = root.querySelector('[data-tos="lanes"]');
     expect(lanes?.textContent).toContain("wait for others, or a pause");
-    expect(lanes?.textContent).not.toContain("coloured by staleness");
+    expect(lanes?.textContent).not.toContain("colored by staleness");
     expect(root.querySelector<HTMLElement>('[data-tos="theory"]')?.hidden).toBe(true);
     const shown = (row: Element): string[] =>
       [...row.querySelectorAll<HTMLElement>("th, td")]

@@ -222,7 +222,7 @@ class Median(RobustCombiner):
 
 
 class MultiKrum(RobustCombiner):
-    """The mean of the K - f changes that lie nearest to their neighbours.
+    """The mean of the K - f changes that lie nearest to their neighbors.
 
     A change's score is the sum of its squared distances, over the whole model, to its
     K - f - 2 nearest ones.

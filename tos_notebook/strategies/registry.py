@@ -39,7 +39,7 @@ def as_strategy(value: Any) -> Strategy:
         It is none of these.
     """
     if isinstance(value, str):
-        return _named(*value.lower().partition(":"))
+        return _named(*value.strip().lower().partition(":"))
     if isinstance(value, type) and value in STRATEGIES.values():
         value = value()
     # A checkpoint names it, so that a resumed run is trained in the same way.
@@ -55,7 +55,10 @@ def as_strategy(value: Any) -> Strategy:
 def _named(name: str, colon: str, rest: str) -> Strategy:
     kind: Any = STRATEGIES.get(name)
     if kind is None:
-        hint, known = did_you_mean(name, STRATEGIES), ", ".join(STRATEGIES)
+        known = ", ".join(STRATEGIES)
+        # A user may know the variant, and not of what.
+        longer = [choice for choice in choices() if choice.endswith(f":{name}")]
+        hint = f" Did you mean {longer[0]}?" if longer else did_you_mean(name, STRATEGIES)
         raise ConfigError(f"strategy: expected one of {known}; got {name!r}.{hint}")
     if not colon:
         made: Strategy = kind()

@@ -319,7 +319,7 @@ def smoothed(frame: pd.DataFrame) -> Vector:
 
 
 def thin_out(x: Vector, y: Vector, points: int = POINTS) -> tuple[Vector, Vector]:
-    """Average neighbours until at most `points` are left; fewer are returned as they are.
+    """Average neighbors until at most `points` are left; fewer are returned as they are.
 
     Parameters
     ----------

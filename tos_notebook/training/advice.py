@@ -60,11 +60,17 @@ class RunAdvisor:
 
     def _changes(self, settings: Settings, paces: Paces) -> Iterator[Change]:
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
-        if self._fits(2 * settings.sync_interval, settings):
+        # Gradients of more batches are those of a larger batch, which trains otherwise.
+        larger = settings.strategy.pushes == "gradients"
+        if not larger and self._fits(2 * settings.sync_interval, settings):
             yield seldom(workers, settings.sync_interval)
-        if settings.strategy.lockstep:
+        if settings.strategy.lockstep and self._parts.strategy.sampling is None:
             yield without_waiting(workers, "strategy='ps'")
-        elif settings.sync.slack is not None and self._may_set(settings, sync=ASP):
+        elif (
+            not settings.strategy.lockstep
+            and settings.sync.slack is not None
+            and self._may_set(settings, sync=ASP)
+        ):
             yield without_waiting(workers, "sync='asp'")
         # Processes of one host exchange through its memory, by any algorithm.
         if paces.remote and getattr(self._parts.strategy, "algorithm", None) == "star":

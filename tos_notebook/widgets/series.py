@@ -24,7 +24,7 @@ _WEIGHT, _FINITE = 4, 5
 
 
 class Series:
-    """Points (time, samples, epoch, value); when there are too many, neighbours are merged.
+    """Points (time, samples, epoch, value); when there are too many, neighbors are merged.
 
     A merged point is the mean of its parts, weighted by their samples. What is not finite
     (NaN, infinity) does not count, unless there is nothing else.
@@ -55,7 +55,7 @@ class Series:
         return self._length
 
     def add(self, time: float, samples: float, epoch: float, value: float, weight: float) -> None:
-        """Append a value; it is seen once enough neighbours came to make a point.
+        """Append a value; it is seen once enough neighbors came to make a point.
 
         Parameters
         ----------
@@ -110,11 +110,11 @@ class Series:
 
 
 def merged(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Merge neighbours: columns of `ROWS`, weight, finite weight.
+    """Merge neighbors: columns of `ROWS`, weight, finite weight.
 
     Parameters
     ----------
-    parts : ndarray, shape (6, points, neighbours)
+    parts : ndarray, shape (6, points, neighbors)
 
     Returns
     -------

@@ -75,7 +75,7 @@ export function curves(series: readonly Series[], options: ChartOptions): Curve[
 }
 
 /**
- * At most `limit` values, means of neighbours. They are merged by powers of two, so that a mean
+ * At most `limit` values, means of neighbors. They are merged by powers of two, so that a mean
  * stays as it is while the curve grows. What is not finite does not count.
  */
 export function merge(values: ArrayLike<number>, limit: number): ArrayLike<number> {

@@ -168,7 +168,7 @@ export class Lanes {
   }
 
   private drawLegend(layout: Layout, lockstep: boolean): void {
-    setText(this.computed, lockstep ? t("compute") : t("compute, coloured by staleness"));
+    setText(this.computed, lockstep ? t("compute") : t("compute, colored by staleness"));
     setText(this.exchanged, lockstep ? t("reduce (exchange)") : t("exchange"));
     setText(this.waited, lockstep ? t("wait for others, or a pause") : t("wait"));
     this.legend.hidden = lockstep;

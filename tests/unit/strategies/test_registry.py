@@ -63,6 +63,26 @@ def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
 
 def test_the_options_of_a_strategy_are_listed_with_their_defaults() -> None:
     defaults = {row["name"]: row["defaults"] for row in describe()}
-    assert defaults["allreduce"] == {"of": "gradients", "every": 1, "algorithm": "auto"}
+    assert defaults["allreduce"]["algorithm"] == "auto"
+    assert defaults["allreduce"]["every"] == 1
     for name, given in defaults.items():
         assert STRATEGIES[name](**given) == as_strategy(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("ring", "Did you mean allreduce:ring?"),
+        ("alreduce", "Did you mean allreduce?"),
+        ("allreduce:rng", "Did you mean ring?"),
+        ("allreduce:ring:parameters/10", "Give an object for more"),
+    ],
+)
+def test_a_name_that_is_not_known_says_which_one_may_be_meant(text: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        as_strategy(text)
+    assert hint in str(raised.value)
+
+
+def test_spaces_around_a_name_do_not_matter() -> None:
+    assert as_strategy(" AllReduce ") == as_strategy("allreduce")

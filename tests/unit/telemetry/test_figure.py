@@ -218,7 +218,7 @@ def test_a_saved_figure_is_its_points_and_little_else() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 25, 101])
-def test_thinning_out_averages_neighbours(length: int) -> None:
+def test_thinning_out_averages_neighbors(length: int) -> None:
     x = np.arange(length, dtype=np.float64)
     thin_x, thin_y = thin_out(x, 2 * x, points=10)
     assert len(thin_x) <= 10

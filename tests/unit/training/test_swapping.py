@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[Callable[[Run], object], type[TosError], str]] = {
     "unfit combiner": (
         lambda run: run.swap_strategy("allreduce:star", combiner="easgd"),
         ConfigError,
-        "expected none with strategy 'allreduce'",
+        "combiner: expected none where workers average gradients",
     ),
     "unfit sync": (
         lambda run: run.swap_strategy("allreduce:star", sync="asp"),

@@ -157,7 +157,7 @@ class MeshExchange:
             said = self._awaited.blame(error)
             return said if said.directive is Directive.STOP else proceed
         if self._aggregate is not None or not on_their_way(self._codecs):
-            schedule, speed = direct(mesh.n), None
+            schedule = direct(mesh.n)
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         means = signed(self._means) if self._changes else self._means
         reducers = reducers_for(self._layout, mesh, schedule, self._codecs, self._aggregate)

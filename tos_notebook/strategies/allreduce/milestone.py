@@ -67,8 +67,8 @@ class Milestone(NamedTuple):
     def links(self) -> str:
         """How the workers have exchanged, for the user."""
         return (
-            f"Workers exchange by {self.way}, the fastest way for their links: "
-            f"{self.latency * 1e3:.2g} ms, {self.bandwidth / 1e9:.2g} GB/s."
+            f"Workers exchange by {self.way}. A message between them takes "
+            f"{self.latency * 1e3:.2g} ms, and a link carries {self.bandwidth / 1e9:.2g} GB/s."
         )
 
     def pack(self) -> Buffer:

@@ -9,7 +9,7 @@ from typing import Any
 from ...codecs.pair import PLAIN, CodecPair, as_codecs
 from ...combiners.base import Combiner
 from ...combiners.registry import MADE
-from ...common.checks import at_least_one, one_of
+from ...common.checks import at_least_one, did_you_mean, one_of
 from ...errors import ConfigError
 from ...persist.described import describe, rebuild
 from ...worker.exchange import ExchangeMaker
@@ -104,9 +104,14 @@ class AllReduce(Lockstep):
         """
         first, slash, every = text.partition("/")
         if first not in (*OF, *ALGORITHMS) or (slash and not every.isdecimal()):
+            known = *OF, *ALGORITHMS
+            hint = did_you_mean(first, known)
+            if ":" in text:
+                both = "tos.strategies.AllReduce('parameters', 10, 'ring')"
+                hint = f" Give an object for more, such as {both}."
             raise ConfigError(
                 f"strategy: expected allreduce:WHAT or allreduce:WHAT/BATCHES, where WHAT is one "
-                f"of {', '.join((*OF, *ALGORITHMS))}; got 'allreduce:{text}'."
+                f"of {', '.join(known)}; got 'allreduce:{text}'.{hint}"
             )
         made = cls(every=int(every) if slash else 1)
         return replace(made, of=first) if first in OF else replace(made, algorithm=first)
