@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from tests.unit.program.support import Lone
+from tests.unit.program.support import Lone, Trainers
 from tos_notebook.common.arrays import Array, aligned_empty
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras.program import KerasProgram
@@ -166,14 +166,20 @@ class Keeps(keras.Sequential):
         return super().train_step(data)
 
 
-def test_what_a_program_keeps_is_not_the_callers_memory() -> None:
+@pytest.mark.parametrize(("worker", "rows"), [(Lone, ROWS), (Trainers, ROWS), (Trainers, 16)])
+def test_what_a_program_keeps_is_not_the_callers_memory(
+    worker: type[Lone | Trainers], rows: int
+) -> None:
+    """Neither of several batches, nor of the single one of a step that is cut."""
     model = Keeps([keras.Input((16,)), layers.Dense(1)])
     model.compile("sgd", "mse")
-    lone = Lone(capture(model), *data())
-    columns = [aligned(c) for c in data()]
-    vectors = [aligned(v) for v in lone.program.layout.vectors(lone.buffer)]
-    lone.runner.train(vectors, columns, 16)
-    kept = {v.shape.as_list()[-1]: v for v in lone.variables.local if v.shape.rank == 2}
+    made = capture(model)
+    alone = worker(made, *data())
+    columns = [aligned(c[-rows:]) for c in data()]
+    vectors = [aligned(v) for v in made.layout.vectors(alone.buffer)]
+    alone.runner.train(vectors, columns, 16)
+    local = alone.runner._module.local
+    kept = {v.shape.as_list()[-1]: v for v in local if v.shape.rank == 2}
     before = {size: variable.numpy().copy() for size, variable in kept.items()}
     np.testing.assert_array_equal(before[16], data()[0][-16:])
     for array in (*columns, *vectors):
