@@ -95,7 +95,9 @@ def halves_of(
     changed = {name for op in changes for name in _written(op)} - trained.keys()
     shared = [op.name for op in first if op.type in VARIABLES and op.name in changed]
     # A caller that reads their variables must wait for those, too, that a fetch has to wait for.
-    runs += [op for op in first if _acts(op) and op not in runs]
+    # What is in a loop, such as a stack of its values, is waited for with the loop.
+    alone = (op for op in first if op._get_control_flow_context() is None)
+    runs += [op for op in alone if _acts(op) and op not in runs]
     parts = Part(first, _names(runs)), Part(list(update), _names(changes))
     return Halves(gradients, *parts, shared)
 
