@@ -7,7 +7,7 @@ gradients of a batch, and the optimizer's update. Between them is the bare ring.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -98,14 +98,20 @@ def _stepping(
     parameters, gradients = layout.allocate(), layout.allocate()
     parameters[:] = initial
     vectors, means = layout.vectors(parameters), layout.vectors(gradients)
+    into, held = (list(layout.tensors(buffer).values()) for buffer in (gradients, parameters))
 
     def step(columns: list[Array]) -> None:
-        layout.pack(runner.train(vectors, columns, batch_size).parameters, gradients)
+        _copy(runner.train(vectors, columns, batch_size).parameters, into)
         for mean in means:
             ring.reduce(mean)
-        layout.pack(updater.update(vectors, means), parameters)
+        _copy(updater.update(vectors, means), held)
 
     return step
+
+
+def _copy(arrays: Iterable[Array], targets: Iterable[Array]) -> None:
+    for array, target in zip(arrays, targets, strict=True):
+        np.copyto(target, array)
 
 
 def _gather(column: Array, index: Array, buffer: Array) -> Array:
