@@ -93,7 +93,7 @@ class Rendezvous:
         return member.partition not in self._formed and message.epoch > epoch
 
     def _count(self, member: Member) -> None:
-        """Count what a worker ends though all others live, so that it cannot keep them for ever."""
+        """Count what a worker ends though all others live, so that it cannot hold them up."""
         self._ended[member.task] += 1
         if self._ended[member.task] > IN_VAIN:
             reason = f"it has ended {IN_VAIN} generations of workers that have made no step"

@@ -1,4 +1,4 @@
-"""What a user's value is, without an import: whoever has a model has imported Keras."""
+"""What a user's value is, without an import: a user with a model has imported Keras."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class GatheringReducer(Reducer):
         part = step.receives[0].parts[0]
         targets = [piece.target for piece in step.receives[0].pieces]
         mine = self._held[part].weight
-        gathered = [(self._gather(received), received) for received in step.receives]
-        weights = [held.weight for (held, _), _ in gathered]
-        rows = [row for (held, row), _ in gathered]
+        gathered = [self._gather(received) for received in step.receives]
+        weights = [held.weight for held, _ in gathered]
+        rows = [row for _, row in gathered]
         weights.insert(step.round.own, mine)
         rows.insert(step.round.own, np.concatenate(targets))
         began = perf_counter()

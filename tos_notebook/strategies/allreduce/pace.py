@@ -48,7 +48,7 @@ class Pace:
         """
         taken = np.array([seconds, self._report, float(nbytes)])
         averager.agree(taken)
-        # A peer may say what is no number.
+        # A peer may send something that is not a number.
         np.nan_to_num(taken, copy=False)
         due = min(max(MILESTONE, SHARE * float(taken[1])), MOST)
         fitting = int(

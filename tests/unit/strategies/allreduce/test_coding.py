@@ -1,4 +1,4 @@
-"""All-reduce among workers with a codec: fewer bytes, the same bits on all, whoever is lost."""
+"""All-reduce among workers with a codec: fewer bytes, the same bits on all, also after a loss."""
 
 from __future__ import annotations
 

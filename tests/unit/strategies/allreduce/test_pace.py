@@ -54,7 +54,7 @@ def test_the_rows_of_a_milestone_stay_within_their_room() -> None:
 
 
 class Spoiled:
-    """Workers one of which says what is no number."""
+    """Workers one of which sends something that is not a number."""
 
     def agree(self, numbers: Any) -> None:
         numbers[:] = float("nan")
