@@ -38,10 +38,10 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the demo's end; return exit code, output and errors.
 
-    Where Spark needs more than 10 s to start, the demo says that it still waits, which is no error.
+    Where Spark or TensorFlow starts slowly, the demo says that it still waits, which is no error.
     """
     out, err = process.communicate(timeout=300)
-    waits = r"^Nothing has come for \d+ s: this call still waits for Spark .*\n"
+    waits = r"^(Nothing has come for \d+ s: this call still waits for Spark |Waiting for local\[).*\n"
     return process.returncode, out, re.sub(waits, "", err, flags=re.M)
 
 
