@@ -41,8 +41,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     Where Spark or TensorFlow starts slowly, the demo says that it still waits, which is no error.
     """
     out, err = process.communicate(timeout=300)
-    waits = r"^(Nothing has come for \d+ s: this call still waits for Spark |Waiting for local\[).*\n"
-    return process.returncode, out, re.sub(waits, "", err, flags=re.M)
+    waits = r"Nothing has come for \d+ s: this call still waits for Spark |Waiting for local\["
+    return process.returncode, out, re.sub(f"^({waits}).*\n", "", err, flags=re.M)
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
