@@ -237,7 +237,7 @@ def check_strategy(strategy: Any, timeout: float = TIMEOUT) -> CheckReport:
 def _run(check: Callable[[Trial], None], strategy: Strategy, deadline: Deadline) -> None:
     """Make one check, in a thread: what it calls of the strategy may never return."""
     outcome = in_thread("check-driver", lambda: check(Trial(strategy, deadline)))
-    wait([outcome], deadline.timeout + 2 * GRACE)
+    wait([outcome], deadline.left + 2 * GRACE)
     if not outcome.done():
         found = deadline.missed("the check to end")
         raise found

@@ -248,10 +248,10 @@ def test_a_challenge_sent_back_is_no_proof(serve: Open, kind: str) -> None:
 # -- what is changed on its way ------------------------------------------------------------
 
 
-def _session(address: Any, fingerprint: bytes) -> bytes:
+def _session(address: Any, fingerprint: bytes, seconds: float) -> bytes:
     """Push and fetch over a connection; return the parameters that came."""
     # One attempt, as each has an end of its own.
-    timeouts = Timeouts(0.5, 0.0, 0.5)
+    timeouts = Timeouts(seconds, 0.0, seconds)
     channel = open_channel(*address, SECRET, fingerprint, timeouts, pauses=())
     connection = ChannelConnection(channel, 1 << 20)
     try:
@@ -263,9 +263,8 @@ def _session(address: Any, fingerprint: bytes) -> bytes:
 
 def _lengths(server: Server) -> dict[bool, int]:
     relay = Relay(server.listener.address)
-    _session(relay.address, server.listener.fingerprint or b"")
+    _session(relay.address, server.listener.fingerprint or b"", LIMIT)
     relay.close()
-    server.handled.clear()
     return {upward: len(heard) for upward, heard in relay.heard.items()}
 
 
@@ -277,7 +276,7 @@ def test_within_tls_whatever_is_changed_on_its_way_is_noticed(
     """What arrives is what was sent, or nothing: at forty places of a whole session."""
     server = serve("tls", handshake=0.5, transfer=0.5)
     # The last words are a goodbye, without which the session was complete.
-    length = _lengths(server)[upward] - 60
+    length = _lengths(serve("tls"))[upward] - 60
     chance = random.Random(length)
     for place in sorted(chance.sample(range(length), 40)):
 
@@ -292,7 +291,7 @@ def test_within_tls_whatever_is_changed_on_its_way_is_noticed(
 
         relay = Relay(server.listener.address, change)
         try:
-            assert _session(relay.address, server.listener.fingerprint or b"") == PARAMETERS
+            assert _session(relay.address, server.listener.fingerprint or b"", 0.5) == PARAMETERS
             complete = True
         except TosError:
             complete = False

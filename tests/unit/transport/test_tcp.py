@@ -37,7 +37,7 @@ from tos_notebook.wire.messages import Fetch, Goodbye, Refused
 @pytest.fixture(params=["tcp", "tls", "reactor"])
 def server(request: pytest.FixtureRequest, nothing_left: None) -> Iterator[Server]:
     kind = request.param
-    made = Server(kind == "reactor", handshake=0.2, max_pending=2, tls=kind == "tls")
+    made = Server(kind == "reactor", max_pending=2, tls=kind == "tls")
     yield made
     made.listener.close(LIMIT)
 
@@ -127,16 +127,27 @@ def test_garbage_costs_one_closed_connection(server: Server, garbage: bytes) -> 
     assert len(server.made) == 1
 
 
-def test_clients_that_dawdle_are_closed_and_others_let_in(server: Server) -> None:
+def test_clients_that_dawdle_make_room_for_others(server: Server) -> None:
     """More of them than may be pending: the next client waits its turn and no longer."""
     slow = [server.dial() for _ in range(4)]
     for sock in slow:
         sock.sendall(b"T")
     assert len(_exchange(server)) > HEADER_SIZE
-    for sock in slow:
+    for sock in slow[:3]:
         assert read_all(sock) == b""
+    for sock in slow:
         sock.close()
     assert len(server.made) == 1
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_a_client_that_dawdles_is_closed_in_time(nothing_left: None, tls: bool) -> None:
+    impatient = Server(handshake=0.05, tls=tls)
+    with closing(impatient.dial()) as sock:
+        sock.sendall(b"T")
+        assert read_all(sock) == b""
+    impatient.listener.close(LIMIT)
+    assert not impatient.made
 
 
 def test_a_client_that_leaves_during_the_handshake_is_forgotten(server: Server) -> None:
