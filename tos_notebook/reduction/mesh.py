@@ -30,7 +30,11 @@ FORMING, REDUCING = 0.05, 1.0
 the others, and later. Only a computation that long makes a reduction ask."""
 
 MOST_RANKS = 1000
-"""As many as the driver names in an answer; a listener keeps one channel of each at most."""
+"""As many as the driver names in an answer."""
+
+KEPT = 2
+"""Channels of each rank that a listener keeps: those of this generation and of the next one. One of
+a generation that never comes is closed in time."""
 
 
 class Peer(NamedTuple):
@@ -78,8 +82,8 @@ class PeerListener:
         self.patience = patience
         self.timeouts = Timeouts(min(patience, UNHEARD), patience)
         self._generation = 0
-        # By rank: the generation, and the channel.
-        self._arrived: dict[int, tuple[int, SocketChannel[Any]]] = {}
+        # By generation and rank, in the order in which they came.
+        self._arrived: dict[tuple[int, int], SocketChannel[Any]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._acceptor = Acceptor(
@@ -98,8 +102,8 @@ class PeerListener:
         """
         with self._changed:
             self._generation = generation
-            for rank in [r for r, (of, _) in self._arrived.items() if of < generation]:
-                self._arrived.pop(rank)[1].close()
+            for place in [place for place in self._arrived if place[0] < generation]:
+                self._arrived.pop(place).close()
 
     def take(self, generation: int, rank: int, timeout: float) -> SocketChannel[Any] | None:
         """Return the channel to a peer of a generation, once it has connected.
@@ -121,14 +125,12 @@ class PeerListener:
         ConnectionClosed
             This listener was closed.
         """
+        place = generation, rank
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._has(generation, rank), timeout)
+            self._changed.wait_for(lambda: self._closed or place in self._arrived, timeout)
             if self._closed:
                 raise ConnectionClosed("The listener for peers was closed on this side.")
-            return self._arrived.pop(rank)[1] if self._has(generation, rank) else None
-
-    def _has(self, generation: int, rank: int) -> bool:
-        return rank in self._arrived and self._arrived[rank][0] == generation
+            return self._arrived.pop(place, None)
 
     def close(self, timeout: float = 5.0) -> None:
         """End listening, and close what no mesh has taken; may be repeated.
@@ -149,23 +151,25 @@ class PeerListener:
         self._acceptor.close(timeout)
         with self._changed:
             while self._arrived:
-                self._arrived.popitem()[1][1].close()
+                self._arrived.popitem()[1].close()
 
     def _admit(self, channel: SocketChannel[Any], hello: bytes) -> None:
         generation, rank = _HELLO.unpack(hello)
         with self._changed:
-            before = self._arrived.get(rank)
-            least = max(self._generation, 0 if before is None else before[0])
-            if self._closed or generation < least or rank >= MOST_RANKS:
+            if self._closed or generation < self._generation or rank >= MOST_RANKS:
                 raise ConnectionClosed(
-                    f"Expected a peer of generation {least} or later with a rank below "
+                    f"Expected a peer of generation {self._generation} or later with a rank below "
                     f"{MOST_RANKS}, but {channel.peer} is of generation {generation} with rank "
                     f"{rank}."
                 )
-            self._arrived[rank] = generation, channel
+            before = self._arrived.pop((generation, rank), None)
+            kept = [place for place in self._arrived if place[1] == rank]
+            if len(kept) == KEPT:
+                before = self._arrived.pop(kept[0])
+            self._arrived[generation, rank] = channel
             self._changed.notify_all()
         if before is not None:
-            before[1].close()
+            before.close()
 
 
 class Mesh:

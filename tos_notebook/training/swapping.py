@@ -15,7 +15,6 @@ from ..errors import ConfigError, InvalidTransition, TosError
 from ..events import CommandLapsed
 from ..persist.described import rebuild
 from ..steering.machine import Command
-from ..strategies.allreduce.settings import ReduceSettings
 from ..strategies.allreduce.strategy import AllReduce
 from ..strategies.base import Strategy
 from ..strategies.registry import STRATEGIES, as_strategy
@@ -82,9 +81,8 @@ def detour(run: Lifecycle) -> Swap:
     method = _method(run, now.detour())
     # By the same plan, their processes keep the optimizers that they have.
     method = replace(method, task=replace(method.task, plan=task.plan))
-    # Only now, since settings may have changed while the program was exported.
-    settings: ReduceSettings = run.parts.training.settings.strategy
-    return _swap(run, method, {"strategy": settings.detour()}, "allreduce:star")
+    # All other settings stay, also those that change before the swap is made.
+    return _swap(run, method, {"algorithm": "star"}, "allreduce:star")
 
 
 def renew(run: Lifecycle) -> None:

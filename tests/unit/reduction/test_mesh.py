@@ -190,19 +190,28 @@ def connects(listener: PeerListener, generation: int, rank: int) -> SocketChanne
     )
 
 
-def test_a_listener_keeps_one_channel_of_each_rank_however_many_come() -> None:
+def test_a_listener_keeps_two_channels_of_each_rank_however_many_come() -> None:
     before = open_sockets()
     with listeners(1) as (listener,):
         came = [connects(listener, generation, 1) for generation in range(20)]
-        channel = listener.take(19, 1, LIMIT)
-        assert channel is not None
-        assert [listener.take(generation, 1, 0.0) for generation in range(19)] == [None] * 19
-        for early in came[:19]:
+        channels = [listener.take(generation, 1, LIMIT) for generation in (19, 18)]
+        assert [listener.take(generation, 1, 0.0) for generation in range(18)] == [None] * 18
+        for early in came[:18]:
             with pytest.raises(ConnectionClosed):
                 early.receive(memoryview(bytearray(1)))
-        for each in (channel, *came):
+        for each in (*channels, *came):
+            assert each is not None
             each.close()
     assert open_sockets() == before
+
+
+def test_a_generation_that_never_comes_keeps_no_rank_out() -> None:
+    with listeners(2) as listening:
+        for generation in (2**64 - 1, 2**63):
+            channel = connects(listening[0], generation, 1)
+            for mesh in formed(3, listening):
+                mesh.close()
+            channel.close()
 
 
 def test_a_rank_beyond_all_that_there_can_be_is_refused() -> None:

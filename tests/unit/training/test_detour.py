@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,25 @@ def test_a_codec_that_is_set_while_the_detour_is_made_ready_is_kept(
     monkeypatch.setattr(swapping, "_method", slow)
     run = setting.by("allreduce:auto")
     assert run.state == "finished"
+    assert str(run.parts.training.settings.strategy.codec) == "bf16"
+
+
+def test_a_codec_that_is_set_just_before_the_detour_is_made_is_kept(
+    setting: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf(monkeypatch)
+    make = swapping._swap
+
+    def late(run: Lifecycle, *given: Any) -> Any:
+        training = run.parts.training
+        change = partial(training.change_settings, Command.SET, "", codec=as_codecs("bf16"))
+        swap = make(run, *given)
+        return replace(swap, before=change) if "star" in swap.detail else swap
+
+    monkeypatch.setattr(swapping, "_swap", late)
+    run = setting.by("allreduce:auto")
+    assert run.state == "finished"
+    assert run.parts.training.settings.strategy.algorithm == "star"
     assert str(run.parts.training.settings.strategy.codec) == "bf16"
 
 

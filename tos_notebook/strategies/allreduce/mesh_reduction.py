@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class MeshReduction(Reduction):
         super().__init__(*arguments)
         self._detours = detours
         self._state = super().state()
+        self._latest: tuple[Callable[[], Buffer | None], int] = (lambda: None), 0
 
     @property
     def copied(self) -> int:
@@ -48,6 +51,7 @@ class MeshReduction(Reduction):
     def restore(self, state: list[Array]) -> None:
         """Continue with a state of the optimizer, or outer optimizer."""
         self._state = [each.copy() for each in state]
+        self._latest = (lambda: None), 0
 
     def report(self, member: Member, message: Push, milestone: Milestone) -> Reply:
         """Wait a while for the milestones of the other workers."""
@@ -69,9 +73,20 @@ class MeshReduction(Reduction):
         formed = self._cohort.form(member, message)
         if isinstance(formed, Proceed):
             return formed, None
+        copy, version = self._shared_copy()
+        return replace(formed, version=version), copy
+
+    def _shared_copy(self) -> tuple[Buffer, int]:
+        """Return what workers begin with, and its version: one for all that connect at a time."""
         with self.lock:
-            parameters, version = self._parameters.read()
-            return replace(formed, version=version), join(parameters, self._state)
+            version = self._parameters.version
+            made, of = self._latest
+            copy = made()
+            if copy is None or of != version:
+                copy = join(self._parameters.read()[0], self._state)
+                # It goes with the last answer that brings it.
+                self._latest = ref(copy), version
+            return copy, version
 
     def _unconnected(self, cause: str) -> None:
         """Give up links between workers; see `MeshTrainer`."""

@@ -61,10 +61,6 @@ class ReduceSettings:
             )
         return replace(self, **changes).checked()
 
-    def detour(self) -> ReduceSettings:
-        """Return the same through the driver; see `AllReduce.detour`."""
-        return replace(self, algorithm="star")
-
     def checked(self) -> ReduceSettings:
         """Return them.
 

@@ -162,6 +162,23 @@ def test_a_step_that_cannot_be_stored_leaves_parameters_and_optimizer_of_one_ver
     assert (copied.version, copied.state) == (0, [0.0])
 
 
+def test_all_workers_that_connect_at_a_time_begin_with_one_copy() -> None:
+    crew = Linked(3)
+
+    def copies() -> list[Any]:
+        places = [*zip(crew.exchanges, crew.members, strict=True)] * 2
+        answers = [exchange.form(member, Ready(0, "here", 1, "")) for exchange, member in places[:5]]
+        return [payload for formed, payload in answers if isinstance(formed, Formed)]
+
+    before = copies()
+    assert [each is before[0] for each in before] == [True] * 3
+    for worker in range(3):
+        crew.report(worker)
+    after = copies()
+    assert [each is after[0] for each in after] == [True] * 3
+    assert after[0] is not before[0]
+
+
 def test_a_worker_waits_for_others_of_its_generation_until_one_of_them_is_lost() -> None:
     crew = Linked()
     crew.connect()
