@@ -175,9 +175,13 @@ class MeshExchange:
         self._spoiled = None
         try:
             return self._train(runner, columns, batch_size)
-        except (PeerLost, ConnectionClosed):
+        except ConnectionClosed:
             self.again = True
-            return None
+        except PeerLost as error:
+            self.again = True
+            # Before this one is ready again, which would count as its own doing.
+            self._awaited.blame(error)
+        return None
 
     def _train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
         began, size = perf_counter(), self._every * batch_size

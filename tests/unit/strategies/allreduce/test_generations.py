@@ -167,7 +167,8 @@ def test_all_workers_that_connect_at_a_time_begin_with_one_copy() -> None:
 
     def copies() -> list[Any]:
         places = [*zip(crew.exchanges, crew.members, strict=True)] * 2
-        answers = [exchange.form(member, Ready(0, "here", 1, "")) for exchange, member in places[:5]]
+        message = Ready(0, "here", 1, "")
+        answers = [exchange.form(member, message) for exchange, member in places[:5]]
         return [payload for formed, payload in answers if isinstance(formed, Formed)]
 
     before = copies()

@@ -12,14 +12,15 @@ import pytest
 
 from tests.unit.worker.support import Frail
 from tos_notebook.common.arrays import Array
+from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.data.stream import Stream
-from tos_notebook.events import CommandApplied, MilestoneCommitted
+from tos_notebook.events import CommandApplied, MilestoneCommitted, WorkerLost
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
-from tos_notebook.wire.messages import Poll, Push
+from tos_notebook.wire.messages import Poll, Proceed, Push, Ready
 from tos_notebook.worker import loop
 from tos_notebook.worker.batches import StreamedBatches
 
@@ -202,3 +203,58 @@ def test_a_step_that_is_made_while_a_worker_asks_counts_once() -> None:
         run.begin((X[:4], Y[:4]), 2, range(1))
         run.start()()
         assert run.rows_told() == 4
+
+
+class Cuts:
+    """All-reduce in which partition 1 cuts its links in each milestone, and never says so first."""
+
+    def __init__(self, algorithm: str) -> None:
+        self._strategy = AllReduce(algorithm=algorithm)
+        self._answered = threading.Semaphore(1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._strategy, name)
+
+    def exchange(self, connection: Any, layout: Any, context: Any) -> Any:
+        cuts = bool(context.join.partition)
+        made = self._strategy.exchange(_InTurn(connection, self._answered, cuts), layout, context)
+        if not cuts:
+            return made
+        train = made.train
+
+        def cut(*arguments: Any) -> Any:
+            made._peers.cut()
+            return train(*arguments)
+
+        made.train = cut  # type: ignore[method-assign]
+        return made
+
+
+class _InTurn:
+    """A connection of a worker that is ready again before the other one, or after it."""
+
+    def __init__(self, connection: Any, answered: threading.Semaphore, last: bool) -> None:
+        self._connection, self._answered, self._last = connection, answered, last
+
+    def request(self, message: Any, *rest: Any) -> Any:
+        ready = isinstance(message, Ready)
+        if ready and self._last:
+            assert self._answered.acquire(timeout=LIMIT)
+        answer = self._connection.request(message, *rest)
+        if ready and not self._last and isinstance(answer[0], Proceed):
+            self._answered.release()
+        return answer
+
+    def abort(self) -> None:
+        self._connection.abort()
+
+
+def test_who_is_cut_off_by_another_one_is_not_the_one_to_blame() -> None:
+    with bench(Cuts("ring")) as run:
+        run.run.state.timeouts = Timeouts(long_poll=0.02)
+        run.begin((X, Y), 2, range(1))
+        with pytest.raises(AssertionError, match="the run failed with ConnectError"):
+            run.work()
+        assert "partition 0 on here" in str(run.run.error)
+        assert "partition 1 on here" in str(run.run.error)
+        assert not [e for e in run.events if isinstance(e, WorkerLost) and "ended" in e.reason]
