@@ -3,7 +3,8 @@
 python -m tests.faults [--cluster KIND ...] [--fault NAME ...] [--mode MODE ...]
                        [--case FAULT/MODE ...] [--json FILE]
 
-With all-reduce, the parameters have the bits of a run to which nothing happens, too.
+Where all workers make each step together, the parameters have the bits of a run to which nothing
+happens, too.
 
 Exits with 1 if one count is off, or a run did not end as it should.
 """
@@ -22,7 +23,8 @@ from tos_notebook.common.console import quiet_stderr
 
 from .cases import Outcome
 from .kinds import ALL, FAULTS
-from .matrix import HEAD, MODES, cases, play_all
+from .matrix import HEAD, cases, play_all
+from .modes import MODES
 
 
 def main() -> int:
@@ -30,7 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="The fault matrix.")
     parser.add_argument("--cluster", nargs="+", choices=ALL, default=list(ALL))
     parser.add_argument("--fault", nargs="+", choices=list(FAULTS), default=list(FAULTS))
-    parser.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--mode", nargs="+", choices=list(MODES), default=list(MODES))
     parser.add_argument("--case", nargs="+", metavar="FAULT/MODE", help="of these play only some")
     parser.add_argument("--json", type=Path, help="write the outcomes here, too")
     options = parser.parse_args()

@@ -13,14 +13,14 @@ import tos_notebook as tos
 from tests.support.watching import Watch
 from tests.unit.worker.support import until
 from tos_notebook.cluster.executors import slots
-from tos_notebook.events import WorkerJoined
+from tos_notebook.events import MilestoneCommitted, WorkerJoined
 
 from . import counting
 from .clusters import Cluster
-from .kinds import PACE, Fault, Scene
+from .kinds import PACE, SLOWER, Fault, Scene
+from .modes import Mode
 
 BATCH = 1
-PATIENCE = 10.0
 LIMIT = 240.0
 """Seconds for a run to end once the fault has been."""
 
@@ -34,44 +34,40 @@ LONGER, FEWER = 10, 4
 
 @dataclass(frozen=True)
 class Case:
-    """What happens, where, in which mode; see `matrix.MODES`."""
+    """What happens, where, in which mode."""
 
     fault: Fault
     cluster: str
-    mode: str
-
-    @property
-    def together(self) -> bool:
-        """Whether all workers make each step together."""
-        return self.mode.startswith("allreduce")
-
-    @property
-    def meshed(self) -> bool:
-        """Whether they do so among themselves, many times between two reports to the driver."""
-        return self.together and self.mode != "allreduce:star"
+    mode: Mode
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Rows of each partition."""
-        return tuple(size * (LONGER if self.meshed else 1) for size in self.fault.sizes)
+        return tuple(size * (LONGER if self.mode.meshed else 1) for size in self.fault.sizes)
 
     @property
     def epochs(self) -> int:
         """How many to train."""
-        return self.fault.epochs // (FEWER if self.meshed else 1)
+        return self.fault.epochs // (FEWER if self.mode.meshed else 1)
 
     @property
-    def expected(self) -> tuple[float, float]:
-        """What is to be counted."""
-        count = counting.expected_together if self.together else counting.expected
+    def known(self) -> tuple[float, float] | None:
+        """What is to be counted; None where that depends on the run."""
+        if self.fault.loses or self.mode.counts == "run":
+            return None
+        count = counting.expected_together if self.mode.together else counting.expected
         return count(self.sizes, BATCH, self.epochs)
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Return the options of a session."""
-        if self.together:
-            return {"strategy": self.mode}
-        return {"combiner": "delta", "sync": self.mode}
+    def patience(self) -> float:
+        """Seconds; see `Fault.patience`."""
+        waits = self.fault.loses or not self.mode.continues
+        return self.fault.patience if waits else PATIENT
+
+    @property
+    def bits(self) -> tuple[str, ...]:
+        """The parameters that have the bits of a run to which nothing happens."""
+        return self.mode.bits if self.fault.bits and not self.fault.loses else ()
 
 
 @dataclass(frozen=True)
@@ -125,12 +121,17 @@ def program() -> Any:
 def play(case: Case, cluster: Cluster) -> Outcome:
     """Play a case; whatever goes wrong is part of its outcome."""
     fault, began = case.fault, perf_counter()
-    got, state, error = (0.0, 0.0), "none", ""
+    got, expected, state, error = (0.0, 0.0), case.known or (0.0, 0.0), "none", ""
     try:
-        alone = _undisturbed(case, cluster) if case.together else None
-        run, error = _train(case, cluster)
+        alone = None
+        if case.bits or case.mode.counts == "run":
+            alone = _undisturbed(case, cluster)
+            expected = case.known or counting.counted(alone)
+        run, watch, error = _train(case, cluster)
         got, state = counting.counted(run), run.state
-        if alone is not None:
+        if fault.loses:
+            expected, error = _without(case, run, watch, error)
+        elif alone is not None:
             error = error or _differences(case, run, alone)
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}".splitlines()[0]
@@ -140,35 +141,53 @@ def play(case: Case, cluster: Cluster) -> Outcome:
     except Exception as problem:
         error = error or f"the cluster does not heal: {problem}"
     return Outcome(
-        fault.name, case.cluster, case.mode, case.expected, got, round(seconds, 1), state, error
+        fault.name, case.cluster, case.mode.name, expected, got, round(seconds, 1), state, error
     )
 
 
-def _differences(case: Case, run: tos.Run, alone: dict[str, bytes]) -> str:
+def _differences(case: Case, run: tos.Run, alone: tos.Run) -> str:
     """Return what tells a run from one to which nothing has happened; empty for nothing."""
     due = case.epochs * sum(case.sizes)
     if run.status.samples != due:
         return f"expected {due} rows to be trained, got {run.status.samples}"
-    off = [name for name, found in _bits(run).items() if found != alone[name]]
+    found, known = _bits(run), _bits(alone)
+    off = [name for name in case.bits if found[name] != known[name]]
     return f"other bits in {', '.join(off)}" if off else ""
 
 
 def _bits(run: tos.Run) -> dict[str, bytes]:
-    return {name: value.tobytes() for name, value in run.parameters().items()}
+    return {name.split(":")[0]: value.tobytes() for name, value in run.parameters().items()}
 
 
-def _undisturbed(case: Case, cluster: Cluster) -> dict[str, bytes]:
-    """Return the bits of the parameters that a run has to which nothing happens."""
+def _without(case: Case, run: tos.Run, watch: Watch, error: str) -> tuple[tuple[float, float], str]:
+    """Return what a run must have counted that has lost rows, and what it says of that wrongly."""
+    trained = [dict[int, int]() for _ in range(case.epochs)]
+    for event in watch.of(MilestoneCommitted):
+        rows = trained[event.epoch]
+        rows[event.partition] = rows.get(event.partition, 0) + event.samples
+    count = sum(sum(rows.values()) for rows in trained)
+    lost = case.epochs * sum(case.sizes) - count
+    if run.status.samples != count:
+        error = error or f"expected {count} rows to be trained, got {run.status.samples}"
+    if not lost or not any(f": {lost:,} of its rows" in note for note in run.status.notes):
+        error = error or f"expected a note of {lost} rows, got {run.status.notes}"
+    return counting.expected_without(case.sizes, trained), error
+
+
+def _undisturbed(case: Case, cluster: Cluster) -> tos.Run:
+    """Return a run to which nothing happens."""
     sc = cluster.connect(case.fault.config)
     # What the case before has killed may not be back yet, and all partitions are trained at once.
     until(lambda: slots(sc) >= cluster.slots, PATIENT)
     whole = replace(case, fault=replace(case.fault, prepare=None))
     with tempfile.TemporaryDirectory() as folder, _session(case, sc) as session:
-        return _bits(_start(whole, session, sc, Path(folder)).wait(LIMIT))
+        return _start(whole, session, sc, Path(folder)).wait(LIMIT)
 
 
 def _session(case: Case, sc: Any) -> tos.TrainingSession:
-    return tos.TrainingSession(sc, program(), batch_size=BATCH, sync_interval=1, **case.options)
+    return tos.TrainingSession(
+        sc, program(), batch_size=BATCH, sync_interval=1, **case.mode.options
+    )
 
 
 def _start(
@@ -179,14 +198,15 @@ def _start(
     return session.start(
         case.fault.rows(sc, case.sizes, folder),
         epochs=case.epochs,
-        shuffle="partitions",
+        # What is lost is known by its place.
+        shuffle=False if case.fault.loses else "partitions",
         seed=SEED,
         sinks=sinks,
-        patience=PATIENCE,
+        patience=case.patience,
     )
 
 
-def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
+def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, Watch, str]:
     """Train through the fault; return the run, which has ended, and what went wrong."""
     fault, watch = case.fault, Watch()
     sc = cluster.connect(fault.config)
@@ -195,19 +215,22 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, str]:
         error = ""
         try:
             # All begin together, slow enough for the fault to come in time; then at full speed.
-            run.pause()
-            watch.until(WorkerJoined, count=cluster.slots)
-            if not case.meshed:
-                run.chaos(tos.chaos.Pause(PACE, any=len(fault.sizes)))
-            run.resume()
-            fault.inject(Scene(cluster, run, watch, Path(folder), case.together))
+            if not case.mode.jobs:
+                run.pause()
+                watch.until(WorkerJoined, count=cluster.slots)
+            if not case.mode.meshed:
+                pace = SLOWER * PACE if case.mode.jobs else PACE
+                run.chaos(tos.chaos.Pause(pace, any=len(fault.sizes)))
+            if not case.mode.jobs:
+                run.resume()
+            fault.inject(Scene(cluster, run, watch, Path(folder), case.mode))
             if run.active:
                 run.chaos()
             run.wait(LIMIT)
         except Exception as problem:
             error = _text(problem)
             session.close()
-        return run, error
+        return run, watch, error
 
 
 def _text(problem: Any) -> str:

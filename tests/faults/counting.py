@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,30 @@ def expected_together(sizes: Sequence[int], batch_size: int, epochs: int) -> tup
     return total / len(sizes), batches / len(sizes)
 
 
-def data(
-    sc: Any, sizes: Sequence[int], folder: Path, prepare: Callable[[int, int], None] | None = None
-) -> Any:
+def expected_without(
+    sizes: Sequence[int], trained: Sequence[Mapping[int, int]]
+) -> tuple[float, float]:
+    """Return what two workers must have counted, one of which was missing now and then.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Both the same.
+    trained : sequence of mapping of int
+        For each epoch, how many rows of each partition were trained, in their order and one by one.
+    """
+    size, total = sizes[0], 0.0
+    for rows in trained:
+        for row in range(1, size + 1):
+            both = [p * size + row for p in (0, 1) if row <= rows.get(p, 0)]
+            total += sum(both) / max(1, len(both))
+    return total, float(sum(max(rows.values()) for rows in trained))
+
+
+Prepare = Callable[[int, int, Path], None]
+
+
+def data(sc: Any, sizes: Sequence[int], folder: Path, prepare: Prepare | None = None) -> Any:
     """Return an RDD of the rows 1, 2, ..., whose partitions note which process reads them.
 
     Parameters
@@ -87,7 +108,7 @@ def data(
     folder : Path
         On this machine, which all executors of the test clusters share.
     prepare : callable, optional
-        Called with the partition and the number of the attempt after half of the rows.
+        Called with the partition, the number of the attempt and the folder, after half of the rows.
     """
     ends = list(itertools.accumulate(sizes))
 
@@ -100,7 +121,7 @@ def data(
         first, last = ends[partition] - sizes[partition] + 1, ends[partition]
         for row in range(first, last + 1):
             if prepare is not None and row == (first + last) // 2:
-                prepare(partition, context.attemptNumber())
+                prepare(partition, context.attemptNumber(), folder)
             yield (float(row),)
 
     return sc.parallelize(range(len(sizes)), len(sizes)).mapPartitionsWithIndex(read)

@@ -125,10 +125,10 @@ def broken_graph() -> Any:
         return tos.capture(step, feeds=[rows], loss=loss, session=made)
 
 
-def spoilt(kind: str, moment: Path) -> Callable[[int, int], None]:
+def spoilt(kind: str, moment: Path) -> counting.Prepare:
     """Return what raises in the data function of partition 1, having noted when."""
 
-    def prepare(partition: int, attempt: int) -> None:
+    def prepare(partition: int, attempt: int, folder: Path) -> None:
         if partition == 1:
             with suppress(FileExistsError), moment.open("x") as file:
                 file.write(str(time.time()))

@@ -13,16 +13,20 @@ from typing import Any
 
 import tos_notebook as tos
 from tests.support.watching import Watch
+from tests.unit.worker.support import until
 from tos_notebook.events import (
+    EpochFinished,
     MilestoneCommitted,
     Stalled,
     StallEnded,
+    StrategySwapped,
     WorkerFailed,
     WorkerJoined,
     WorkerLost,
 )
 
-from . import counting, processes
+from . import counting, moments, processes
+from .modes import APART, CONTINUES, MESHED, MODES, WAITS, Mode
 from .network import THERE
 
 CLUSTERS = ("local-cluster", "standalone", "yarn")
@@ -32,9 +36,8 @@ LOST_TO_SPARK = 400.0
 """Seconds: Spark gives an executor up after 120 s of silence, and looks once a minute."""
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
-
-APART = ("asp", "ssp:3", "bsp")
-"""The modes that take any number of partitions, and a worker that is through before the others."""
+SLOWER = 5
+"""Times the pace of workers whose milestone is a Spark job."""
 
 REMOTE = {
     # Blocks are fetched one by one, in random order, from the executor that has them.
@@ -53,24 +56,41 @@ SPECULATION = {
 
 @dataclass
 class Scene:
-    """A run in progress, and the cluster under it; `together` as in `cases.Case`."""
+    """A run in progress, and the cluster under it."""
 
     cluster: Any
     run: tos.Run
     watch: Watch
     folder: Path
-    together: bool = False
+    mode: Mode
 
     def process(self, partition: int) -> int:
         """Return the Python worker that trains a partition."""
         return counting.process_of(self.folder, partition)
 
+    def mid_epoch(self, partition: int) -> int:
+        """Wait until a partition is in mid-epoch, or in the midst of the run."""
+        if not self.mode.whole:
+            return self.watch.mid_epoch(partition)
+        return self.trained(partition, self.watch.mark())
+
+    def trained(self, partition: int, since: int, count: int = 1, timeout: float = 120.0) -> int:
+        """Wait until milestones of a partition count."""
+        return self.watch.until(
+            MilestoneCommitted, since, lambda e: e.partition == partition, count, timeout
+        )
+
     def back(self, since: int, *partitions: int) -> None:
         """Wait until partitions have been lost, joined again, and trained on."""
         for partition in partitions:
+            if self.mode.jobs:
+                # Spark runs the task again, and nobody else learns of it. What was counted just
+                # before the fault may be told after it.
+                self.trained(partition, since, 3)
+                continue
             mark = self.watch.until(WorkerLost, since, lambda e, p=partition: e.partition == p)
             mark = self.watch.until(WorkerJoined, mark, lambda e, p=partition: e.partition == p)
-            self.watch.until(MilestoneCommitted, mark, lambda e, p=partition: e.partition == p)
+            self.trained(partition, mark)
 
 
 @dataclass(frozen=True)
@@ -90,11 +110,19 @@ class Fault:
     config : mapping of str
         Spark's settings that it needs.
     modes : tuple of str
-        The modes to try it in; all by default. See `matrix.MODES`.
+        The modes to try it in, by name; all by default. See `modes.MODES`.
     prepare : callable, optional
         See `counting.data`.
     shuffled : bool
         Whether the rows come out of a shuffle.
+    loses : bool
+        Whether a worker is away for longer than the others wait for it.
+    bits : bool
+        Whether the parameters have the bits of a run to which nothing happens, where a mode
+        promises that.
+    patience : float
+        Seconds; see `TrainingSession.start`. Workers that may continue wait for longer, unless the
+        fault is that one does not come back.
     """
 
     name: str
@@ -104,8 +132,11 @@ class Fault:
     epochs: int = 20
     config: Mapping[str, str] = field(default_factory=dict)
     modes: tuple[str, ...] = ()
-    prepare: Callable[[int, int], None] | None = None
+    prepare: counting.Prepare | None = None
     shuffled: bool = False
+    loses: bool = False
+    bits: bool = True
+    patience: float = 10.0
 
     def rows(self, sc: Any, sizes: Sequence[int], folder: Path) -> Any:
         """Return the RDD to train on, with partitions of these sizes."""
@@ -116,7 +147,7 @@ class Fault:
 
 def kill_worker(scene: Scene) -> None:
     """Kill the Python worker of partition 1."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     processes.kill(scene.process(1))
     scene.back(mark, 1)
 
@@ -124,7 +155,7 @@ def kill_worker(scene: Scene) -> None:
 def kill_twenty(scene: Scene) -> None:
     """Kill twenty Python workers, one after the other."""
     for number in range(20):
-        mark = scene.watch.mid_epoch(number % 2)
+        mark = scene.mid_epoch(number % 2)
         processes.kill(scene.process(number % 2))
         scene.back(mark, number % 2)
 
@@ -132,7 +163,7 @@ def kill_twenty(scene: Scene) -> None:
 def kill_thrice(scene: Scene) -> None:
     """Kill the Python worker of each partition, and then the executor of partition 1."""
     for partition in (0, 1):
-        mark = scene.watch.mid_epoch(partition)
+        mark = scene.mid_epoch(partition)
         processes.kill(scene.process(partition))
         scene.back(mark, partition)
     kill_executor(scene)
@@ -140,7 +171,7 @@ def kill_thrice(scene: Scene) -> None:
 
 def kill_executor(scene: Scene) -> None:
     """Kill the JVM of partition 1's executor."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     processes.kill(processes.executor_of(scene.process(1)))
     scene.back(mark, 1)
 
@@ -148,14 +179,14 @@ def kill_executor(scene: Scene) -> None:
 def kill_twenty_executors(scene: Scene) -> None:
     """Kill twenty executors, one after the other."""
     for number in range(20):
-        mark = scene.watch.mid_epoch(number % 2)
+        mark = scene.mid_epoch(number % 2)
         processes.kill(processes.executor_of(scene.process(number % 2)))
         scene.back(mark, number % 2)
 
 
 def kill_all_but_one(scene: Scene) -> None:
     """Kill every executor but that of partition 0."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     kept = processes.executor_of(scene.process(0))
     found = {processes.executor_of(scene.process(p)) for p in range(1, scene.cluster.slots)}
     processes.kill(*found - {kept})
@@ -164,18 +195,23 @@ def kill_all_but_one(scene: Scene) -> None:
 
 def kill_all(scene: Scene) -> None:
     """Kill every executor at once."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     processes.kill(*{processes.executor_of(scene.process(p)) for p in (0, 1)})
     scene.back(mark, 0, 1)
 
 
 def kill_node(scene: Scene) -> None:
     """Kill the node of partition 1: what started the executor, the executor, its workers."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     scene.cluster.kill_node(processes.executor_of(scene.process(1)))
+    if scene.mode.jobs:
+        # What is left of the cluster trains all partitions, one after the other.
+        scene.run.chaos()
+        scene.trained(1, mark, 3, timeout=300)
+        return
     mark = scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
     scene.run.chaos()
-    if scene.together and scene.cluster.kind == "standalone":
+    if scene.mode.together and scene.cluster.kind == "standalone":
         # All need a slot at once, and no other node is there: the user is told what they wait for.
         scene.watch.until(Stalled, mark)
         scene.cluster.heal()
@@ -185,7 +221,7 @@ def kill_node(scene: Scene) -> None:
 
 def freeze(scene: Scene) -> None:
     """Stop the Python worker of partition 1 for three seconds, and let it go on."""
-    mark = scene.watch.mid_epoch(1)
+    mark = scene.mid_epoch(1)
     worker = scene.process(1)
     os.kill(worker, signal.SIGSTOP)
     time.sleep(3)
@@ -201,7 +237,7 @@ def speculate(scene: Scene) -> None:
     scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == 1)
 
 
-def fail_first(partition: int, attempt: int) -> None:
+def fail_first(partition: int, attempt: int, folder: Path) -> None:
     """Raise in the middle of the first attempt at partition 1."""
     if (partition, attempt) == (1, 0):
         raise OSError("the disk was full, for a moment")
@@ -209,6 +245,9 @@ def fail_first(partition: int, attempt: int) -> None:
 
 def retried(scene: Scene) -> None:
     """Wait until partition 1 has failed and come again."""
+    if scene.mode.jobs:
+        scene.trained(1, 0)
+        return
     mark = scene.watch.until(WorkerFailed, 0, lambda e: e.partition == 1)
     scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
 
@@ -226,7 +265,7 @@ def kill_with_surplus(scene: Scene) -> None:
 def cut_wire(scene: Scene) -> None:
     """Cut the network of a node for `CUT` seconds, and heal it."""
     partition = _behind_the_wire(scene)
-    mark = scene.watch.mid_epoch(partition)
+    mark = scene.mid_epoch(partition)
     scene.cluster.wire.cut()
     time.sleep(CUT)
     scene.cluster.wire.connect()
@@ -239,7 +278,7 @@ def cut_wire(scene: Scene) -> None:
 def cut_for_good(scene: Scene) -> None:
     """Cut the network of a node, which never comes back while the run lasts."""
     partition = _behind_the_wire(scene)
-    mark = scene.watch.mid_epoch(partition)
+    mark = scene.mid_epoch(partition)
     scene.cluster.wire.cut()
     # First the server gives the worker up, then Spark its executor.
     mark = scene.watch.until(WorkerLost, mark, lambda e: e.partition == partition)
@@ -249,10 +288,58 @@ def cut_for_good(scene: Scene) -> None:
     scene.watch.until(MilestoneCommitted, mark, lambda e: e.partition == partition)
 
 
+def die(scene: Scene) -> None:
+    """Wait until partition 1 has ended its own worker at a moment of a step, and is back."""
+    until((scene.folder / moments.FIRED).exists, 120.0)
+    scene.back(0, 1)
+
+
+def lose_node(scene: Scene) -> None:
+    """Kill the node of partition 1, let the others continue, and bring another node."""
+    mark = scene.mid_epoch(1)
+    scene.cluster.kill_node(processes.executor_of(scene.process(1)))
+    mark = scene.watch.until(WorkerLost, mark, lambda e: e.partition == 1)
+    # Of the epoch of the loss, and of one that begins without the partition.
+    mark = scene.watch.until(EpochFinished, mark, count=2)
+    scene.run.pause()
+    scene.cluster.heal()
+    mark = scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
+    scene.run.resume()
+    scene.trained(1, mark)
+
+
+def take_detour(scene: Scene) -> None:
+    """Wait until the run goes through the driver."""
+    mark = scene.watch.until(StrategySwapped)
+    for partition in (0, 1):
+        scene.trained(partition, mark)
+    if not any("through the driver" in note for note in scene.run.status.notes):
+        raise AssertionError(f"no note of the detour: {scene.run.status.notes}")
+
+
+def part(scene: Scene) -> None:
+    """Kill a worker whose next attempt reaches no other one, and one that trains after that."""
+    mark = scene.mid_epoch(1)
+    (scene.folder / moments.CUT).touch()
+    processes.kill(scene.process(1))
+    take_detour(scene)
+    mark = scene.watch.mark()
+    processes.kill(scene.process(0))
+    scene.back(mark, 0)
+
+
 def _behind_the_wire(scene: Scene) -> int:
     """Return the partition that is trained on the node whose network can be cut."""
     joined = {e.partition: e.host for e in scene.watch.of(WorkerJoined)}
     return next(p for p, host in joined.items() if host == THERE)
+
+
+def _with(moment: str) -> tuple[str, ...]:
+    """Return the modes whose steps have a moment."""
+    if moment in ("reducing", "gathering"):
+        return MESHED
+    together = (name for name, mode in MODES.items() if mode.together)
+    return tuple(name for name in together if moment != "reported" or not MODES[name].jobs)
 
 
 FAULTS = {
@@ -268,9 +355,29 @@ FAULTS = {
         Fault("all but one", kill_all_but_one, CLUSTERS),
         Fault("all executors", kill_all, CLUSTERS),
         Fault("20 executors", kill_twenty_executors, CLUSTERS, epochs=400, modes=("asp",)),
-        Fault("node", kill_node, ("standalone", "yarn")),
+        Fault("node", kill_node, ("standalone", "yarn"), modes=WAITS),
+        Fault(
+            "lost node",
+            lose_node,
+            ("standalone",),
+            epochs=160,
+            modes=CONTINUES,
+            loses=True,
+            patience=2.0,
+        ),
+        *(
+            Fault(moment, die, modes=_with(moment), prepare=moments.Dies(moment))
+            for moment in moments.PLACES
+        ),
+        Fault(
+            "apart",
+            take_detour,
+            modes=("allreduce:auto",),
+            prepare=moments.never_reachable,
+        ),
+        Fault("parted", part, modes=("allreduce:auto",), epochs=80, prepare=moments.unreachable),
         Fault("cut for 30 s", cut_wire, ("wire",), epochs=80),
-        Fault("cut for good", cut_for_good, ("wire",), epochs=80),
+        Fault("cut for good", cut_for_good, ("wire",), epochs=80, modes=WAITS),
         # Spark never runs a copy on the host of the first attempt: the others have one host.
         Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION, APART),
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from .cases import Case, Outcome, play
 from .clusters import Cluster
-from .kinds import APART, FAULTS
-
-MODES = (*APART, "allreduce:ring", "allreduce:star")
-"""Sync modes of a parameter server, and ways of all-reduce among the workers."""
+from .kinds import FAULTS
+from .modes import MODES
 
 HEAD = f"{'fault':<14}{'cluster':<15}{'mode':<15}{'expected':>18}{'got':>18}{'s':>7}  "
 
@@ -23,7 +21,7 @@ def cases(
         As ``"FAULT/MODE"``; all of them by default.
     """
     found = [
-        Case(fault, kind, mode)
+        Case(fault, kind, MODES[mode])
         for kind in kinds
         for fault in (FAULTS[name] for name in faults)
         if kind in fault.on

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from importlib import import_module
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clusters.test_faults import STANDALONE, YARN
-from tests.faults import counting
+from tests.faults import counting, moments
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
-from tests.faults.matrix import MODES, cases, line
+from tests.faults.matrix import cases, line
+from tests.faults.modes import MESHED, MODES
 from tests.support.watching import RunIsOver, Watch
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.events import MilestoneCommitted, RunFinished
@@ -65,7 +67,39 @@ def test_there_are_at_least_sixty_cases_and_every_fault_is_tried_in_every_mode()
     assert len(found) >= 60
     assert {case.fault.name for case in found} == set(FAULTS)
     for kind in ALL:
-        assert {case.mode for case in found if case.cluster == kind} == set(MODES)
+        assert {case.mode.name for case in found if case.cluster == kind} == set(MODES)
+
+
+def test_a_worker_dies_at_every_moment_that_a_step_of_a_mode_has() -> None:
+    found = cases(["local"], list(moments.PLACES), list(MODES))
+    played = {(case.mode.name, case.fault.name) for case in found}
+    together = {name for name, mode in MODES.items() if mode.together}
+    everywhere = {(name, moment) for name in together for moment in ("computing", "unreported")}
+    inside = {(name, moment) for name in MESHED for moment in ("reducing", "gathering")}
+    reports = {(name, "reported") for name in together if not MODES[name].jobs}
+    assert played == everywhere | inside | reports
+
+
+@pytest.mark.parametrize("moment", moments.PLACES)
+def test_the_places_at_which_a_worker_dies_are_there(moment: str) -> None:
+    for (module, name), method in moments.PLACES[moment]:
+        assert callable(vars(getattr(import_module(f"tos_notebook.{module}"), name))[method])
+
+
+@given(size=st.integers(1, 12), epochs=st.integers(1, 5))
+def test_where_none_is_missing_the_count_is_that_of_all_workers_together(
+    size: int, epochs: int
+) -> None:
+    whole = [{0: size, 1: size}] * epochs
+    assert counting.expected_without((size, size), whole) == counting.expected_together(
+        (size, size), 1, epochs
+    )
+
+
+def test_rows_whose_partner_is_missing_count_by_themselves() -> None:
+    # Rows 1 to 3 and 4 to 6; of the latter only the first one is trained.
+    assert counting.expected_without((3, 3), [{0: 3, 1: 1}]) == ((1 + 4) / 2 + 2 + 3, 3)
+    assert counting.expected_without((3, 3), [{0: 3}]) == (6, 3)
 
 
 @pytest.mark.parametrize(
