@@ -67,7 +67,7 @@ class Case:
     @property
     def bits(self) -> tuple[str, ...]:
         """The parameters that have the bits of a run to which nothing happens."""
-        return self.mode.bits if self.fault.bits and not self.fault.loses else ()
+        return () if self.fault.loses else self.mode.bits
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,6 @@ class Fault:
         Whether the rows come out of a shuffle.
     loses : bool
         Whether a worker is away for longer than the others wait for it.
-    bits : bool
-        Whether the parameters have the bits of a run to which nothing happens, where a mode
-        promises that.
     patience : float
         Seconds; see `TrainingSession.start`. Workers that may continue wait for longer, unless the
         fault is that one does not come back.
@@ -135,7 +132,6 @@ class Fault:
     prepare: counting.Prepare | None = None
     shuffled: bool = False
     loses: bool = False
-    bits: bool = True
     patience: float = 10.0
 
     def rows(self, sc: Any, sizes: Sequence[int], folder: Path) -> Any:

@@ -9,7 +9,13 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
 
-from ..errors import ConnectionClosed, LocalProtocolError, PeerLost, TransportError
+from ..errors import (
+    AuthenticationError,
+    ConnectionClosed,
+    LocalProtocolError,
+    PeerLost,
+    TransportError,
+)
 from ..transport.acceptor import Acceptor
 from ..transport.base import LOOPBACK, Address, Endpoint
 from ..transport.dial import open_channel
@@ -325,7 +331,11 @@ class Mesh:
         try:
             return open_channel(host, port, self._listener.secret, fingerprint, timeouts, hello)
         except TransportError as error:
-            raise PeerLost(rank, f"cannot be reached at {host}:{port}: {error}") from error
+            # The system's own words: what else is said is about the driver.
+            system = error.__context__
+            foreign = isinstance(error, AuthenticationError)
+            problem = f"{system}." if isinstance(system, OSError) and not foreign else error
+            raise PeerLost(rank, f"cannot be reached at {host}:{port}: {problem}") from error
 
     def _ended(self) -> ConnectionClosed:
         return ConnectionClosed("The links to peers were closed on this side. Form a new mesh.")

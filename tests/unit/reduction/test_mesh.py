@@ -144,6 +144,9 @@ def test_a_peer_that_does_not_listen_is_named() -> None:
         with pytest.raises(PeerLost, match=r"rank 0 .* cannot be reached") as caught:
             Mesh(listening[1], 1, peers).form(LIMIT)
         assert caught.value.rank == 0
+        assert str(caught.value).endswith("Connection refused.")
+        # It is for the driver's address.
+        assert "server_host" not in str(caught.value)
 
 
 def test_a_peer_with_another_certificate_is_refused() -> None:
