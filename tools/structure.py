@@ -19,12 +19,13 @@ ROOT = "tos_notebook"
 GROUPS = {
     "What all others know": ("_version", "readable", "errors", "common", "layout", "events"),
     "Rules and formats, without threads and sockets": (
-        *("wire", "persist", "steering", "chaos", "codecs", "reduction.costs", "theory"),
-        *("archive", "blocks", "combiners"),
+        *("wire", "persist", "steering", "chaos", "codecs", "reduction.costs"),
+        *("theory.predictions", "theory.exchanges", "archive", "blocks", "combiners"),
     ),
     "What touches the world": (
         *("transport", "reduction", "runtime", "telemetry", "cluster", "data", "inference"),
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
+        "theory",
     ),
     "Who trains what, and how it is combined": (
         *("coordination", "worker", "strategies.base", "strategies.ps"),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..events import Validated
 from ..readable import one_line
-from ..theory import gauges, mean_staleness
+from ..theory.predictions import gauges, mean_staleness
 from .history import History
 
 if TYPE_CHECKING:

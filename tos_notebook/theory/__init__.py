@@ -10,7 +10,8 @@ its own keeps to them in kind, not in number.
 
 from __future__ import annotations
 
-from .exchanges import AMONG_WORKERS, BANDWIDTH, LATENCY, Cost, Costs, cost
+from .cost import cost
+from .exchanges import AMONG_WORKERS, BANDWIDTH, LATENCY, Cost, Costs
 from .predictions import (
     Gauge,
     effective_rate,

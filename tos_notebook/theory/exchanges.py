@@ -22,12 +22,10 @@ import html
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
 
-from ..common.checks import at_least_one, at_least_zero, positive
+from ..common.checks import did_you_mean
 from ..errors import ConfigError
-from ..reduction.costs import GAMMA, costs
+from ..reduction.costs import DELTA, GAMMA, costs
 
 LATENCY = 1e-4
 """Seconds that a message takes in a usual cluster."""
@@ -35,32 +33,32 @@ LATENCY = 1e-4
 BANDWIDTH = 1.25e9
 """Bytes a second, of 10 Gb/s."""
 
-AMONG_WORKERS = ("ring", "direct", "halving")
+AMONG_WORKERS = ("ring", "direct", "halving", "two_level")
 """Algorithms of all-reduce that leave the driver out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one way of training costs. Times are means over workers, for one batch of each."""
+    """What one way of training costs. All times are for one batch of each worker, on average."""
 
     name: str
     """How to choose it: a strategy, with its sync mode or its algorithm."""
     sync_interval: int
     """Batches between two exchanges."""
     compute: float
-    """Seconds of a step in which a worker trains."""
+    """Seconds in which a worker trains."""
     exchange: float
-    """Seconds of a step in which its bytes travel and are added."""
+    """Seconds in which its bytes travel and are added."""
     wait: float
-    """Seconds of a step in which it waits for the driver's link, or for other workers."""
+    """Seconds in which it waits for the driver's link, or for other workers."""
     merge: float
-    """Seconds of a round of exchanges, one of each worker, in which the driver adds."""
+    """Seconds in which the driver adds what all workers bring; a part of the time above."""
     driver: float
     """Bytes a second that the driver's link carries, in each direction."""
     utilization: float
     """Of the driver's link: that by its bandwidth."""
     worker: float
-    """Bytes a second that each worker's link carries, in each direction."""
+    """Bytes a second that the link of the host with most workers carries, in each direction."""
     saturated_at: float
     """n*, the workers from which on the driver is the limit; infinite where it carries nothing."""
     rows_per_second: float
@@ -94,11 +92,12 @@ class Costs:
         for way in self.ways:
             if way.name == name:
                 return way
-        known = ", ".join(way.name for way in self.ways)
-        raise ConfigError(f"cost: expected one of {known}; got {name!r}.")
+        known = [way.name for way in self.ways]
+        hint = did_you_mean(str(name), known)
+        raise ConfigError(f"cost: expected one of {', '.join(known)}; got {name!r}.{hint}")
 
     def __repr__(self) -> str:
-        cells = [_HEAD, *map(_cells, self.ways)]
+        cells = [*_HEAD, *map(_cells, self.ways)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
@@ -107,7 +106,8 @@ class Costs:
         return "\n".join([self.setting, *lines])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in _HEAD)
+        titles = (html.escape(" ".join(filter(None, title))) for title in zip(*_HEAD, strict=True))
+        head = "".join(f"<th>{title}</th>" for title in titles)
         rows = "".join(
             f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in _cells(way))}</tr>"
             for way in self.ways
@@ -116,9 +116,16 @@ class Costs:
 
 
 _HEAD = (
-    *("", "H", "step ms", "compute ms", "exchange ms", "wait ms", "merge ms"),
-    *("driver MB/s", "driver %", "worker MB/s", "n*", "rows/s"),
+    (
+        *("", "batches per", "step", "compute", "exchange", "wait", "merging"),
+        *("driver's link", "driver's", "worker's link", "saturating", "all workers"),
+    ),
+    (
+        *("", "exchange", *5 * ("ms/batch",)),
+        *("MB/s", "link %", "MB/s", "workers", "rows/s"),
+    ),
 )
+"""Two lines of text, or one cell."""
 
 
 def _cells(way: Cost) -> tuple[str, ...]:
@@ -129,20 +136,89 @@ def _cells(way: Cost) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cluster:
-    """The letters of the formulas."""
+class Cluster:
+    """The letters of the formulas.
+
+    Parameters
+    ----------
+    nbytes : int
+        P.
+    workers : int or tuple of int
+        n, each on a host of its own; or how many are on each host. Those of one host exchange
+        through its memory, and the driver is there, too.
+    t : float
+        Seconds that a worker computes for a batch.
+    rows : int
+        b.
+    alpha : float
+        Seconds.
+    bandwidth : float
+        1/β, bytes a second.
+    slowest : float
+        s.
+    """
 
     nbytes: int
-    n: int
+    workers: int | tuple[int, ...]
     t: float
     rows: int
     alpha: float
     bandwidth: float
     slowest: float
 
-    def asynchronous(self, every: int) -> Cost:
-        alone = 2 * self.alpha + self.nbytes * (2 / self.bandwidth + GAMMA)
-        busy = self.nbytes * max(1 / self.bandwidth, GAMMA)
+    @property
+    def n(self) -> int:
+        """Return how many workers there are."""
+        return self.workers if isinstance(self.workers, int) else sum(self.workers)
+
+    @property
+    def _per_host(self) -> tuple[int, ...]:
+        return self.n * (1,) if isinstance(self.workers, int) else self.workers
+
+    @property
+    def _hosts(self) -> list[int]:
+        """Return the host of each worker; empty if each has one of its own."""
+        if isinstance(self.workers, int):
+            return []
+        return [host for host, count in enumerate(self.workers) for _ in range(count)]
+
+    @property
+    def _link(self) -> float:
+        """Return the bytes a second of each link."""
+        alone = isinstance(self.workers, tuple) and len(self.workers) == 1
+        return 1 / DELTA if alone else self.bandwidth
+
+    def ways(self, every: int) -> tuple[Cost, ...]:
+        """Return what each way costs.
+
+        Parameters
+        ----------
+        every : int
+            Batches between two exchanges, where workers do not exchange after each.
+        """
+        names = [f"allreduce:{each}" for each in ("star", *AMONG_WORKERS)]
+        return (
+            self.way("ps asp", every),
+            self.way("ps bsp", every),
+            *(self.way(name, 1) for name in names),
+            self.way(f"allreduce:parameters/{every}", every),
+            self.way("treeaggregate", 1),
+        )
+
+    def way(self, name: str, every: int) -> Cost:
+        """Return what one way costs, by its name; of ``allreduce:`` the fastest among workers."""
+        if name == "ps asp":
+            return self._asynchronous(every)
+        kind, _, algorithm = name.partition(":")
+        if kind != "allreduce":
+            return self._together(name, "star", every)
+        if algorithm in ("star", *AMONG_WORKERS):
+            return self._together(name, algorithm, every)
+        return min((self._together(name, a, every) for a in AMONG_WORKERS), key=lambda w: w.step)
+
+    def _asynchronous(self, every: int) -> Cost:
+        alone = 2 * self.alpha + self.nbytes * (2 / self._link + GAMMA)
+        busy = self.nbytes * max(1 / self._link, GAMMA)
         training = every * self.t
         free = (self.n - 1) / (training + alone) + 1 / (self.slowest * training + alone)
         each = self.n / free
@@ -151,25 +227,44 @@ class _Cluster:
             every,
             (each - alone, alone, max(0.0, self.n * busy - each)),
             through_driver=True,
-            sent=self.nbytes,
+            sent=self._sent("star"),
             saturated_at=(training + alone) / busy,
         )
 
-    def together(self, name: str, algorithm: str, every: int) -> Cost:
-        reducing = costs(self.n, self.nbytes, self.alpha, self.bandwidth)
+    def _together(self, name: str, algorithm: str, every: int) -> Cost:
+        reducing = costs(self.n, self.nbytes, self.alpha, self.bandwidth, self._hosts)
+        # Leaders that have no others on their hosts are a ring.
+        exchange = reducing.get(algorithm, reducing["ring"])
         longer = every * self.t * (self.slowest - 1)
         training, waiting = every * self.t + longer / self.n, longer * (self.n - 1) / self.n
         star = algorithm == "star"
-        shared = 2 * (self.n - 1) / self.n + (algorithm == "halving" and not _is_power(self.n))
-        adding = self.nbytes * (2 / self.bandwidth + GAMMA)
+        adding = self.nbytes * (2 / self._link + GAMMA)
         return self._cost(
             name,
             every,
-            (training, reducing[algorithm], waiting),
+            (training, exchange, waiting),
             through_driver=star,
-            sent=self.nbytes if star else shared * self.nbytes,
+            sent=self._sent(algorithm),
             saturated_at=(every * self.t + 2 * self.alpha) / adding if star else math.inf,
         )
+
+    def _sent(self, algorithm: str) -> float:
+        """Return the bytes that the busiest host's link carries each way, for one exchange."""
+        n, hosts, most = self.n, len(self._per_host), max(self._per_host)
+        if hosts == 1:
+            # Each has its own way through the memory, but for what a leader does for all others.
+            leader = n - 1.0
+            hosts, most = n, 1
+        else:
+            leader = 2 * (hosts - 1) / hosts
+        shares = {
+            "star": most,
+            "ring": 2 * (n - 1) / n,
+            "direct": 2 * most * (n - most) / n,
+            "halving": 2 * most * (hosts - 1) / hosts + bool(n & (n - 1)),
+            "two_level": leader,
+        }
+        return self.nbytes * shares[algorithm]
 
     def _cost(
         self,
@@ -189,97 +284,10 @@ class _Cluster:
             compute=compute / every,
             exchange=exchange / every,
             wait=wait / every,
-            merge=each * GAMMA,
+            merge=each * GAMMA / every,
             driver=each / round_trip,
-            utilization=each / round_trip / self.bandwidth,
+            utilization=each / round_trip / self._link,
             worker=sent / round_trip,
             saturated_at=saturated_at,
             rows_per_second=self.n * every * self.rows / round_trip,
         )
-
-
-def _nbytes(program: Any) -> int:
-    layout = getattr(program, "layout", None)
-    if layout is None and not isinstance(program, Real):
-        raise ConfigError(
-            "program: expected what tos.capture(model) returns, or the bytes of its parameters; "
-            f"got {program!r} of type {type(program).__name__}."
-        )
-    return at_least_one("program", program if layout is None else layout.nbytes)
-
-
-def _is_power(n: int) -> bool:
-    return not n & (n - 1)
-
-
-def cost(
-    program: Any,
-    *,
-    batch_seconds: float,
-    workers: int = 4,
-    batch_size: int = 100,
-    sync_interval: int = 10,
-    latency: float = LATENCY,
-    bandwidth: float = BANDWIDTH,
-    slowest: float = 1.0,
-) -> Costs:
-    """Return what each way of training costs, by formulas; nothing is measured.
-
-    The formulas are those of the module `tos_notebook.theory.exchanges`, and of
-    `tos_notebook.reduction.costs` for reductions (ring: Patarasuk and Yuan 2009, JPDC 69(2)).
-    They leave out what Spark, Python and the operating system take.
-
-    Parameters
-    ----------
-    program : Program or int
-        What `tos_notebook.capture` returns, or the bytes of its parameters, from 1.
-    batch_seconds : float
-        Seconds that a worker computes for a batch, above 0.
-    workers : int
-        At least 1.
-    batch_size : int
-        Rows, at least 1.
-    sync_interval : int
-        Batches between two exchanges, at least 1. Tree aggregation exchanges after each.
-    latency : float
-        Seconds that a short message takes, at least 0.
-    bandwidth : float
-        Bytes a second of each link in one direction, above 0.
-    slowest : float
-        How many times as long the slowest worker takes for a batch, at least 1.
-
-    Returns
-    -------
-    Costs
-        ``ps asp``, ``ps bsp``, ``allreduce:star``, ``allreduce:ring``, ``allreduce:direct``,
-        ``allreduce:halving`` and ``treeaggregate``.
-
-    Raises
-    ------
-    ConfigError
-        A value out of range, or a model that was not captured.
-    """
-    cluster = _Cluster(
-        _nbytes(program),
-        at_least_one("workers", workers),
-        positive("batch_seconds", batch_seconds),
-        at_least_one("batch_size", batch_size),
-        at_least_zero("latency", latency),
-        positive("bandwidth", bandwidth),
-        positive("slowest", slowest),
-    )
-    if slowest < 1:
-        raise ConfigError(f"slowest: expected a number of at least 1, got {slowest!r}.")
-    every = at_least_one("sync_interval", sync_interval)
-    algorithms = ("star", *AMONG_WORKERS)
-    return Costs(
-        f"{cluster.nbytes / 1e6:,.3g} MB of parameters, {workers} workers, "
-        f"{1e3 * batch_seconds:.3g} ms for a batch of {batch_size}; links of "
-        f"{bandwidth / 1e6:,.4g} MB/s and {1e3 * latency:.3g} ms",
-        (
-            cluster.asynchronous(every),
-            cluster.together("ps bsp", "star", every),
-            *(cluster.together(f"allreduce:{each}", each, every) for each in algorithms),
-            cluster.together("treeaggregate", "star", 1),
-        ),
-    )
