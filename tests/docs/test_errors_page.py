@@ -27,7 +27,6 @@ OTHERS = {
     ("runtime.updater", "ValueError()"): "the trainer turns it into a CheckpointError",
     ("strategies.treeaggregate.descent", "ValueError()"): "the same",
     ("strategies.allreduce.outer", "ValueError()"): "the same",
-    ("ml.params", "TypeError()"): "as Python raises it for an unknown keyword argument",
     ("program.export.cut", "ValueError()"): "as Keras raises it, where no gradient is there",
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..common.checks import positive
+from ..common.checks import positive, with_known_options
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm, shipping
 from .calls import announced, java_errors, reason, within
@@ -78,6 +78,7 @@ _WHY = (
 _ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
 
 
+@with_known_options
 def connect(
     master: str | SparkContext | SparkSession | None = None,
     *,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy.typing as npt
 
 from ..common.arrays import Array
+from ..common.checks import with_known_parameters
 from ..persist.values import put_back
 
 Pushes = Literal["delta", "weights"]
@@ -104,6 +105,8 @@ class Combiner(ABC):
         cls.called = cls.__name__
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        if "__init__" in cls.__dict__:
+            with_known_parameters(cls)
 
     def begin(self, like: Array) -> Combiner:
         """Return the rule for one slice of the center, with empty state; itself if it has none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ..common.checks import refuse_unknown
 from .base import Combiner
 
 
@@ -40,6 +41,7 @@ class Preset:
 
     def __call__(self, *args: Any, **params: Any) -> Combiner:
         """Return a combiner of the class."""
+        refuse_unknown(self.called, params, self.__signature__.parameters)
         given = self.__signature__.bind(*args, **params)
         given.apply_defaults()
         combiner = self.kind(*given.args, **given.kwargs)

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import wraps
+from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ..errors import ConfigError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def at_least_one(name: str, value: Any) -> int:
@@ -73,6 +77,48 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near.
+
+    Initials are near, too: those of learning_rate are lr.
+    """
+    names = list(known)
+    short = [each for each in names if "".join(word[:1] for word in each.split("_")) == name]
+    near = short if len(name) > 1 and short else difflib.get_close_matches(name, names, 1, 0.5)
     return f" Did you mean {near[0]}?" if near else ""
+
+
+def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options that something does not have, and name the one that is nearest."""
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" It takes {', '.join(known)}."
+            raise ConfigError(f"{what}: unknown option {name!r}.{hint}")
+
+
+def with_known_options(function: Function) -> Function:
+    """Let a function, or a constructor, say which option is meant by one that it does not have."""
+    parameters = [*signature(function).parameters.values()]
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        return function
+    own = parameters[0].name if parameters and parameters[0].name == "self" else None
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    known = [each.name for each in parameters if each.kind in by_name and each.name != own]
+
+    @wraps(function)
+    def checked(*args: Any, **given: Any) -> Any:
+        if not given.keys() <= set(known):
+            of_class = function.__name__ == "__init__"
+            refuse_unknown(type(args[0]).__name__ if of_class else function.__name__, given, known)
+        return function(*args, **given)
+
+    return cast(Function, checked)
+
+
+Class = TypeVar("Class", bound=type)
+
+
+def with_known_parameters(kind: Class) -> Class:
+    """Let a class do so; it may be a dataclass."""
+    init: Any = with_known_options(cast(Any, kind).__init__)
+    cast(Any, kind).__init__ = init
+    return kind

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import functions, types
 
+from ..common.checks import refuse_unknown
 from ..data.dataframe import FrameColumns, is_persisted
 from ..data.dataframe.kinds import quoted
 from ..errors import ConfigError, DataError
@@ -24,7 +26,7 @@ from ..training.options import (
 from ..training.session import TrainingSession
 from .columns import fed
 from .model import TensorModel
-from .params import OFFERED, TrainingParams, refuse_unknown
+from .params import OFFERED, TrainingParams
 from .persistence import Stored
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         validationFraction: float = 0.0,
         **options: Any,
     ) -> None:
-        refuse_unknown(options)
+        known = [*signature(TensorEstimator.__init__).parameters]
+        refuse_unknown("TensorEstimator", options, known[1:])
         super().__init__()
         self.setParams(**self._input_kwargs)
 

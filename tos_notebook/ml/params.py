@@ -71,12 +71,6 @@ OFFERED = {name: _offered(each) for name, each in OPTIONS.items() if each.estima
 """Options of sessions and runs that an estimator has, by their names in a session or a run."""
 
 
-def refuse_unknown(given: Mapping[str, Any]) -> None:
-    """Refuse what is no option, as Python refuses an unknown keyword argument."""
-    for name in given.keys() - {each.name for each in OFFERED.values()}:
-        raise TypeError(f"TensorEstimator.__init__() got an unexpected keyword argument {name!r}")
-
-
 def _check(option: Option) -> Check:
     return lambda _, value: option.checked(value)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ..common.checks import at_least_one, at_least_zero, positive
+from ..common.checks import at_least_one, at_least_zero, positive, with_known_options
 from ..errors import ConfigError
 from .exchanges import BANDWIDTH, LATENCY, Cluster, Costs
 
 
+@with_known_options
 def cost(
     program: Any,
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
+from ..common.checks import with_known_options
 from ..events import Stalled
 from ..inference.predictor import BATCH_SIZE
 from ..steering.status import RunStatus
@@ -203,6 +204,7 @@ class Run(SteeredRun):
         self.lifecycle.wait(timeout)
         return self
 
+    @with_known_options
     def wait_for(
         self,
         *,

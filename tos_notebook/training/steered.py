@@ -9,6 +9,7 @@ from ..blocks.partitioners import AnyPartitioner
 from ..chaos.rules import Rule
 from ..codecs import Codec
 from ..codecs.pair import CodecPair
+from ..common.checks import with_known_options
 from ..steering.machine import Command
 from ..steering.sync import SyncMode
 from ..strategies.base import Strategy
@@ -59,6 +60,7 @@ class SteeredRun:
         self.lifecycle.stop(timeout, reason)
         return self
 
+    @with_known_options
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None = None) -> None:
         """Lay the data out again when the present epoch is done.
 
@@ -95,6 +97,7 @@ class SteeredRun:
         """
         commands.swap_combiner(self.lifecycle, combiner)
 
+    @with_known_options
     def swap_strategy(
         self,
         strategy: str | Strategy,
@@ -136,6 +139,7 @@ class SteeredRun:
         wanted = {"combiner": combiner, "sync": sync, "sync_interval": sync_interval}
         swapping.swap_strategy(self.lifecycle, strategy, wanted | {"codec": codec})
 
+    @with_known_options
     def set(
         self,
         *,

@@ -71,7 +71,7 @@ def test_a_preset_is_a_class_under_a_name_and_with_defaults_of_its_own() -> None
     assert repr(rule) == "DiLoCo(k=4, lr=0.7, momentum=0.5, nesterov=True)"
     assert repr(rule.begin(np.zeros(1))) == repr(copy.deepcopy(rule)) == repr(rule)
     assert repr(OuterMomentum()).startswith("OuterMomentum(")
-    with pytest.raises(TypeError, match="beta"):
+    with pytest.raises(ConfigError, match="DiLoCo: unknown option 'beta'"):
         DiLoCo(beta=1)
 
 

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tos_notebook.cluster.connect import connect
+from tos_notebook.combiners import DiLoCo, Median
 from tos_notebook.errors import ConfigError
 from tos_notebook.magics import TosMagics
 from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.ml import TensorEstimator
 from tos_notebook.ml.params import OFFERED
+from tos_notebook.strategies import AllReduce, ParameterServer, TreeAggregate
+from tos_notebook.theory import cost
 from tos_notebook.training.checkpoint.contents import Origin
 from tos_notebook.training.options import (
     KINDS,
@@ -26,6 +30,7 @@ from tos_notebook.training.options import (
     SessionOptions,
     pick,
 )
+from tos_notebook.training.run import Run
 from tos_notebook.training.session import TrainingSession
 
 PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "directory"}
@@ -63,15 +68,40 @@ def test_parameters_are_the_options(function: Callable[..., Any], kinds: tuple[A
             lambda: TrainingSession(None, None, "ps"),
             "__init__() takes 3 positional arguments but 4",
         ),
-        (lambda: TrainingSession(None, None, epoch=1), "__init__() got an unexpected keyword arg"),
-        (lambda: TrainingSession.start(None, None, epoch=1), "start() got an unexpected keyword"),
-        (lambda: TensorEstimator(epoch=1), "__init__() got an unexpected keyword argument 'epoch'"),
     ],
 )
 def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(TypeError) as raised:
         call()
     assert f".{message}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TrainingSession(None, None, strateg="ps"), "TrainingSession: .* mean strategy"),
+        (lambda: TrainingSession.start(None, None, epoch=1), "TrainingSession.start: .* epochs"),
+        (lambda: TrainingSession(None, None, lr=1), "TrainingSession: unknown option 'lr'. It ta"),
+        (lambda: TensorEstimator(epoch=1), "TensorEstimator: unknown option 'epoch'.*mean epochs"),
+        (lambda: TensorEstimator(featureCol="x"), "'featureCol'. Did you mean featuresCol"),
+        (lambda: Run.set(None, lr=1), "set: unknown option 'lr'. Did you mean learning_rate"),
+        (lambda: Run.swap_strategy(None, "ps", synch="bsp"), "swap_strategy: .* mean sync"),
+        (lambda: Run.wait_for(None, milestone=1), "wait_for: .* mean milestones"),
+        (lambda: Run.repartition(None, partition=1), "repartition: .* mean partitions"),
+        (lambda: AllReduce(algoritm="ring"), "AllReduce: .* mean algorithm"),
+        (lambda: TreeAggregate(frac=0.5), "TreeAggregate: .* mean fraction"),
+        (lambda: ParameterServer(stripe=1), "ParameterServer: .* mean stripe_bytes"),
+        (lambda: Median(kk=3), "Median: unknown option 'kk'. Did you mean k"),
+        (lambda: DiLoCo(learning_rate=3), "DiLoCo: unknown option 'learning_rate'."),
+        (lambda: connect("local[2]", conf={}), "connect: .* mean config"),
+        (lambda: cost(1, batch_secs=1), "cost: .* mean batch_seconds"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_named_with_the_one_that_is_meant(
+    call: Callable[[], Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 def test_an_estimator_has_the_defaults() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ...codecs.pair import PLAIN, CodecPair, as_codecs
 from ...combiners.base import Combiner
 from ...combiners.registry import MADE
-from ...common.checks import at_least_one, did_you_mean, one_of
+from ...common.checks import at_least_one, did_you_mean, one_of, with_known_parameters
 from ...errors import ConfigError
 from ...persist.described import describe, rebuild
 from ...worker.exchange import ExchangeMaker
@@ -31,6 +31,7 @@ LOSSES = ("wait", "continue")
 """What becomes of a partition that is lost."""
 
 
+@with_known_parameters
 @dataclass(frozen=True, slots=True)
 class AllReduce(Lockstep):
     """All workers make each step together, by the mean of what they bring, weighted by rows.

@@ -15,7 +15,7 @@ from ...combiners.base import Combiner
 from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour, DynSGD
 from ...common.arrays import Array
-from ...common.checks import at_least_one
+from ...common.checks import at_least_one, with_known_parameters
 from ...errors import CheckpointError
 from ...persist.described import describe, rebuild
 from ...steering.machine import Command
@@ -31,6 +31,7 @@ from .stripes import STRIPE_BYTES
 from .trainer import ServerTrainer
 
 
+@with_known_parameters
 @dataclass(frozen=True, slots=True)
 class ParameterServer:
     """Workers push to the driver and pull from it, each when it has trained its batches.

@@ -17,6 +17,7 @@ from ...common.checks import (
     not_negative,
     one_of,
     positive,
+    with_known_parameters,
 )
 from ...errors import ConfigError
 from ..allreduce.lockstep import Lockstep
@@ -30,6 +31,7 @@ DEPTH = 2
 """Of the tree, in MLlib."""
 
 
+@with_known_parameters
 @dataclass(frozen=True, slots=True)
 class TreeAggregate(Lockstep):
     """Mini-batch gradient descent as in Spark's MLlib, for any program that has gradients.

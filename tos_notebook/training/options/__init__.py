@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from ...common.checks import did_you_mean
+from ...common.checks import refuse_unknown
 from ...errors import ConfigError
 from .observers import ObserverOptions
 from .option import Check, Option, documents, offers, options_of, takes
@@ -74,5 +74,4 @@ def require_resumable(given: Iterable[str]) -> None:
             continue
         if name in OPTIONS:
             raise ConfigError(f"{name}: a resumed run keeps the one that it has; leave it out.")
-        hint = did_you_mean(name, RESUMABLE) or f" It takes {', '.join(RESUMABLE)}."
-        raise ConfigError(f"resume: unknown option {name!r}.{hint}")
+        refuse_unknown("resume", [name], RESUMABLE)

@@ -10,7 +10,7 @@ from inspect import Parameter, cleandoc, signature
 from textwrap import fill, indent
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
 
-from ...common.checks import one_of
+from ...common.checks import one_of, refuse_unknown
 
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
@@ -194,8 +194,12 @@ def takes(
     def decorate(
         method: Callable[[Owner, Arguments], Result],
     ) -> Callable[Concatenate[Owner, Given], Result]:
+        called = method.__qualname__.removesuffix(".__init__")
+        known = [name for name in signature(make).parameters if name != "_"]
+
         @wraps(method)
         def taking(self: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
+            refuse_unknown(called, given, known)
             return method(self, kind(*args, **given))
 
         make.__init__.__qualname__ = method.__qualname__
