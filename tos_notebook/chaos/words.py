@@ -32,9 +32,10 @@ def as_rules(what: str, amount: float | None = None, **options: Any) -> tuple[Ru
         hint = did_you_mean(str(what), WORDS)
         raise ConfigError(f"chaos: expected one of {', '.join(WORDS)}; got {what!r}.{hint}")
     given = {name: value for name, value in options.items() if value is not None}
-    if (what == "slow") != (amount is not None):
-        expected = "a factor" if what == "slow" else "no amount"
-        raise ConfigError(f"chaos {what}: expected {expected}, got {amount!r}.")
+    if what == "slow" and amount is None:
+        raise ConfigError("chaos slow: expected how many times slower, such as slow 5; got none.")
+    if what != "slow" and amount is not None:
+        raise ConfigError(f"chaos {what}: expected no amount, got {amount!r}.")
     if what == "off":
         if given:
             raise ConfigError(f"chaos off: expected nothing else, got {', '.join(given)}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..common.checks import did_you_mean
 from ..data.described import is_frame
-from ..errors import CaptureError, ConfigError
+from ..errors import CaptureError, ConfigError, TosError
 from ..program.kinds import all_are, is_keras
 from .cell import Ran
 
@@ -117,16 +117,37 @@ def _listed(names: str) -> list[str]:
 
 def strategy(namespace: Mapping[str, Any], name: str) -> Any:
     """Return a strategy's name, or the notebook's object of that name."""
-    from ..strategies.registry import STRATEGIES
+    from ..strategies.registry import STRATEGIES, as_strategy
 
-    return name if name.lower() in STRATEGIES else namespace.get(name, name)
+    return name if name.lower() in STRATEGIES else _variable(namespace, name, as_strategy)
 
 
 def combiner(namespace: Mapping[str, Any], name: str) -> Any:
     """Return a built-in combiner's name, or the notebook's object of that name."""
+    from ..combiners import as_combiner
     from ..combiners.registry import COMBINERS
 
-    return name if name.lower() in COMBINERS else namespace.get(name, name)
+    return name if name.lower() in COMBINERS else _variable(namespace, name, as_combiner)
+
+
+def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any]) -> Any:
+    """Return the notebook's object of a name, or the name, if it can be read.
+
+    Raises
+    ------
+    ConfigError
+        It cannot; the message says that there is no variable of that name, either.
+    """
+    if name in namespace:
+        return namespace[name]
+    try:
+        read(name)
+    except TosError as error:
+        near = did_you_mean(name, [n for n in namespace if not n.startswith("_")])
+        hint = "" if "Did you mean" in str(error) else near
+        text = f"{error} No variable of this notebook has that name.{hint}"
+        raise ConfigError(text) from None
+    return name
 
 
 def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:

@@ -23,10 +23,13 @@ class Parser:
     ----------
     name : str
         With its percent signs.
+    example : str
+        What may stand behind it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, example: str = "") -> None:
         self.name = name
+        self._example = example
         self.kinds: dict[str, str] = {}
         self._parser = _Raising(name, add_help=False, allow_abbrev=False)
         self._actions: list[argparse.Action] = []
@@ -87,7 +90,14 @@ class Parser:
         try:
             return self._parser.parse_args(words)
         except argparse.ArgumentError as error:
-            raise self._wrong(str(error)) from None
+            missing = str(error).startswith("the following arguments are required")
+            raise self._wrong(self._expected() if missing else str(error)) from None
+
+    def _expected(self) -> str:
+        """Say what the magic does not do without."""
+        needed = [a for a in self._actions if a.required]
+        text = " and ".join(f"{a.metavar} ({a.help})" for a in needed)
+        return f"expected {text}, such as {self.name} {self._example}."
 
     def _refuse_unknown(self, words: Iterable[str]) -> None:
         for word in words:

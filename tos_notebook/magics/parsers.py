@@ -221,7 +221,7 @@ def _resume() -> Parser:
 
 
 def _command(action: Action) -> Parser:
-    parser = _steering(action.magic)
+    parser = _steering(action.magic, next(filter(None, action.examples), ""))
     if action.is_settings:
         *names, last = (f"{argument.name}=..." for argument in action.arguments)
         text = f"{', '.join(names)} or {last}, or several of them"
@@ -234,9 +234,9 @@ def _command(action: Action) -> Parser:
     return parser
 
 
-def _steering(name: str) -> Parser:
+def _steering(name: str, example: str = "") -> Parser:
     text = "a run's variable or number; the newest by default"
-    return Parser(f"%{name}").add("--run", kind="run", **NAME, help=text)
+    return Parser(f"%{name}", example).add("--run", kind="run", **NAME, help=text)
 
 
 def _all() -> dict[str, Parser]:

@@ -67,7 +67,7 @@ def test_rules_from_words(what: str, amount: Any, options: Any, rules: Any) -> N
     [
         ("slwo", 5, {}, "got 'slwo'. Did you mean slow?"),
         (None, None, {}, "expected one of slow, kill, off; got None"),
-        ("slow", None, {}, "chaos slow: expected a factor, got None"),
+        ("slow", None, {}, "chaos slow: expected how many times slower, such as slow 5"),
         ("kill", 3, {}, "chaos kill: expected no amount, got 3"),
         ("off", None, {"worker": 1}, "chaos off: expected nothing else, got worker"),
         ("slow", 0.5, {}, "factor: expected 1 to 1000"),
