@@ -13,7 +13,7 @@ from ..codecs import Codec
 from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import as_combiner
 from ..common.checks import at_least_one, positive
-from ..errors import InvalidTransition
+from ..errors import ConfigError, InvalidTransition
 from ..steering.machine import Command
 from ..steering.sync import SyncMode, as_sync
 from ..strategies.registry import STRATEGIES
@@ -89,6 +89,10 @@ def change(
     """Change settings; see `Run.set`."""
     parts = run.parts
     require_obeyed(run, Command.SET)
+    if all(each is None for each in (learning_rate, sync_interval, sync, codec)):
+        raise ConfigError(
+            "set: expected learning_rate, sync_interval, sync or codec; got none of them."
+        )
     changes: dict[str, Any] = {}
     if learning_rate is not None:
         changes["learning_rate"] = _checked_rate(parts, learning_rate)
@@ -98,9 +102,8 @@ def change(
         changes["sync"] = as_sync(sync)
     if codec is not None:
         changes["codec"] = as_codecs(codec)
-    if changes:
-        detail = ", ".join(f"{name}={value}" for name, value in changes.items())
-        parts.training.change_settings(Command.SET, detail, **changes)
+    detail = ", ".join(f"{name}={value}" for name, value in changes.items())
+    parts.training.change_settings(Command.SET, detail, **changes)
 
 
 def _checked_rate(parts: RunParts, value: float) -> float:

@@ -309,6 +309,16 @@ def wrong(**options: Any) -> Any:
     return lambda: captured(**options)
 
 
+def without_its_base(kind: type) -> Any:
+    """A module whose class does not call the constructor of its base."""
+
+    def init(self: Any) -> None:
+        self.weight = tf.Variable(tf.zeros([5]))
+
+    kind = type("Mine", (kind,), {"__init__": init})
+    return lambda: captured(kind(), loss=lambda x, y: tf.reduce_sum(x))
+
+
 def unbuilt() -> Any:
     module = tf.Module(name="unbuilt")
     module.layer = layers.Dense(3)
@@ -374,6 +384,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[CaptureError], str]] = {
     "scalar feed": (
         wrong(feeds=[FEEDS[0], tf.TensorSpec([])]), ShapeMismatch, "'y' has shape ..: expected No",
     ),
+    **{
+        f"without the base of {kind.__name__}": (
+            without_its_base(kind), CaptureError, r"^Mine: expected .* super\(\).__init__\(\) first",
+        )
+        for kind in (tf.Module, keras.Layer, keras.Model)
+    },
     "unknown": (wrong(feed=FEEDS), CaptureError, "A module takes loss.*Did you mean feeds"),
     "driver": (
         wrong(loss=lambda x, y: tf.numpy_function(lambda v: v, [tf.reduce_mean(x)], tf.float32)),

@@ -155,12 +155,20 @@ def find_variables(module: Any) -> Found:
     Raises
     ------
     CaptureError
-        It has none, or a Keras layer in it none yet.
+        It has none, or a Keras layer in it none yet; or its class has not called the constructor
+        of its base.
     UnsupportedProgram
         None of them is trainable.
     """
     module = [module] if isinstance(module, VARIABLES) else module
     chosen = isinstance(module, list | tuple)
+    if not chosen and not hasattr(module, "name"):
+        kind = type(module).__name__
+        raise CaptureError(
+            f"{kind}: expected an __init__ that calls super().__init__() first, got one that does "
+            "not. TensorFlow and Keras find its variables by what that sets up. Add the call, and "
+            "make the module again."
+        )
     named = dict(reversed([(id(value_of(v)), (n, v)) for n, v in _named(module)]))
     variables = [variable for _, variable in reversed(named.values())]
     what = "The list" if chosen else f"{type(module).__name__} {module.name!r}"

@@ -107,6 +107,8 @@ class AllReduce(Lockstep):
         if first not in (*OF, *ALGORITHMS) or (slash and not every.isdecimal()):
             known = *OF, *ALGORITHMS
             hint = did_you_mean(first, known)
+            if first in known:
+                hint = f" BATCHES is a whole number, such as in allreduce:{first}/10."
             if ":" in text:
                 both = "tos.strategies.AllReduce('parameters', 10, 'ring')"
                 hint = f" Give an object for more, such as {both}."
