@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -50,10 +50,15 @@ class Paces:
     """One for each partition."""
     at_once: float = 1.0
     """How many train at once."""
-    remote: bool = False
-    """Whether workers run on several hosts."""
+    hosts: tuple[int, ...] = ()
+    """How many workers each host has."""
     local: bool = True
     """Whether they run in the driver's own process tree, as with ``local[2]``."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether workers run on several hosts."""
+        return len(self.hosts) > 1
 
     @property
     def milestones(self) -> int:
@@ -89,7 +94,7 @@ class PaceMeter:
         return Paces(
             tuple(_pace(by_partition[number]) for number in sorted(by_partition)),
             median(event.workers for event in self._recent),
-            len({event.host for event in self._recent}) > 1,
+            tuple(Counter({e.partition: e.host for e in self._recent}.values()).values()),
             all(event.executor == "driver" for event in self._recent),
         )
 

@@ -58,7 +58,7 @@ class Cost:
     utilization: float
     """Of the driver's link: that by its bandwidth."""
     worker: float
-    """Bytes a second that the link of the host with most workers carries, in each direction."""
+    """Bytes a second that each worker sends, and receives; with two_level a leader, to others."""
     saturated_at: float
     """n*, the workers from which on the driver is the limit; infinite where it carries nothing."""
     rows_per_second: float
@@ -172,10 +172,6 @@ class Cluster:
         return self.workers if isinstance(self.workers, int) else sum(self.workers)
 
     @property
-    def _per_host(self) -> tuple[int, ...]:
-        return self.n * (1,) if isinstance(self.workers, int) else self.workers
-
-    @property
     def _hosts(self) -> list[int]:
         """Return the host of each worker; empty if each has one of its own."""
         if isinstance(self.workers, int):
@@ -249,22 +245,16 @@ class Cluster:
         )
 
     def _sent(self, algorithm: str) -> float:
-        """Return the bytes that the busiest host's link carries each way, for one exchange."""
-        n, hosts, most = self.n, len(self._per_host), max(self._per_host)
-        if hosts == 1:
-            # Each has its own way through the memory, but for what a leader does for all others.
-            leader = n - 1.0
-            hosts, most = n, 1
-        else:
-            leader = 2 * (hosts - 1) / hosts
+        """Return the bytes that a worker sends for one exchange, and receives."""
+        n, hosts = self.n, self.n if isinstance(self.workers, int) else len(self.workers)
+        share = 2 * (n - 1) / n
         shares = {
-            "star": most,
-            "ring": 2 * (n - 1) / n,
-            "direct": 2 * most * (n - most) / n,
-            "halving": 2 * most * (hosts - 1) / hosts + bool(n & (n - 1)),
-            "two_level": leader,
+            "star": 1.0,
+            "halving": share + bool(n & (n - 1)),
+            # On one host, its leader does it for all others.
+            "two_level": 2 * (hosts - 1) / hosts if hosts > 1 else n - 1.0,
         }
-        return self.nbytes * shares[algorithm]
+        return self.nbytes * shares.get(algorithm, share)
 
     def _cost(
         self,

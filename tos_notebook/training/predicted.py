@@ -9,8 +9,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ..reduction.costs import DELTA
+from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.pace import Paces
-from ..theory import AMONG_WORKERS, BANDWIDTH, LATENCY, Cost, Gauge, cost, gauges
+from ..theory import BANDWIDTH, LATENCY, Cost, Gauge, gauges
+from ..theory.exchanges import Cluster
 from .parts import RunParts
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ def theory(parts: RunParts) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row for each, by name. Columns: predicted, measured, meaning. The rows of staleness are
-        left out where all workers make each step together.
+        left out where all workers make each step together. The last rows are what the other
+        strategies would train a second, by the same batches on the same workers.
     """
     import pandas as pd
 
@@ -47,19 +50,21 @@ def _of_staleness(parts: RunParts) -> list[Gauge]:
 
 def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
     """Yield the parts of a step, the load of the links, and how fast all train."""
-    way, network = _predicted(parts, paces), _network(paces)
+    cluster, network = _cluster(parts, paces), _network(paces)
+    name, every = _name(parts), _interval(parts, _steps(parts, paces))
+    way = None if cluster is None else cluster.way(name, every)
     steps, times = _steps(parts, paces), ("compute", "exchange", "wait")
     meanings = (
-        "milliseconds of a step in TensorFlow; predictions take it as measured",
-        f"milliseconds of a step for which parameters travel: over {network}",
-        "milliseconds of a step in which a worker waits for the slowest, or the driver's link",
+        "milliseconds of a batch in TensorFlow; predictions take it as measured",
+        f"milliseconds of a batch for which parameters travel: over {network}",
+        "milliseconds of a batch in which a worker waits for the slowest, or the driver's link",
     )
-    for name, meaning in zip(times, meanings, strict=True):
-        predicted = math.nan if way is None else 1e3 * getattr(way, name)
-        yield Gauge(f"{name} (ms)", predicted, 1e3 * _mean(paces, name) / steps, meaning)
+    for part, meaning in zip(times, meanings, strict=True):
+        predicted = math.nan if way is None else 1e3 * getattr(way, part)
+        yield Gauge(f"{part} (ms)", predicted, 1e3 * _of_a_batch(paces, part, steps), meaning)
     busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
     link = fmean(busier) / 1e6 if busier else math.nan
-    among = _name(parts).startswith("allreduce:") and _name(parts) != "allreduce:star"
+    among = name.startswith("allreduce:") and name != "allreduce:star"
     yield Gauge(
         "driver's link (MB/s)",
         math.nan if way is None else way.driver / 1e6,
@@ -78,7 +83,7 @@ def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
         "rows a second",
         math.nan if way is None else way.rows_per_second,
         fmean(rates) * paces.at_once if rates else math.nan,
-        "of all workers together",
+        f"of all workers together, by {name}, {_often(every)}",
     )
     yield Gauge(
         "saturating workers",
@@ -86,10 +91,26 @@ def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
         math.nan,
         f"from so many on the driver is the limit: over {network}",
     )
+    # A batch of tree aggregation is a whole sample, which others do not have.
+    if cluster is not None and name != "treeaggregate":
+        yield from _others(cluster, name, every)
 
 
-def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
-    """Return what the run's way of training costs.
+def _others(cluster: Cluster, name: str, every: int) -> Iterator[Gauge]:
+    """Yield how fast all would train by each of the other ways, batches being what they are."""
+    for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval):
+        present = (way.name, way.sync_interval) == (name, every)
+        if not present and way.name != "treeaggregate":
+            meaning = f"of all workers together, if they exchanged by it, {_often(way.sync_interval)}"
+            yield Gauge(f"rows a second by {way.name}", way.rows_per_second, math.nan, meaning)
+
+
+def _often(every: int) -> str:
+    return "after each batch" if every == 1 else f"after each {every} batches"
+
+
+def _cluster(parts: RunParts, paces: Paces) -> Cluster | None:
+    """Return the workers and links that predictions are for.
 
     None before the first milestones, and where each epoch is a Spark job: no formula says how long
     Spark takes for one.
@@ -103,20 +124,16 @@ def _predicted(parts: RunParts, paces: Paces) -> Cost | None:
     slowest = max(seconds)
     # One is slow and all others are alike, so that mean and maximum are those that were measured.
     others = (sum(seconds) - slowest) / (len(seconds) - 1) if len(seconds) > 1 else slowest
-    found = cost(
-        parts.program,
-        batch_seconds=others,
-        workers=max(1, round(paces.at_once)),
-        batch_size=max(1, round(_mean(paces, "samples") / every)),
-        sync_interval=_interval(parts, every),
-        latency=LOCAL_LATENCY if paces.local else LATENCY,
-        bandwidth=1 / DELTA if paces.local else BANDWIDTH,
-        slowest=max(1.0, slowest / others),
+    count = max(1, round(paces.at_once))
+    return Cluster(
+        parts.program.layout.nbytes,
+        paces.hosts if paces.remote and sum(paces.hosts) == count else count,
+        others,
+        max(1, round(_mean(paces, "samples") / every)),
+        LOCAL_LATENCY if paces.local else LATENCY,
+        1 / DELTA if paces.local else BANDWIDTH,
+        max(1.0, slowest / others),
     )
-    name = _name(parts)
-    if name != "allreduce:auto":
-        return found[name]
-    return min((found[f"allreduce:{way}"] for way in AMONG_WORKERS), key=lambda way: way.exchange)
 
 
 def _steps(parts: RunParts, paces: Paces) -> float:
@@ -135,21 +152,31 @@ def _interval(parts: RunParts, steps: float) -> int:
 
 
 def _name(parts: RunParts) -> str:
-    """Return the way of training that a run is, or is most like, as `cost` names it."""
+    """Return the way of training that a run is, as `Cluster.way` names it."""
     settings, name = parts.training.settings, parts.strategy.name
     if not settings.strategy.lockstep:
         return "ps bsp" if settings.sync.barrier else "ps asp"
     if name == "treeaggregate":
         return name
     algorithm = getattr(parts.strategy, "algorithm", "star")
-    # Workers of several hosts: a ring of their leaders, with what they do within each host.
-    return f"allreduce:{'ring' if algorithm == 'two_level' else algorithm}"
+    if algorithm == "auto" and settings.strategy.pushes != "gradients":
+        return f"allreduce:parameters/{settings.sync_interval}"
+    return f"allreduce:{algorithm}"
 
 
 def _network(paces: Paces) -> str:
     if paces.local:
         return f"one host, whose memory copies {1 / DELTA / 1e9:g} GB/s"
     return f"links of {BANDWIDTH / 1e9:g} GB/s, with {1e3 * LATENCY:g} ms a message"
+
+
+def _of_a_batch(paces: Paces, name: str, steps: float) -> float:
+    """Return the mean over batches: who trains more of them counts more."""
+    rates = [1 / w.interval if w.interval else 0.0 for w in paces.workers]
+    if not sum(rates):
+        return _mean(paces, name) / steps
+    times = (getattr(w, name) * rate for w, rate in zip(paces.workers, rates, strict=True))
+    return sum(times) / sum(rates) / steps
 
 
 def _mean(paces: Paces, name: str) -> float:

@@ -79,5 +79,5 @@ def test_only_the_latest_milestones_count() -> None:
 def test_where_workers_run_is_told() -> None:
     local = [milestone(executor="driver", host="here", workers=3)] * 2
     assert (paces(*local).local, paces(*local).remote, paces(*local).at_once) == (True, False, 3)
-    apart = paces(milestone(host="a"), milestone(host="b"))
+    apart = paces(milestone(host="a"), milestone(partition=1, host="b"))
     assert (apart.local, apart.remote) == (False, True)

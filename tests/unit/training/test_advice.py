@@ -221,6 +221,44 @@ def test_times_are_of_a_step_where_a_milestone_is_of_several() -> None:
     assert found.loc["exchange (ms)", "measured"] == pytest.approx(50)
 
 
+def test_what_other_strategies_would_train_stands_below() -> None:
+    run = Facts(AllReduce(algorithm="ring"), sync_interval=1)
+    run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    others = found[found.index.str.startswith("rows a second by ")]
+    assert [*others.index.str.removeprefix("rows a second by ")] == [
+        *("ps asp", "ps bsp", "allreduce:star", "allreduce:direct", "allreduce:halving"),
+        *("allreduce:two_level", "allreduce:parameters/10"),
+    ]
+    assert others["measured"].isna().all()
+    assert others.loc["rows a second by ps asp", "meaning"].endswith("after each 10 batches")
+    assert (
+        others.loc["rows a second by allreduce:parameters/10", "predicted"]
+        > found.loc["rows a second", "predicted"]
+        > others.loc["rows a second by allreduce:star", "predicted"]
+    )
+
+
+def test_a_run_of_model_averages_is_predicted_by_its_interval() -> None:
+    run = Facts(AllReduce("parameters", 5), sync_interval=5)
+    run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    assert "by allreduce:parameters/5, after each 5 batches" in found.loc["rows a second", "meaning"]
+    assert "rows a second by allreduce:parameters/5" not in found.index
+
+
+def test_times_are_means_over_batches_of_which_fast_workers_train_more() -> None:
+    run = Facts(nbytes=1)
+    for number in range(1, 61):
+        for partition, every in ((0, 1), (1, 3)):
+            if number % every == 0:
+                known = {"compute": float(every), "exchange": 0.0, "wait": 0.0}
+                run.history(milestone(number, partition=partition, workers=2, steps=10, **known))
+    found = predicted.theory(run)  # type: ignore[arg-type]
+    measured, foreseen = found.loc["compute (ms)", ["measured", "predicted"]]
+    assert measured == pytest.approx(150) == pytest.approx(foreseen, rel=0.01)
+
+
 def test_without_a_milestone_theory_knows_nothing() -> None:
     for run in (Facts(), Facts(AllReduce())):
         found = predicted.theory(run)  # type: ignore[arg-type]
