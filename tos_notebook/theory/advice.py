@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
-from ..reduction.costs import costs
+from ..reduction.costs import GAMMA, costs
 from .exchanges import LATENCY
 
 GIVE = 1.2
@@ -65,8 +67,23 @@ def without_waiting(workers: Sequence[WorkerTimes], to: str) -> Change:
     return Change(to, gain, f"Waiting for other workers takes {100 * share:.0f} % of each step.")
 
 
+def averaging(workers: Sequence[WorkerTimes], to: str, every: int) -> Change:
+    """Return what it would bring to average parameters, and not the gradients of each batch.
+
+    Parameters
+    ----------
+    workers : sequence of WorkerTimes
+    to : str
+        As a user writes it.
+    every : int
+        Batches between two averages.
+    """
+    later = [w._replace(exchange=w.exchange / every) for w in workers]
+    return Change(to, _rate(later) / _rate(workers), _exchange(workers))
+
+
 def among_workers(
-    workers: Sequence[WorkerTimes], to: str, algorithm: str, nbytes: int, n: int
+    workers: Sequence[WorkerTimes], to: str, algorithm: str, nbytes: int, hosts: Sequence[int]
 ) -> Change:
     """Return what an algorithm among workers would bring instead of a star through the driver.
 
@@ -77,19 +94,44 @@ def among_workers(
     workers : sequence of WorkerTimes
     to : str
         As a user writes it.
-    algorithm : {"ring", "direct", "halving"}
+    algorithm : {"ring", "direct", "halving", "two_level"}
     nbytes : int
         Of the parameters.
-    n : int
-        Workers that exchange together.
+    hosts : sequence of int
+        How many workers each host has.
     """
-    measured = sum(w.exchange for w in workers) / len(workers) or LATENCY
-    fixed = costs(n, nbytes, LATENCY, float("inf"))
-    slow = costs(n, nbytes, 0.0, 1.0)["star"] - costs(n, nbytes, 0.0, float("inf"))["star"]
-    beta = max(0.0, measured - fixed["star"]) / slow
-    then = fixed[algorithm] if beta == 0 else costs(n, nbytes, LATENCY, 1 / beta)[algorithm]
+    n, measured = sum(hosts), fmean(w.exchange for w in workers) or LATENCY
+    # All vectors pass the driver's link one after the other.
+    beta = max(0.0, measured - 2 * LATENCY - n * nbytes * GAMMA) / (2 * n * nbytes)
+    then = _reduction(algorithm, nbytes, hosts, beta)
     later = [w._replace(exchange=w.exchange * min(1.0, then / measured)) for w in workers]
     return Change(to, _rate(later) / _rate(workers), _exchange(workers))
+
+
+def together(
+    workers: Sequence[WorkerTimes], to: str, algorithm: str, nbytes: int, hosts: Sequence[int]
+) -> Change:
+    """Return what an algorithm among workers would bring instead of a parameter server.
+
+    All wait for the slowest then. The bandwidth is that by which workers that do not wait for
+    each other exchange as long as was measured; see `tos_notebook.theory.exchanges`. Parameters
+    are those of `among_workers`.
+    """
+    n, measured = sum(hosts), fmean(w.exchange for w in workers)
+    busy = fmean(w.busy for w in workers)
+    alone = (measured - 2 * LATENCY - nbytes * GAMMA) / (2 * nbytes)
+    saturated = (busy + measured) / (n * nbytes)
+    then = _reduction(algorithm, nbytes, hosts, max(0.0, min(alone, saturated)))
+    slowest = max(w.busy for w in workers)
+    later = [w._replace(exchange=then, wait=max(w.wait, slowest - w.busy)) for w in workers]
+    return Change(to, _rate(later) / _rate(workers), _exchange(workers))
+
+
+def _reduction(algorithm: str, nbytes: int, hosts: Sequence[int], beta: float) -> float:
+    """Return the seconds of a reduction, where a byte takes `beta` seconds."""
+    places = [host for host, count in enumerate(hosts) for _ in range(count)]
+    found = costs(len(places), nbytes, LATENCY, 1 / beta if beta else math.inf, places)
+    return found.get(algorithm, found["ring"])
 
 
 def _exchange(workers: Sequence[WorkerTimes]) -> str:

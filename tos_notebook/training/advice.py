@@ -10,7 +10,6 @@ from ..coordination.settings import Settings
 from ..errors import TosError
 from ..steering.machine import Command
 from ..steering.sync import ASP
-from ..strategies.registry import choices
 from ..telemetry.pace import Paces
 from ..theory import AMONG_WORKERS
 from ..theory.advice import (
@@ -18,13 +17,18 @@ from ..theory.advice import (
     Change,
     WorkerTimes,
     among_workers,
+    averaging,
     seldom,
+    together,
     without_waiting,
 )
 from .parts import RunParts
 
 LEAST = 20
 """Milestones from which on anything is advised."""
+
+LOCAL_STEPS = 10
+"""Batches between two averages of parameters, where gradients are exchanged after each."""
 
 LEAST_EACH = 3
 """And of each worker; those with fewer do not count."""
@@ -60,11 +64,12 @@ class RunAdvisor:
 
     def _changes(self, settings: Settings, paces: Paces) -> Iterator[Change]:
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
+        strategy, nbytes = self._parts.strategy, self._parts.program.layout.nbytes
         # Gradients of more batches are those of a larger batch, which trains otherwise.
         larger = settings.strategy.pushes == "gradients"
         if not larger and self._fits(2 * settings.sync_interval, settings):
             yield seldom(workers, settings.sync_interval)
-        if settings.strategy.lockstep and self._parts.strategy.sampling is None:
+        if settings.strategy.lockstep and strategy.sampling is None:
             yield without_waiting(workers, "strategy='ps'")
         elif (
             not settings.strategy.lockstep
@@ -73,20 +78,29 @@ class RunAdvisor:
         ):
             yield without_waiting(workers, "sync='asp'")
         # Processes of one host exchange through its memory, by any algorithm.
-        if paces.remote and getattr(self._parts.strategy, "algorithm", None) == "star":
-            nbytes = self._parts.program.layout.nbytes
+        through_driver = paces.remote and getattr(strategy, "algorithm", None) == "star"
+        if through_driver:
             for name in AMONG_WORKERS:
-                if f"allreduce:{name}" in choices():
-                    count = round(paces.at_once)
-                    yield among_workers(workers, f"algorithm={name!r}", name, nbytes, count)
+                to = f"strategy='allreduce:{name}'" if larger else f"algorithm={name!r}"
+                yield among_workers(workers, to, name, nbytes, paces.hosts)
+        elif larger and strategy.sampling is None and self._has_batches(LOCAL_STEPS):
+            yield averaging(workers, f"strategy='allreduce:parameters/{LOCAL_STEPS}'", LOCAL_STEPS)
+        # Others wait for a slot, which all-reduce does not let them.
+        all_train = round(paces.at_once) >= len(paces.workers)
+        if paces.remote and all_train and not settings.strategy.lockstep:
+            to = f"strategy='allreduce:parameters/{settings.sync_interval}'"
+            for name in AMONG_WORKERS:
+                yield together(workers, to, name, nbytes, paces.hosts)
 
-    def _fits(self, sync_interval: int, settings: Settings) -> bool:
+    def _has_batches(self, count: int) -> bool:
         """Whether a partition has so many batches in an epoch, as far as that is known."""
         source, batch_size = self._parts.source, self._parts.task.plan.batch_size
-        if source.samples is not None:
-            batches = source.samples / source.partitions / batch_size
-            if batches < sync_interval:
-                return False
+        return source.samples is None or source.samples / source.partitions / batch_size >= count
+
+    def _fits(self, sync_interval: int, settings: Settings) -> bool:
+        """Whether a run may exchange after so many batches, and has them."""
+        if not self._has_batches(sync_interval):
+            return False
         return self._may_set(settings, sync_interval=sync_interval)
 
     def _may_set(self, settings: Settings, **changes: Any) -> bool:

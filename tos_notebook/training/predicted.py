@@ -8,10 +8,12 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..reduction.costs import DELTA
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.pace import Paces
-from ..theory import BANDWIDTH, LATENCY, Cost, Gauge, gauges
+from ..theory import BANDWIDTH, LATENCY, Gauge, gauges
 from ..theory.exchanges import Cluster
 from .parts import RunParts
 
@@ -101,7 +103,7 @@ def _others(cluster: Cluster, name: str, every: int) -> Iterator[Gauge]:
     for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval):
         present = (way.name, way.sync_interval) == (name, every)
         if not present and way.name != "treeaggregate":
-            meaning = f"of all workers together, if they exchanged by it, {_often(way.sync_interval)}"
+            meaning = f"of all workers together, if they exchanged {_often(way.sync_interval)}"
             yield Gauge(f"rows a second by {way.name}", way.rows_per_second, math.nan, meaning)
 
 
@@ -125,6 +127,9 @@ def _cluster(parts: RunParts, paces: Paces) -> Cluster | None:
     # One is slow and all others are alike, so that mean and maximum are those that were measured.
     others = (sum(seconds) - slowest) / (len(seconds) - 1) if len(seconds) > 1 else slowest
     count = max(1, round(paces.at_once))
+    if count == 1:
+        # One after the other, each takes its own time.
+        slowest = others = fmean(seconds)
     return Cluster(
         parts.program.layout.nbytes,
         paces.hosts if paces.remote and sum(paces.hosts) == count else count,
@@ -175,8 +180,8 @@ def _of_a_batch(paces: Paces, name: str, steps: float) -> float:
     rates = [1 / w.interval if w.interval else 0.0 for w in paces.workers]
     if not sum(rates):
         return _mean(paces, name) / steps
-    times = (getattr(w, name) * rate for w, rate in zip(paces.workers, rates, strict=True))
-    return sum(times) / sum(rates) / steps
+    times = [getattr(w, name) for w in paces.workers]
+    return float(np.average(times, weights=rates)) / steps
 
 
 def _mean(paces: Paces, name: str) -> float:

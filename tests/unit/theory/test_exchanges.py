@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tos_notebook import theory
 from tos_notebook.errors import CaptureError, ConfigError
-from tos_notebook.reduction.costs import DELTA, GAMMA
 from tos_notebook.program.capture import capture
+from tos_notebook.reduction.costs import DELTA, GAMMA
 from tos_notebook.theory import Costs
 
 NAMES = [
