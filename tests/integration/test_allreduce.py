@@ -197,8 +197,11 @@ def test_partitions_that_would_wait_are_refused_before_anything_is_written(
     train: Sessions, tmp_path: Path
 ) -> None:
     session = train(model("sgd"), strategy="allreduce", directory=str(tmp_path))
+    first = session.run((X, Y))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigError, match="at most 2, give Spark more slots"):
         session.start((X, Y), partitions=5, checkpoint_every=10)
     assert sorted(tmp_path.rglob("*")) == before
-    assert session.run((X, Y)).state == "finished"
+    second = session.run((X, Y))
+    # What is refused takes no number.
+    assert (second.state, second.number) == ("finished", first.number + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 import time
@@ -61,6 +62,9 @@ watchers: list[Callable[[Run], object]] = []
 """Each is told of every run before it begins, and may add a sink."""
 
 
+_numbers = itertools.count(1)
+
+
 def new_run_id() -> str:
     """Return an id that no other run has, and that sorts by time: UTC, to the second."""
     return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
@@ -101,7 +105,6 @@ def without_looks(sc: Any, data: Any) -> Any:
 class RunRequest:
     """A run about to be made."""
 
-    number: int
     run_id: str
     """Of its Spark jobs and its workers: another one each time that a run is resumed."""
     plan: RunPlan
@@ -227,7 +230,8 @@ class RunFactory:
         self.server.serve(training)
         swept: list[Strategy] = [self.options.strategy]
         parts = RunParts(
-            request.number,
+            # Only here: a run that is refused takes no number.
+            next(_numbers),
             self.sc,
             self.program,
             self.options.strategy,

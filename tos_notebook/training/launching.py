@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import secrets
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,8 +31,6 @@ from .observers.build import Observers, build
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
 from .run import Run
-
-_run_numbers = itertools.count(1)
 
 
 def probe(sc: Any, host: str, port: int) -> None:
@@ -123,7 +121,6 @@ def first_request(
     )
     observers = observers_of(factory, observer_options)
     request = RunRequest(
-        next(_run_numbers),
         new_run_id(),
         RunPlan(options, count, pool_of(factory.sc)),
         Settings(
@@ -168,10 +165,8 @@ def resumed_request(
     saved = resumed.checkpoint
     origin = saved.origin
     check_columns(source.columns, factory.program.feeds)
-    number = next(_run_numbers)
     request = RunRequest(
-        number,
-        f"{origin.run_id}-resumed-{number}",
+        f"{origin.run_id}-resumed-{secrets.token_hex(3)}",
         RunPlan(origin.options, _slots(factory), pool_of(factory.sc), saved.asked),
         settings,
         source,

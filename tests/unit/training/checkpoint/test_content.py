@@ -220,7 +220,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     )
     settings = counting_training()[0].settings
     plan, source = RunPlan(RunOptions(), 2), ArraySource((x,), 2)
-    request = RunRequest(1, "run", plan, settings, source, BEGINNING, ())
+    request = RunRequest("run", plan, settings, source, BEGINNING, ())
     checkpointer = factory.checkpointer(request, Trigger(milestones=1))
     x /= 255
     saved = read_data(checkpointer.folder, checkpointer._origin).arrays[0]
