@@ -174,7 +174,7 @@ class Swaps:
             self._asked = None
         if swap is None:
             return
-        if not self._change(swap, epoch):
+        if not self._change(swap, epoch) and swap.method.program.optimizer_state:
             name = swap.method.strategy.name
             self._note(
                 f"The optimizer's state was reset with epoch {epoch + 1}, by strategy {name!r}."

@@ -159,6 +159,7 @@ class Program:
     layout = Counting().spec.layout
     has_learning_rate = False
     summary = "counting, 2 parameters"
+    optimizer_state: tuple[str, ...] = ("momentum",)
     feeds = Counting().spec.feeds
 
     def __init__(self) -> None:

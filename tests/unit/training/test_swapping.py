@@ -178,6 +178,13 @@ def test_an_optimizer_in_the_driver_goes_on(setting: Swapping) -> None:
     assert run.settings.sync_interval == 2
 
 
+def test_an_optimizer_without_state_is_not_said_to_be_reset(setting: Swapping) -> None:
+    setting.program.optimizer_state = ()
+    run = setting.go({0: lambda run: run.swap_strategy("allreduce:star")}, epochs=2)
+    assert [swap.strategy for swap in run.parts.history.swaps] == ["allreduce"]
+    assert run.status.notes == ()
+
+
 REFUSED: dict[str, tuple[Callable[[Run], object], type[TosError], str]] = {
     "unknown": (lambda run: run.swap_strategy("allreduc"), ConfigError, "Did you mean allreduce"),
     "unchanged": (lambda run: run.swap_strategy("ps"), InvalidTransition, "in this way already"),
