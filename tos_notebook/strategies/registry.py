@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..common.checks import did_you_mean
+from ..common.rows import Rows
 from ..errors import ConfigError
 from ..persist.described import describe as describe_by_name
 from .allreduce.strategy import AllReduce
@@ -75,8 +76,8 @@ def choices() -> list[str]:
     return [n for name, own in variants.items() for n in (name, *(f"{name}:{v}" for v in own))]
 
 
-def describe() -> list[dict[str, Any]]:
-    """Return a row of plain values for each strategy.
+def describe() -> Rows:
+    """Return a row of plain values for each strategy; they show as a table.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def describe() -> list[dict[str, Any]]:
         With keys ``name``, ``summary``, ``when``, and ``defaults`` (dict): the options of the
         class by name.
     """
-    return [
+    return Rows(
         {
             "name": name,
             "summary": kind.summary,
@@ -92,4 +93,4 @@ def describe() -> list[dict[str, Any]]:
             "defaults": {p.name: p.default for p in inspect.signature(kind).parameters.values()},
         }
         for name, kind in STRATEGIES.items()
-    ]
+    )

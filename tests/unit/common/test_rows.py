@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from IPython.lib.pretty import pretty
+
+import tos_notebook as tos
+from tos_notebook.common.rows import WIDTH, Rows
+
+ROWS = Rows(
+    [
+        {"name": "one", "what": "<b>" + "word " * 40, "defaults": {"k": 3, "by": "n"}},
+        {"name": "two", "what": "", "defaults": {}},
+    ]
+)
+
+
+def test_a_terminal_shows_a_table_whose_lines_fit() -> None:
+    lines = pretty(ROWS).splitlines()
+    assert repr(ROWS).splitlines() == lines
+    assert lines[0].split() == ["name", "what", "defaults"]
+    assert set(lines[1]) == {"-", " "}
+    assert lines[2].startswith("one   <b>word")
+    assert lines[2].endswith("k=3, by='n'")
+    assert lines[-1] == "two"
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_a_notebook_shows_a_table_with_heads_and_no_markup_of_its_own() -> None:
+    html = ROWS._repr_html_()
+    assert html is not None
+    assert html.count("<tr>") == 3
+    assert html.count('scope="row"') == 2
+    assert "&lt;b&gt;word" in html
+    assert "k=3, by=&#x27;n&#x27;" in html
+
+
+def test_nothing_shows_as_an_empty_list() -> None:
+    assert (repr(Rows()), Rows()._repr_html_()) == ("[]", None)
+
+
+def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:
+    rows = tos.strategies.describe()
+    assert isinstance(rows, list)
+    assert [row["name"] for row in rows] == ["ps", "allreduce", "treeaggregate"]
+    assert rows[1]["defaults"]["algorithm"] == "auto"
+    lines = repr(rows).splitlines()
+    assert lines[0].split() == ["name", "summary", "when", "defaults"]
+    assert max(map(len, lines)) <= WIDTH
