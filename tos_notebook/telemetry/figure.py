@@ -311,10 +311,13 @@ def since_start(frame: pd.DataFrame) -> Vector:
 
 
 def smoothed(frame: pd.DataFrame) -> Vector:
-    """Return the loss as a moving mean over the milestones of all workers."""
+    """Return the loss as a moving mean per sample over the milestones of all workers."""
     # Long enough that every partition has a say, and the line is smooth at any length.
     span = max(2 * frame["partition"].nunique(), len(frame) // 50, 10)
-    mean: Vector = frame["loss"].ewm(span=span).mean().to_numpy(np.float64)
+    total = (frame["loss"] * frame["samples"]).ewm(span=span).mean()
+    # Of a loss that is unknown the samples do not count either.
+    weight = frame["samples"].where(frame["loss"].notna()).ewm(span=span).mean()
+    mean: Vector = (total / weight).to_numpy(np.float64)
     return mean
 
 

@@ -168,6 +168,15 @@ def test_lines_differ_by_more_than_their_colour() -> None:
     assert len(set(dashes)) == LINES
 
 
+def test_the_smoothed_line_weighs_milestones_by_their_samples() -> None:
+    record = History()
+    record(milestone(samples=300, loss=1.0))
+    record(milestone(samples=100, loss=5.0, version=2))
+    # Of a span of 10, the older one has 9/11 of the newer one's weight.
+    expected = (300 * 9 / 11 * 1.0 + 100 * 5.0) / (300 * 9 / 11 + 100)
+    assert smoothed(record.frame())[-1] == pytest.approx(expected)
+
+
 def test_the_smoothed_line_varies_less_than_the_losses() -> None:
     record = History()
     for n in range(100):

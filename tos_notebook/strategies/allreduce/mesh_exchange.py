@@ -193,9 +193,11 @@ class MeshExchange:
             if count:
                 trained = runner.train(self.vectors, part, batch_size)
                 weight = self._take(trained.parameters, count)
-                rows += count
-                for name in sums:
-                    sums[name] += trained.values[name] * count
+                # The loss of a round that is left out is not known.
+                told = 0 if weight == NOTHING else count
+                rows += told
+                for name in sums if told else ():
+                    sums[name] += trained.values[name] * told
             if not self._make(weight):
                 # No worker has rows left, and all learn it here.
                 self.attends = False

@@ -17,6 +17,7 @@ from tos_notebook.errors import CombinerError, ConfigError, NonFiniteUpdate, Tra
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.allreduce import pace
 from tos_notebook.strategies.allreduce.settings import ReduceSettings
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
@@ -178,6 +179,38 @@ def test_rounds_that_all_leave_out_change_nothing_and_end() -> None:
         run.work()
         assert run.run.parameters.read()[0].tobytes() == before
         assert run.rows_told() == 2 * len(X)
+
+
+class SpoiledOnce(SoftmaxRegression):
+    """Finds NaN in one batch of a partition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = 4
+
+    def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Any:
+        trained = super().train(vectors, columns, batch_size)
+        if own_partition() == 0:
+            self._left -= 1
+            if self._left == -1:
+                trained.parameters[0][0, 0] = np.nan
+                trained.values["loss"] = np.nan
+        return trained
+
+
+def test_the_loss_of_a_milestone_is_the_mean_over_the_rows_that_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # However slow the machine is, the fifth round is not alone in its milestone.
+    monkeypatch.setattr(pace, "MILESTONE", LIMIT)
+    monkeypatch.setattr(pace, "MOST", LIMIT)
+    with bench(SpoiledOnce()) as run:
+        run.run.trainer._reduction._non_finite = "skip"  # type: ignore[attr-defined]
+        run.begin((X, Y), 3, range(2))
+        run.work()
+        told = [e for e in run.events if isinstance(e, MilestoneCommitted)]
+        assert run.rows_told() == 2 * len(X)
+        assert np.isfinite([event.loss for event in told]).all()
 
 
 class Failing(SoftmaxRegression):
