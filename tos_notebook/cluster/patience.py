@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..common.repeats import Repeats
 from ..errors import ConfigError
 from .calls import java_errors
 from .executors import executor_cores, is_local, task_cores
@@ -22,7 +23,7 @@ STEP = 1.0
 """Seconds between two looks."""
 
 SAY = 15.0
-"""Seconds between two lines that say what is waited for."""
+"""Seconds until a line says what is waited for, and until it is said again; see `Repeats`."""
 
 
 @dataclass
@@ -62,7 +63,8 @@ class Patience:
     hopeless: ConfigError | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._began = self._said = self.clock()
+        self._began = self.clock()
+        self._repeats = Repeats(SAY)
 
     def look(self) -> bool:
         """Look once; return whether to wait on."""
@@ -71,8 +73,7 @@ class Patience:
         if found and max(found) < self.needed:
             self.hopeless = too_few_cores(self.needed, max(found))
         self.expired = now - self._began >= self.timeout
-        if now - self._said >= SAY:
-            self._said = now
+        if now - self._began >= SAY and self._repeats.due(str(len(found)), now):
             self.say(self._line(len(found), now - self._began))
         return not (self.expired or self.hopeless is not None)
 

@@ -6,6 +6,7 @@ import math
 import shutil
 from typing import TextIO
 
+from ..common.repeats import Repeats
 from ..events import (
     CheckpointFailed,
     EpochFinished,
@@ -17,6 +18,9 @@ from ..events import (
     Stalled,
 )
 from .tally import Tally, Totals
+
+AGAIN = 30.0
+"""Seconds until the same wait is told for the second time; see `Repeats`."""
 
 PLAIN_INTERVAL = 5.0
 """Seconds between lines where they cannot be rewritten in place (a file, a notebook's cell)."""
@@ -42,6 +46,7 @@ class ProgressLine:
         self._tally = Tally()
         self._drawn_at: float | None = None
         self._width = 0
+        self._repeats = Repeats(AGAIN)
 
     def __call__(self, event: Event) -> None:
         """Count the event; draw if it is time to."""
@@ -49,7 +54,8 @@ class ProgressLine:
         if isinstance(event, RunFinished):
             self._finish(event)
         elif isinstance(event, Stalled):
-            self._tell(f"{event.message} {event.look}")
+            if self._repeats.due(waited_for(event), event.time):
+                self._tell(f"{event.message} {event.look}")
         elif isinstance(event, RowsSkipped | JobRestarted | LabelsSkewed | CheckpointFailed):
             self._tell(str(event))
         elif self._is_due(event):
@@ -97,6 +103,11 @@ class ProgressLine:
         self._stream.write("\n")
         self._stream.flush()
         self._width = 0
+
+
+def waited_for(event: Stalled) -> str:
+    """Return what a run waits for, without the time since when: that changes each time."""
+    return event.message.partition(": ")[2] or event.message
 
 
 def describe(totals: Totals) -> str:

@@ -229,11 +229,11 @@ class RunModel:
 
     def _stalled(self, event: events.Stalled, time: float) -> None:
         self._stalls[event.cause] = f"{event.message} {event.look}"
-        self._timeline.say(time, "warning", self._stalls[event.cause])
+        self._timeline.stalled(time, event)
 
     def _moves_again(self, event: events.StallEnded, time: float) -> None:
         if self._stalls.pop(event.cause, None) is not None:
-            self._timeline.say(time, "info", "What the run waited for has come, or was given up.")
+            self._timeline.moves_again(time, event)
 
     def _moved(self, event: events.StateChanged, _: float) -> None:
         before, self._state = self._state, str(event.state)

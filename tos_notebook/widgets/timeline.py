@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from .. import events
+from ..common.repeats import Repeats
 from ..steering.actions import ACTIONS, When
+from ..telemetry.progress import AGAIN, waited_for
 from .journal import Journal
 from .news import CommandEntry, Plain
 from .numbers import seconds
@@ -42,6 +44,9 @@ class Timeline:
         self._skipped = 0
         self._told = -QUIET
         self._not_finite = False
+        self._repeats = Repeats(AGAIN)
+        # Causes of waits that the log tells of, and not yet that they are over.
+        self._waits: set[str] = set()
         self.handlers: dict[type[events.Event], Callable[[Any, float], None]] = {
             events.CommandAccepted: self._asked,
             events.CommandApplied: self._applied,
@@ -139,6 +144,18 @@ class Timeline:
             self._told = time
             text = f"{self._skipped} updates left out so far; partition {event.partition}: "
             self.say(time, "warning", text + event.reason)
+
+    def stalled(self, time: float, event: events.Stalled) -> None:
+        """Say what the run waits for, ever more rarely where that is the same."""
+        if self._repeats.due(waited_for(event), event.time):
+            self._waits.add(event.cause)
+            self.say(time, "warning", f"{event.message} {event.look}")
+
+    def moves_again(self, time: float, event: events.StallEnded) -> None:
+        """Say that a wait of which the log tells is over."""
+        if event.cause in self._waits:
+            self._waits.remove(event.cause)
+            self.say(time, "info", "What the run waited for has come, or was given up.")
 
     def _warn(self, event: events.Event, time: float) -> None:
         self.say(time, "warning", str(event))

@@ -30,13 +30,12 @@ class Waiting:
         return self.patience.look()
 
 
-def test_a_line_now_and_then_says_what_is_waited_for() -> None:
+def test_a_line_says_what_is_waited_for_and_at_once_what_is_new() -> None:
     waiting = Waiting()
     assert waiting.at(SAY - 1)
     assert waiting.said == []
     assert waiting.at(SAY)
     waiting.cores = [4]
-    assert waiting.at(SAY + 1)
     assert waiting.at(2 * SAY)
     assert waiting.said == [
         "Waiting for spark://host:7077 to give executors: no executor so far, 15 s of at most "
@@ -44,6 +43,15 @@ def test_a_line_now_and_then_says_what_is_waited_for() -> None:
         "Waiting for spark://host:7077 to import TensorFlow, or to have a free core: 1 executor so "
         "far, 30 s of at most 600 s.",
     ]
+
+
+def test_what_has_not_changed_is_said_ever_more_rarely() -> None:
+    waiting = Waiting()
+    for now in range(590):
+        waiting.at(float(now))
+    assert [line.rpartition(" far, ")[2].split()[0] for line in waiting.said] == [
+        "15", "30", "60", "120", "240", "480",
+    ]  # fmt: skip
 
 
 def test_the_time_is_up_when_it_is() -> None:

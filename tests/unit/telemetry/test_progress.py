@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.telemetry.samples import milestone, started
 from tos_notebook.events import CheckpointFailed, EpochFinished, Event, RunFinished, Stalled
-from tos_notebook.telemetry.progress import PLAIN_INTERVAL, ProgressLine, describe
+from tos_notebook.telemetry.progress import AGAIN, PLAIN_INTERVAL, ProgressLine, describe
 from tos_notebook.telemetry.tally import Totals
 
 
@@ -163,6 +163,19 @@ def test_what_a_run_waits_for_is_said_at_once_on_a_line_of_its_own() -> None:
     first, second, *_ = screen(written)
     assert first == "The run waits for a worker. See Spark."
     assert second.endswith("stopped")
+
+
+def test_the_same_wait_is_not_told_again_and_again_though_it_began_anew() -> None:
+    text = "Nothing has come since 12:00:0{}: the run waits for {}."
+    same = [Stalled(t, "w", text.format(t, "a worker"), "See Spark.", 0.0) for t in range(1, 6)]
+    other = Stalled(6.0, "w", text.format(6, "the data"), "See Spark.", 0.0)
+    later = Stalled(1.0 + AGAIN, "w", text.format(7, "a worker"), "See Spark.", 0.0)
+    lines = draw(io.StringIO(), started(5.0), *same, other, later).splitlines()
+    assert [line for line in lines if "waits for" in line] == [
+        "Nothing has come since 12:00:01: the run waits for a worker. See Spark.",
+        "Nothing has come since 12:00:06: the run waits for the data. See Spark.",
+        "Nothing has come since 12:00:07: the run waits for a worker. See Spark.",
+    ]
 
 
 def test_what_cannot_be_stale_is_not_said_to_be() -> None:
