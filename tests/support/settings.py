@@ -30,3 +30,8 @@ TOGETHER = replace(
     own={"of": "gradients", "algorithm": "ring", "chosen_by": "auto"},
 )
 """Those of workers that make each step together."""
+
+SAMPLED = replace(
+    TOGETHER, strategy="treeaggregate", sync_interval=None, own={"step_size": 1.0, "fraction": 1.0}
+)
+"""Those of workers that exchange once in an epoch."""

@@ -17,7 +17,7 @@ from ..readable import counted
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
 from .find import named
-from .text import say
+from .text import say, training
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,10 +135,7 @@ def status(run: Any) -> None:
         *([f"  validation {validated}"] if validated else []),
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
         f"{now.samples_per_second:,.0f} samples/s{loss}{stale}",
-        f"  strategy {settings.strategy_text}, batch size {settings.batch_size}, "
-        f"sync interval {settings.sync_interval}"
-        + ("" if settings.lockstep else f", sync {settings.sync}")
-        + f", codec {settings.codec}"
+        f"  {training(settings)}, codec {settings.codec}"
         + ("" if settings.combiner is None else f", combiner {settings.combiner!r}")
         + ("" if rate is None else f", learning rate {rate}"),
     )

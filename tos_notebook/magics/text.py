@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from typing import TYPE_CHECKING
 
 from ..combiners.registry import describe
 from ..readable import readable
+
+if TYPE_CHECKING:
+    from ..training.results.settings import RunSettings
 
 
 def say(*lines: str) -> None:
     """Write lines below the cell."""
     sys.stdout.write(readable("\n".join(lines)) + "\n")
+
+
+def training(settings: RunSettings) -> str:
+    """Return how a run is trained, without what does not apply to its strategy."""
+    interval = settings.sync_interval
+    return (
+        f"strategy {settings.strategy_text}, batch size {settings.batch_size}"
+        + ("" if interval is None else f", sync interval {interval}")
+        + ("" if settings.lockstep else f", sync {settings.sync}")
+    )
 
 
 def combiners() -> str:

@@ -22,7 +22,7 @@ from . import arguments, find
 from .cell import refuse_empty, run_cell
 from .find import Names
 from .program import Captured, captured
-from .text import say
+from .text import say, training
 
 CLOSE_TIMEOUT = 10.0
 """Seconds for what follows a run's end: closing its session, drawing its last picture."""
@@ -237,10 +237,7 @@ def _plan(options: Namespace, settings: RunSettings) -> str:
     combiner = options.combiner or getattr(settings.combiner, "name", None)
     return (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
-        f"strategy {settings.strategy_text}, batch size {options.batch_size}, "
-        f"sync interval {settings.sync_interval}"
-        + ("" if settings.lockstep else f", sync {settings.sync}")
-        + f", codec {options.codec}"
+        f"{training(settings)}, codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
         + (f", validation on {options.validation}" if options.validation else "")
     )

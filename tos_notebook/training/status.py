@@ -56,7 +56,7 @@ def settings_now(run: Lifecycle) -> RunSettings:
         combiner=own.pop("combiner", None),
         codec=own.pop("codec", str(PLAIN)),
         sync=str(settings.sync),
-        sync_interval=settings.sync_interval,
+        sync_interval=None if run.strategy.sampling else settings.sync_interval,
         learning_rate=settings.learning_rate,
         batch_size=parts.task.plan.batch_size,
         chaos=parts.training.chaos,

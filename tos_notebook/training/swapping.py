@@ -140,7 +140,8 @@ def _detail(strategy: Strategy, settings: Settings) -> str:
     shown = dict(settings.strategy.shown())
     if not settings.strategy.lockstep:
         shown["sync"] = settings.sync
-    shown["sync_interval"] = settings.sync_interval
+    if not strategy.sampling:
+        shown["sync_interval"] = settings.sync_interval
     said = (f"{name}={getattr(value, 'name', value)}" for name, value in shown.items())
     return f"{strategy.name} ({', '.join(said)})"
 

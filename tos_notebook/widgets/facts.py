@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from ..chaos.words import WORDS
 from ..codecs.registry import names
@@ -71,7 +71,9 @@ class RunFacts:
     def _now(self, run: Run) -> InForce:
         found = _in_force(run)
         self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
-        described = [_described(a, found["lockstep"]) for a in self.actions.values()]
+        unfit = {"sync"} if found["lockstep"] else set()
+        unfit |= {"sync_interval"} if found["sync_interval"] is None else set()
+        described = [_described(a, unfit) for a in self.actions.values()]
         return {**found, "actions": described}
 
 
@@ -92,8 +94,8 @@ def _in_force(run: Run) -> InForce:
     }
 
 
-def _described(action: Action, lockstep: bool) -> Plain:
-    """Return a command as a form; in lockstep there is one sync mode only, and none to choose."""
+def _described(action: Action, unfit: Container[str]) -> Plain:
+    """Return a command as a form, without settings that the strategy does not leave open."""
     fields = [
         {
             "name": argument.name,
@@ -103,7 +105,7 @@ def _described(action: Action, lockstep: bool) -> Plain:
             "optional": argument.optional,
         }
         for argument in action.arguments
-        if argument.label and not (lockstep and argument.offers == "sync")
+        if argument.label and argument.name not in unfit
     ]
     name = str(action.command)
     return {"name": name, "verb": action.verb or name.capitalize(), "arguments": fields}

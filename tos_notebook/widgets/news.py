@@ -22,7 +22,8 @@ class InForce(TypedDict):
     combiner: str | None
     sync: str
     codec: str
-    sync_interval: int
+    sync_interval: int | None
+    """None where workers exchange once in an epoch."""
     batch_size: int
     learning_rate: float | None
     chaos: list[str]

@@ -182,7 +182,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
     if whole > 1.05 * totals["bytes"] > 0:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
     rate, stale = run["learning_rate"], not run["lockstep"]
-    interval = counted(run["sync_interval"], "batch", "batches")
+    interval = run["sync_interval"]
     validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
     facts = [
         (run["state"].capitalize(), run["reason"]),
@@ -197,7 +197,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Combiner", run["combiner"]),
         ("Sync mode", stale and run["sync"]),
         ("Codec", run["codec"]),
-        ("Exchange every", f"{interval} of {run['batch_size']}"),
+        ("Exchange every", interval and _every(interval, run["batch_size"])),
         ("Learning rate", "the program's own" if rate is None else words(rate)),
         ("Steered", "; ".join(_steered(news))),
         ("Chaos on purpose", "; ".join(run["chaos_log"])),
@@ -207,6 +207,10 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Name", run["id"]),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _every(interval: int, batch_size: int) -> str:
+    return f"{counted(interval, 'batch', 'batches')} of {batch_size}"
 
 
 def _costs(found: Costs | None) -> list[tuple[str, str]]:

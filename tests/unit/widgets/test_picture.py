@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.settings import TOGETHER
+from tests.support.settings import SAMPLED, TOGETHER
 from tests.unit.telemetry.samples import joined, milestone, started
 from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook import events
@@ -80,6 +80,8 @@ def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
     assert "<td>75%</td>" in page
     for text in ("taleness", "Sync mode", "ombiner", "None"):
         assert text not in page
+    run.settings = SAMPLED
+    assert "Exchange every" not in mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
 
 
 def test_of_steps_made_together_it_says_what_they_cost_and_who_is_the_slowest() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.settings import TOGETHER
+from tests.support.settings import SAMPLED, TOGETHER
 from tests.unit.telemetry.samples import started
 from tests.unit.widgets.support import FACTS, FakeRun
 from tos_notebook.chaos import Kill, Slow
-from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies import AllReduce, TreeAggregate
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
@@ -175,3 +175,13 @@ def test_of_steps_made_together_neither_combiner_nor_sync_mode_is_offered() -> N
     assert names == ["sync_interval", "codec", "learning_rate"]
     assert (facts()["combiner"], facts()["lockstep"]) == (None, True)
     assert facts()["strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"
+
+
+def test_where_workers_exchange_once_in_an_epoch_no_interval_is_offered() -> None:
+    run: Any = FakeRun()
+    run.settings, run.commands = SAMPLED, TreeAggregate.commands
+    facts = RunFacts(run)()
+    forms = {action["name"]: action["arguments"] for action in facts["actions"]}
+    names = [argument["name"] for argument in forms["set"]]  # type: ignore[attr-defined]
+    assert names == ["codec", "learning_rate"]
+    assert facts["sync_interval"] is None

@@ -38,11 +38,12 @@ def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
 def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     """Return the settings of a run, by name for people; parameters as of `run_facts`."""
     settings = run.settings
-    rate = settings.learning_rate
+    rate, interval = settings.learning_rate, settings.sync_interval
+    every = {} if interval is None else {"Exchange every": counted(interval, "batch", "batches")}
     return {
         "Strategy": settings.strategy_text,
         **({} if settings.combiner is None else {"Combiner": str(settings.combiner)}),
-        "Exchange every": counted(settings.sync_interval, "batch", "batches"),
+        **every,
         **({} if settings.lockstep else {"Sync mode": settings.sync}),
         "Codec": settings.codec,
         "Learning rate": OWN_RATE if rate is None else str(rate),

@@ -9,17 +9,21 @@ from typing import Any
 from ...chaos.rules import Rule
 from ...combiners.base import Combiner
 
+OPTIONAL = "combiner", "sync_interval"
+"""What some strategies do not have: it is None then, and not shown."""
+
 
 class _Shown:
-    """Shows its fields, in a cell a line for each; a combiner only if there is one."""
+    """Shows its fields, in a cell a line for each, without those that do not apply."""
 
     __slots__ = ()
 
     def _text(self, between: str) -> str:
         shown: Any = self
         values = {field.name: getattr(self, field.name) for field in fields(shown)}
-        if values["combiner"] is None:
-            del values["combiner"]
+        for name in OPTIONAL:
+            if values[name] is None:
+                del values[name]
         texts = (f"{name}={value!r}" for name, value in values.items())
         return f"{type(self).__name__}({between.join(texts)})"
 
@@ -44,8 +48,8 @@ class RunSettings(_Shown):
     """How updates and replies travel."""
     sync: str
     """How far a worker may be ahead of others."""
-    sync_interval: int
-    """Batches between two exchanges."""
+    sync_interval: int | None
+    """Batches between two exchanges; None where workers exchange once in an epoch."""
     learning_rate: float | None
     """None for that of the captured program."""
     batch_size: int
@@ -59,8 +63,9 @@ class RunSettings(_Shown):
         """What a log takes: all that applies, by any names, the strategy's own among them."""
         common = {each.name: getattr(self, each.name) for each in fields(self)}
         del common["own"], common["lockstep"]
-        if self.combiner is None:
-            del common["combiner"]
+        for name in OPTIONAL:
+            if common[name] is None:
+                del common[name]
         return {**self.own, **common}
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.settings import SETTINGS, TOGETHER
+from tests.support.settings import SAMPLED, SETTINGS, TOGETHER
 from tos_notebook.errors import ConfigError
 from tos_notebook.program.export.base import SAVED
 from tos_notebook.training.results.card import BARS, sparkline
@@ -103,3 +103,5 @@ def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> No
     assert facts["Strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"
     assert facts["Exchange every"] == "1 batch"
     assert not {"Combiner", "Sync mode"} & set(facts)
+    sampled: Any = SimpleNamespace(settings=SAMPLED, chaos_log=())
+    assert "Exchange every" not in setting_facts(sampled, "keep")
