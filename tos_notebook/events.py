@@ -23,6 +23,9 @@ from math import isfinite
 
 from .common.histogram import Histogram
 
+DRIVER = -1
+"""Stands for the driver where the ends of a link are partitions."""
+
 
 @dataclass(slots=True)
 class Event:
@@ -66,14 +69,10 @@ class WorkerJoined(WorkerEvent):
 
 
 @dataclass(slots=True)
-class MilestoneCommitted(Event):
+class MilestoneCommitted(WorkerEvent):
     """The server merged one push. One row of ``run.history``."""
 
     epoch: int
-    partition: int
-    executor: str
-    host: str
-    attempt: int
     sequence: int
     steps: int
     """Batches that were trained since the pull."""
@@ -102,6 +101,10 @@ class MilestoneCommitted(Event):
     """Means over the milestone's samples."""
     workers: int = 1
     """How many took part in the training then."""
+    links: tuple[tuple[int, int, int], ...] = ()
+    """The busiest links of a worker that exchanges with others: from whom, to whom, and bytes."""
+    more_links: int = 0
+    """How many more it has sent by."""
 
 
 @dataclass(slots=True)
@@ -196,10 +199,7 @@ class ValidationFailed(Event):
 
 @dataclass(slots=True)
 class CallbackFailed(Event):
-    """A callback raised; it is not called again in this run.
-
-    So does a schedule of the learning rate, or a condition of ``stop_when=``.
-    """
+    """A callback, a schedule, or a condition of ``stop_when=`` raised; it is not called again."""
 
     callback: str
     """Its class or name."""

@@ -95,7 +95,7 @@ class Member:
         push: Push,
         version: int,
         staleness: int,
-        traffic: tuple[int, int],
+        traffic: tuple[int, int] | Traffic,
         workers: int,
         optimizer_steps: int,
     ) -> MilestoneCommitted:
@@ -121,7 +121,21 @@ class Member:
             bytes_down=traffic[1],
             metrics=dict(zip(self.metrics, push.metrics, strict=True)),
             workers=workers,
+            links=traffic.links if isinstance(traffic, Traffic) else (),
+            more_links=traffic.more if isinstance(traffic, Traffic) else 0,
         )
+
+
+class Traffic(NamedTuple):
+    """Bytes of one milestone of a worker that exchanges with others."""
+
+    up: int
+    """To all of them."""
+    down: int
+    """From all of them."""
+    links: tuple[tuple[int, int, int], ...]
+    """See `MilestoneCommitted.links`, as for the next."""
+    more: int
 
 
 class Links(NamedTuple):

@@ -16,7 +16,7 @@ from ..events import UpdateSkipped
 from ..steering.machine import ONWARD, Command
 from ..wire.messages import Directive, Push, Reply, Status, Suspect
 from .ledger import Admission
-from .membership import Doing, Links, Member
+from .membership import Doing, Links, Member, Traffic
 from .settings import Settings
 from .state import ControlState
 
@@ -128,7 +128,7 @@ class Reports:
         message: Push,
         version: int,
         staleness: int,
-        traffic: tuple[int, int],
+        traffic: tuple[int, int] | Traffic,
         workers: int,
         optimizer_steps: int | None = None,
     ) -> None:
@@ -140,7 +140,7 @@ class Reports:
         message : Push
         version, staleness : int
             The version that it made, and how many came between its base and this.
-        traffic : tuple of int
+        traffic : tuple of int, or Traffic
             Bytes of parameters that came from the worker, and went to it.
         workers : int
             Active ones.

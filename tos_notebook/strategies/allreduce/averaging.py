@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
 
@@ -44,8 +45,10 @@ class Averager:
 
     Attributes
     ----------
-    sent, received : int
-        Bytes to and from other workers, since `clear`.
+    to : mapping of int
+        Bytes to each other rank, since `clear`.
+    received : int
+        Bytes from all of them.
     seconds, waited : float
         That it has taken, and of those the seconds in which it waited for others.
     """
@@ -67,7 +70,8 @@ class Averager:
 
     def clear(self) -> None:
         """Begin to count."""
-        self.sent = self.received = 0
+        self.to: Counter[int] = Counter()
+        self.received = 0
         self.seconds = self.waited = 0.0
 
     def average(self, weight: float) -> float:
@@ -101,7 +105,8 @@ class Averager:
 
     def _reduce(self, reducer: Reducer, vector: Array, weight: float) -> float:
         traffic = reducer.reduce(vector, weight)
-        self.sent += sum(traffic.sent.values())
+        for rank, nbytes in traffic.sent.items():
+            self.to[rank] += nbytes
         self.received += sum(traffic.received.values())
         self.waited += traffic.waited
         return traffic.weight

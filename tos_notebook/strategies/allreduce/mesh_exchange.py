@@ -27,7 +27,7 @@ from ...worker.exchange import WorkerContext, ask, expect
 from .averaging import NOTHING, Averager, signed
 from .awaited import Awaited
 from .coding import on_their_way, reducers_for
-from .milestone import ALGORITHMS, Milestone, join, split
+from .milestone import ALGORITHMS, MOST_LINKS, Milestone, join, split
 from .pace import Pace
 from .peers import Peers
 
@@ -271,11 +271,13 @@ class MeshExchange:
             digest(self._parameters),
             self._made,
             self._left_out,
-            averager.sent,
+            averager.to.total(),
             averager.received,
             *self._links,
             copy,
             self._spoiled,
+            sum(nbytes > 0 for nbytes in averager.to.values()),
+            tuple((+averager.to).most_common(MOST_LINKS)),
         )
         self._base = self._version
         message = message._replace(

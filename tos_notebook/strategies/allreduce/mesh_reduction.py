@@ -11,7 +11,7 @@ import numpy as np
 
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Step, StepReport
-from ...coordination.membership import Member
+from ...coordination.membership import Member, Traffic
 from ...errors import CombinerError, ConnectError, NonFiniteUpdate, RemoteProtocolError, TosError
 from ...layout import Layout
 from ...transport.base import BytesLike
@@ -31,6 +31,7 @@ class MeshReduction(Reduction):
     def __init__(self, *arguments: Any, detours: bool = False) -> None:
         super().__init__(*arguments)
         self._detours = detours
+        self._ranks: list[int] = []
         self._state = super().state()
         self._latest: tuple[Callable[[], Buffer | None], int] = (lambda: None), 0
 
@@ -117,8 +118,14 @@ class MeshReduction(Reduction):
             return super()._optimizer_steps(step)
         return max((report.brought.rounds for report in step), default=0)
 
+    def _traffic(self, report: StepReport) -> Traffic:
+        traffic: Traffic = report.brought.traffic(report.member.partition, self._ranks)
+        return traffic
+
     def _merge(self, step: Step, good: Step) -> int:
         _require_same(step)
+        # A step is of all workers that are connected to each other, in the order of their ranks.
+        self._ranks = [report.member.partition for report in step]
         first = step[0]
         if first.brought.copy is None:
             raise RemoteProtocolError(
@@ -164,6 +171,8 @@ class MeshPeer:
         self._layout = reduction.layout
         self._received: Buffer = np.empty(0, np.uint8)
         self._came = self._received
+        # Bytes that went to the worker since its latest milestone.
+        self._went = 0
 
     def open(self) -> None:
         """See `WorkerExchange.open`."""
@@ -194,6 +203,8 @@ class MeshPeer:
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
         milestone = unpack(self._came, self._layout, self._reduction.copied)
+        milestone = milestone._replace(driver=(len(self._came), self._went))
+        self._went = 0
         return self._reduction.report(member, message, milestone), None
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
@@ -202,4 +213,6 @@ class MeshPeer:
 
     def form(self, member: Member, message: Ready | Awaiting) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.form`."""
-        return self._reduction.form(member, message)
+        answer, copy = self._reduction.form(member, message)
+        self._went += 0 if copy is None else len(copy)
+        return answer, copy

@@ -10,11 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ...common.arrays import Array, Buffer
+from ...coordination.membership import Traffic
 from ...errors import RemoteProtocolError
+from ...events import DRIVER
 from ...layout import Layout
 from ...wire.limits import MOST
 
-_HEAD = struct.Struct("<QQQQQBdd??")
+_HEAD = struct.Struct("<QQQQQBdd??IB")
+
+_LINK = struct.Struct("<IQ")
+
+MOST_LINKS = 16
+"""The busiest links that a worker tells of. With 1000 workers it may have 999."""
 
 ALGORITHMS = ("ring", "direct", "halving", "two_level")
 
@@ -40,6 +47,12 @@ class Milestone(NamedTuple):
         Parameters, and behind them the optimizer's state.
     spoiled : ndarray of uint8, shape (layout.nbytes,), optional
         What was left out first.
+    peers : int
+        To how many other workers it has sent.
+    sent_to : tuple of (int, int)
+        The ranks of those to which it has sent most, and how many bytes.
+    driver : tuple of int
+        Bytes to the driver and from there. The driver knows them itself.
     """
 
     digest: int
@@ -52,11 +65,34 @@ class Milestone(NamedTuple):
     bandwidth: float
     copy: Buffer | None = None
     spoiled: Buffer | None = None
+    peers: int = 0
+    sent_to: tuple[tuple[int, int], ...] = ()
+    driver: tuple[int, int] = (0, 0)
 
-    @property
-    def traffic(self) -> tuple[int, int]:
-        """Bytes that have come from the worker, and gone to it."""
-        return self.sent, self.received
+    def traffic(self, own: int, partitions: Sequence[int]) -> Traffic:
+        """Return what the worker has sent, and to whom.
+
+        Parameters
+        ----------
+        own : int
+            Its partition.
+        partitions : sequence of int
+            Of all workers, by rank.
+
+        Raises
+        ------
+        RemoteProtocolError
+            There is no such rank.
+        """
+        if any(rank >= len(partitions) for rank, _ in self.sent_to):
+            raise RemoteProtocolError(
+                f"Push: expected ranks below {len(partitions)}, got {self.sent_to}."
+            )
+        up, down = self.driver
+        links = [(own, partitions[rank], nbytes) for rank, nbytes in self.sent_to]
+        links += [(own, DRIVER, up), (DRIVER, own, down)]
+        more = self.peers - len(self.sent_to)
+        return Traffic(self.sent, self.received, tuple(links), more)
 
     @property
     def way(self) -> str:
@@ -75,7 +111,8 @@ class Milestone(NamedTuple):
         """Return it as bytes."""
         there = [part for part in (self.copy, self.spoiled) if part is not None]
         flags = self.copy is not None, self.spoiled is not None
-        head = _HEAD.pack(*self[:8], *flags)
+        head = _HEAD.pack(*self[:8], *flags, self.peers, len(self.sent_to))
+        head += b"".join(_LINK.pack(*link) for link in self.sent_to)
         return np.concatenate([np.frombuffer(head, np.uint8), *there])
 
 
@@ -88,7 +125,7 @@ def longest(layout: Layout, copied: int) -> int:
     copied : int
         Bytes of a copy.
     """
-    return _HEAD.size + copied + layout.nbytes
+    return _HEAD.size + MOST_LINKS * _LINK.size + copied + layout.nbytes
 
 
 def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
@@ -103,20 +140,34 @@ def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
         raise RemoteProtocolError(
             f"Push: expected at least {_HEAD.size} bytes of a milestone, got {len(data)}."
         )
-    *numbers, has_copy, has_spoiled = _HEAD.unpack_from(data.data)
-    rest = data[_HEAD.size :]
+    *numbers, has_copy, has_spoiled, peers, told = _HEAD.unpack_from(data.data)
+    links = _links(data[_HEAD.size : _HEAD.size + told * _LINK.size], told, peers)
+    rest = data[_HEAD.size + told * _LINK.size :]
     expected = has_copy * copied + has_spoiled * layout.nbytes
     if len(rest) != expected:
         raise RemoteProtocolError(
             f"Push: expected {expected} bytes behind a milestone's numbers, got {len(rest)}."
         )
-    counts, (algorithm, *links) = numbers[1:5], numbers[5:]
+    counts, (algorithm, *speed) = numbers[1:5], numbers[5:]
     fit = max(counts) <= MOST and algorithm < len(ALGORITHMS)
-    if not (fit and all(0 <= each < math.inf for each in links)):
+    if not (fit and all(0 <= each < math.inf for each in speed)):
         raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[1:]}.")
     copy = rest[:copied] if has_copy else None
     spoiled = rest[has_copy * copied :] if has_spoiled else None
-    return Milestone._make((*numbers, copy, spoiled))
+    return Milestone(*numbers, copy, spoiled, peers, links)
+
+
+def _links(data: Buffer, told: int, peers: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranks to which most was sent, and how many bytes."""
+    if not (told <= min(MOST_LINKS, peers) and len(data) == told * _LINK.size):
+        raise RemoteProtocolError(
+            f"Push: expected at most {MOST_LINKS} of {peers} links, got {told} in {len(data)} "
+            "bytes."
+        )
+    links = tuple(_LINK.iter_unpack(data.tobytes()))
+    if any(nbytes > MOST for _, nbytes in links):
+        raise RemoteProtocolError(f"Push: expected bytes of at most {MOST}, got {links}.")
+    return links
 
 
 def join(parameters: Buffer, state: Sequence[Array]) -> Buffer:
@@ -129,10 +180,6 @@ def split(copy: Buffer, layout: Layout, like: Sequence[Array]) -> tuple[Buffer, 
 
     Parameters
     ----------
-    algorithm : int
-        Of `ALGORITHMS`, by which the workers have exchanged.
-    latency, bandwidth : float
-        Of the links, in seconds and in bytes a second; 0 where they were not measured.
     copy : ndarray of uint8
     layout : Layout
     like : sequence of ndarray

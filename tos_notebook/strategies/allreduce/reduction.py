@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...archive.spec import Updater
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Cohort, Step, StepReport
-from ...coordination.membership import Member
+from ...coordination.membership import Member, Traffic
 from ...coordination.reports import Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...errors import CombinerError, NonFiniteUpdate, SessionClosed, TosError
@@ -139,12 +139,17 @@ class Reduction:
     def _publish(self, step: Step, version: int) -> None:
         steps = self._optimizer_steps(step)
         for report in step:
-            traffic = report.brought.traffic
+            traffic = self._traffic(report)
             self._reports.merged(
                 report.member, report.message, version, 0, traffic, len(step), steps
             )
             # All have made them together.
             steps = 0
+
+    def _traffic(self, report: StepReport) -> tuple[int, int] | Traffic:
+        """Return the bytes of a worker's milestone."""
+        traffic: tuple[int, int] = report.brought.traffic
+        return traffic
 
     def _optimizer_steps(self, step: Step) -> int:
         """Return how many steps the optimizer has made: here one, on workers one for each batch."""

@@ -14,7 +14,7 @@ from tos_notebook.chaos import Kill
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import CombinerError, ConfigError, NonFiniteUpdate, TransportError
-from tos_notebook.events import MilestoneCommitted, WorkerJoined
+from tos_notebook.events import DRIVER, MilestoneCommitted, WorkerJoined
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce import pace
@@ -121,6 +121,26 @@ def test_milestones_grow_and_say_how_many_steps_they_are() -> None:
         assert sum(event.optimizer_steps for event in told) == 50 * 11
         assert run.run.parameters.version == len({(e.epoch, e.sequence) for e in told})
         assert all(event.bytes_up and event.bytes_down for event in told)
+
+
+def test_milestones_say_what_went_over_each_link() -> None:
+    with bench(algorithm="ring") as run:
+        run.begin((X, Y), 3, range(3))
+        run.work()
+        told = [e for e in run.events if isinstance(e, MilestoneCommitted)]
+        for event in told:
+            *others, to_driver, from_driver = event.links
+            own = event.partition
+            # Of a ring, each worker sends to the next one.
+            assert [(source, target) for source, target, _ in others] == [(own, (own + 1) % 3)]
+            assert sum(nbytes for *_, nbytes in others) == event.bytes_up
+            assert (to_driver[:2], from_driver[:2]) == ((own, DRIVER), (DRIVER, own))
+            assert event.more_links == 0
+        size = run.run.parameters.layout.nbytes
+        # One worker brings a copy, and each has got one to begin with.
+        assert {e.partition for e in told if e.links[-2][2] > size} == {0}
+        assert {e.partition for e in told if e.links[-1][2] == size} == {0, 1, 2}
+        assert sum(e.links[-1][2] for e in told) == 3 * size
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "ring"])

@@ -9,8 +9,9 @@ import pytest
 from tests.unit.worker.crew import Crew
 from tos_notebook.coordination import cohort
 from tos_notebook.errors import RemoteProtocolError
+from tos_notebook.events import DRIVER
 from tos_notebook.strategies import AllReduce
-from tos_notebook.strategies.allreduce.milestone import Milestone, unpack
+from tos_notebook.strategies.allreduce.milestone import MOST_LINKS, Milestone, longest, unpack
 from tos_notebook.testing.programs import Counting
 from tos_notebook.wire.messages import Directive
 
@@ -22,6 +23,30 @@ def test_numbers_that_no_history_can_hold_are_refused(place: str) -> None:
     assert unpack(made.pack(), layout, 0) == made
     with pytest.raises(RemoteProtocolError, match="a milestone's numbers"):
         unpack(made._replace(**{place: 2**63}).pack(), layout, 0)
+
+
+def test_the_busiest_links_travel_and_there_is_no_room_for_more() -> None:
+    layout = Counting().spec.layout
+    links = tuple((rank, 100 - rank) for rank in range(MOST_LINKS))
+    made = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, peers=20, sent_to=links)
+    assert unpack(made.pack(), layout, 0) == made
+    assert len(made.pack()) == longest(layout, 0) - layout.nbytes
+    with pytest.raises(RemoteProtocolError, match=f"at most {MOST_LINKS} of 20 links, got 17"):
+        unpack(made._replace(sent_to=(*links, (16, 1))).pack(), layout, 0)
+    with pytest.raises(RemoteProtocolError, match="at most 16 of 3 links"):
+        unpack(made._replace(peers=3).pack(), layout, 0)
+    with pytest.raises(RemoteProtocolError, match="links, got 16 in 0 bytes"):
+        unpack(made.pack()[: -MOST_LINKS * 12], layout, 0)
+    with pytest.raises(RemoteProtocolError, match="bytes of at most"):
+        unpack(made._replace(sent_to=((0, 2**63),)).pack(), layout, 0)
+
+
+def test_ranks_are_told_as_partitions_and_others_are_refused() -> None:
+    made = Milestone(0, 1, 0, 70, 50, 0, 0.0, 0.0, peers=3, sent_to=((2, 40), (0, 30)))
+    told = made._replace(driver=(9, 8)).traffic(4, [3, 4, 7])
+    assert told == (70, 50, ((4, 7, 40), (4, 3, 30), (4, DRIVER, 9), (DRIVER, 4, 8)), 1)
+    with pytest.raises(RemoteProtocolError, match="expected ranks below 2"):
+        made.traffic(4, [3, 4])
 
 
 class Clock:
