@@ -94,6 +94,15 @@ def counted(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
+def amount(count: float) -> str:
+    """Return bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
 def summary(error: BaseException) -> str:
     """Return an error's type and what it says is wrong, without TensorFlow's dump of nodes.
 

@@ -44,6 +44,7 @@ FACTS: Facts = {
     "actions": [],
     "strategy": "ps",
     "lockstep": False,
+    "continues": False,
     "combiner": "dynsgd",
     "sync": "asp",
     "codec": "fp32",

@@ -58,7 +58,7 @@ class Captured:
         optimizer_state : {"keep", "reset"}
             What becomes of it.
         """
-        from ..widgets.numbers import amount
+        from ..readable import amount
 
         layout = self.program.layout.of_model
         kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}

@@ -139,13 +139,15 @@ def status(run: Any) -> None:
         + ("" if settings.combiner is None else f", combiner {settings.combiner!r}")
         + ("" if rate is None else f", learning rate {rate}"),
     )
+    if now.links.busiest:
+        say(f"  links: {now.links}")
     if now.reason is not None:
         say(f"  {now.state}: {now.reason}")
     if settings.chaos:
         say(f"  CHAOS is on: {describe(settings.chaos)}. %tos_chaos off ends it.")
     if now.rows_skipped:
         say(f"  {counted(now.rows_skipped, 'row')} of the data left out; run.skipped has which")
-    for line in (*now.waits_for, *now.notes, *filter(None, [now.advice])):
+    for line in (*now.pending, *now.lost, *now.waits_for, *now.notes, *filter(None, [now.advice])):
         say(f"  {line}")
     error = failure(run)
     if error is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..common.checks import at_least_one
 from ..errors import ConfigError
+from .links import LinkRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,21 @@ class RunStatus:
     """Why the run was stopped, if that is known."""
     checkpoint: CheckpointStatus | None = None
     """What is saved; None for a run without checkpoints."""
+    pending: tuple[str, ...] = ()
+    """What was asked for and waits for the end of the epoch, such as another strategy."""
+    lost: tuple[str, ...] = ()
+    """Which workers were lost and are not there again, and what the run does about it."""
+    links: LinkRates = field(default_factory=LinkRates)
+    """What links between workers, and to the driver, carry of late; where all make each step
+    together."""
     advice: str | None = None
     """Which other setting or strategy would train at least a fifth more rows a second; None if none
     would, or too little is known yet."""
+
+
+def waits_for_epoch(command: str, detail: str) -> str:
+    """Return that a command was accepted, and is still to be done."""
+    return f"{command.capitalize()} waits for the end of the epoch: {detail}"
 
 
 class Progress(NamedTuple):

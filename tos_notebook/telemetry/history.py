@@ -14,6 +14,7 @@ import numpy as np
 from .. import events
 from ..common.arrays import Array
 from ..readable import free_name
+from ..steering.links import LinkRates
 from ..steering.status import Progress
 from .pace import PaceMeter, Paces
 from .tally import Tally, Totals, WorkerKey, WorkerTally
@@ -185,6 +186,17 @@ class History:
         """Return what workers do with their time of late."""
         with self._lock:
             return self._pace.paces()
+
+    def links(self) -> LinkRates:
+        """Return what links carry of late; none where workers do not make each step together."""
+        with self._lock:
+            return self._tally.links.rates()
+
+    @property
+    def lost(self) -> tuple[events.WorkerLost, ...]:
+        """The workers that were lost, of partitions that have none since."""
+        with self._lock:
+            return tuple(self._tally.lost.values())
 
     @property
     def lockstep(self) -> bool:

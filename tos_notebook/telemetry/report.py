@@ -7,7 +7,8 @@ from html import escape
 from os import PathLike
 from pathlib import Path
 
-from ..readable import readable
+from ..readable import amount, counted, readable
+from ..steering.links import LinkRates, end_of_link
 from .figure import figure
 from .history import History
 
@@ -35,7 +36,7 @@ h1, th, td {{ overflow-wrap: anywhere; }}
 {figure}
 <h2>Workers</h2>
 <div class="scroll">{workers}</div>
-</body>
+{links}</body>
 </html>
 """
 
@@ -73,6 +74,7 @@ def write_report(
         facts="\n".join(_fact(name, value) for name, value in facts.items()),
         figure=figure(history).to_html(full_html=False, include_plotlyjs=True),
         workers=_workers_table(history),
+        links=_links_table(history.links()),
     )
     target.write_text(page, encoding="utf-8")
     return target
@@ -80,6 +82,20 @@ def write_report(
 
 def _fact(name: str, value: str) -> str:
     return f"<tr><th>{escape(readable(name))}</th><td>{escape(readable(value))}</td></tr>"
+
+
+def _links_table(found: LinkRates) -> str:
+    """Return what each link carried at last; nothing where none is known."""
+    if not found.busiest:
+        return ""
+    rows = "\n".join(
+        f"<tr><td>{end_of_link(source)}</td><td>{end_of_link(target)}</td>"
+        f"<td>{amount(rate)}</td></tr>"
+        for source, target, rate in found.busiest
+    )
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("from", "to", "bytes a second"))
+    more = f"<p>And {counted(found.more, 'link')} more.</p>\n" if found.more else ""
+    return f"<h2>Links</h2>\n<table>\n<tr>{heads}</tr>\n{rows}\n</table>\n{more}"
 
 
 def _workers_table(history: History) -> str:

@@ -11,6 +11,8 @@ from statistics import fmean
 from ..events import (
     Event,
     MilestoneCommitted,
+    Repartitioned,
+    RunFinished,
     RunResumed,
     RunStarted,
     StateChanged,
@@ -19,6 +21,7 @@ from ..events import (
     WorkerJoined,
     WorkerLost,
 )
+from .links import LinkMeter
 from .window import Window
 
 RECENT = 20
@@ -157,6 +160,10 @@ class Tally:
     clock : TrainingClock
     lockstep : bool
         Whether all workers make each step together.
+    links : LinkMeter
+        Counts only while they do.
+    lost : dict of WorkerLost
+        By partition, of those that have no worker since.
     """
 
     def __init__(self) -> None:
@@ -176,6 +183,8 @@ class Tally:
         self._first: MilestoneCommitted | None = None
         self._before = 0
         self.clock = TrainingClock()
+        self.links = LinkMeter()
+        self.lost: dict[int, WorkerLost] = {}
         self._first_at = self._last_at = 0.0
         # Seconds between a death of the run's process and its resume.
         self._away = 0.0
@@ -200,10 +209,20 @@ class Tally:
         elif isinstance(event, StrategySwapped):
             self.lockstep = event.lockstep
             self._steady.clear()
+            self.links.clear()
+            self.lost.clear()
+        elif isinstance(event, Repartitioned):
+            self.links.clear()
+            self.lost.clear()
+        elif isinstance(event, RunFinished):
+            self.lost.clear()
         elif isinstance(event, WorkerJoined):
             self._worker(event).join(event.epoch)
+            self.lost.pop(event.partition, None)
         elif isinstance(event, WorkerLost | WorkerFailed):
             self._worker(event).lose()
+            if isinstance(event, WorkerLost):
+                self.lost[event.partition] = event
 
     def totals(self) -> Totals:
         """Return the sums as they stand."""
@@ -244,6 +263,8 @@ class Tally:
 
     def _resume(self, event: RunResumed) -> None:
         self._plan(event)
+        self.links.clear()
+        self.lost.clear()
         # The rate is that of this process, not of the time in which there was none.
         self._first, self._before = None, self._samples
 
@@ -263,6 +284,8 @@ class Tally:
         self._recent.append((event.samples, {"": event.loss, **event.metrics}))
         self._steady.append((event.staleness, event.workers))
         self._worker(event).milestone(event)
+        if self.lockstep:
+            self.links.add(event)
 
     def _worker(
         self, event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed

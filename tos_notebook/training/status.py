@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 
 from ..codecs.pair import PLAIN
-from ..steering.status import RunStatus
+from ..steering.machine import Command
+from ..steering.status import RunStatus, waits_for_epoch
+from ..telemetry.losses import lost_workers
 from .lifecycle import Lifecycle
 from .results.settings import RunSettings
 
@@ -14,7 +16,7 @@ def run_status(run: Lifecycle) -> RunStatus:
     """Return state and totals of a run, now."""
     parts = run.parts
     totals, validated = parts.history.totals(), parts.history.validated
-    epochs = parts.plan.options.epochs
+    epochs, own = parts.plan.options.epochs, parts.training.settings.strategy
     # A run that is paused or stalled tells nothing. What a resumed run has of its past ended
     # before this process began it.
     quiet = max(0.0, time.time() - max(totals.latest, run.made)) if run.active else 0.0
@@ -38,8 +40,19 @@ def run_status(run: Lifecycle) -> RunStatus:
         len(validated),
         parts.training.reason,
         None if parts.checkpointer is None else parts.checkpointer.status,
+        _pending(run),
+        lost_workers(parts.history.lost, own.lockstep, own.continues),
+        parts.history.links(),
         run.advisor.advice(),
     )
+
+
+def _pending(run: Lifecycle) -> tuple[str, ...]:
+    swap, layout = run.epochs.swaps.asked, run.epochs.asked
+    found = [] if swap is None else [waits_for_epoch(Command.SWAP_STRATEGY, swap.detail)]
+    if layout is not None:
+        found.append(waits_for_epoch(Command.REPARTITION, f"{layout[0]} partitions"))
+    return tuple(found) if run.active else ()
 
 
 def settings_now(run: Lifecycle) -> RunSettings:

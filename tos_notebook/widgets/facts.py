@@ -83,6 +83,7 @@ def _in_force(run: Run) -> InForce:
     return {
         "strategy": settings.strategy_text,
         "lockstep": settings.lockstep,
+        "continues": settings.own.get("on_loss") == "continue",
         "combiner": None if settings.combiner is None else settings.combiner.name,
         "sync": settings.sync,
         "codec": settings.codec,

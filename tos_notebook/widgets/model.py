@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .. import events
 from ..errors import ConfigError
+from ..telemetry.losses import lost_workers
 from ..telemetry.tally import Tally
 from .curves import NEWS, Curves, Lanes
 from .failure import failure
-from .news import Cursor, Facts, Failure, News, Plain, RunInfo, SeriesHead, State, Totals
+from .news import Cursor, Facts, Failure, Links, News, Plain, RunInfo, SeriesHead, State, Totals
 from .numbers import seconds, short
 from .rate import Rate
 from .timeline import Timeline
@@ -303,6 +304,10 @@ class RunModel:
             "error": self._error,
             "reason": self._reason,
             "waits": list(self._stalls.values()),
+            "pending": self._timeline.pending(),
+            "lost": list(
+                lost_workers(self._tally.lost.values(), self._tally.lockstep, facts["continues"])
+            ),
         }
 
     def _totals(self, now: float) -> Totals:
@@ -324,8 +329,14 @@ class RunModel:
             "recent_workers": short(totals.recent_workers, 4),
             "bytes": self._bytes,
             "costs": self._workers.costs() if self._tally.lockstep else None,
+            "links": self._links(),
             "eta": short(left, 3),
         }
+
+    def _links(self) -> Links | None:
+        found = self._tally.links.rates()
+        rates = [(source, target, short(rate, 3)) for source, target, rate in found.busiest]
+        return {"rates": rates, "more": found.more} if rates else None
 
     def _loss(self, now: float, loss: float) -> float | None:
         """Return the loss that every reader shows: it changes once a second, for all at once."""

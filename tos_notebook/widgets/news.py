@@ -19,6 +19,8 @@ class InForce(TypedDict):
     strategy: str
     lockstep: bool
     """Whether all workers make each step together: nothing is stale then."""
+    continues: bool
+    """Whether they do so without a worker that was lost, after a while."""
     combiner: str | None
     sync: str
     codec: str
@@ -66,6 +68,10 @@ class RunInfo(Facts):
     error: Failure | None
     reason: str | None
     waits: list[str]
+    pending: list[str]
+    """What was asked for, and waits for the end of the epoch."""
+    lost: list[str]
+    """Who was lost and is not there again, and what the run does about it."""
 
 
 class Slowest(TypedDict):
@@ -93,6 +99,16 @@ class Costs(TypedDict):
     """None if none stands out."""
 
 
+class Links(TypedDict):
+    """What links carry of late."""
+
+    rates: list[tuple[int, int, float | None]]
+    """From which partition, to which one, and bytes a second, the busiest first; -1 is the
+    driver."""
+    more: int
+    """How many links there are besides."""
+
+
 class Totals(TypedDict):
     """What a run has trained so far."""
 
@@ -109,6 +125,8 @@ class Totals(TypedDict):
     bytes: int
     costs: Costs | None
     """None where workers do not make each step together, and before anything is trained."""
+    links: Links | None
+    """None where `costs` is, and where nothing is known of links."""
     eta: float | None
 
 

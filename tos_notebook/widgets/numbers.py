@@ -30,15 +30,6 @@ def percent(share: float | None) -> str:
     return words(None) if share is None else f"{share:.0%}"
 
 
-def amount(count: float) -> str:
-    """Return bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
 def span(value: float) -> str:
     """Return seconds for people."""
     if value < 60:

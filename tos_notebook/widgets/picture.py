@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import all_readable, counted, shortened
+from ..readable import all_readable, amount, counted, shortened
+from ..steering.links import LinkRate, LinkRates
 from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
-from .news import Costs, Failure, News, Plain, RunInfo, State
-from .numbers import amount, percent, short, span, words
+from .news import Costs, Failure, Links, News, Plain, RunInfo, State
+from .numbers import percent, short, span, words
 from .series import ROWS
 from .svg import Curve, chart, image
 from .workers import OVER
@@ -186,6 +187,8 @@ def _facts(news: News) -> list[tuple[str, str]]:
     validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
     facts = [
         (run["state"].capitalize(), run["reason"]),
+        ("Pending", "; ".join(run["pending"])),
+        ("Lost", " ".join(run["lost"])),
         ("Validation", validated),
         ("Training loss", words(totals["loss"])),
         ("Samples", f"{samples:,}, {words(totals['samples_per_second'])} per second"),
@@ -193,6 +196,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Mean staleness", stale and f"{words(totals['staleness_mean'])} versions"),
         ("Exchanged", amount(totals["bytes"]) + each),
         *_costs(totals["costs"]),
+        ("Links", _links(totals["links"])),
         ("Strategy", run["strategy"]),
         ("Combiner", run["combiner"]),
         ("Sync mode", stale and run["sync"]),
@@ -228,6 +232,13 @@ def _costs(found: Costs | None) -> list[tuple[str, str]]:
         waits = percent(slowest["waiting"]), percent(slowest["others"])
         told.append(("Slowest worker", "{}: waits {}, the others {}".format(who, *waits)))
     return told
+
+
+def _links(found: Links | None) -> str:
+    if found is None:
+        return ""
+    rates = (LinkRate(source, target, rate or 0.0) for source, target, rate in found["rates"])
+    return str(LinkRates(tuple(rates), found["more"]))
 
 
 def _steered(news: News) -> list[str]:

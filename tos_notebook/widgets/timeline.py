@@ -9,6 +9,7 @@ from typing import Any
 from .. import events
 from ..common.repeats import Repeats
 from ..steering.actions import ACTIONS, When
+from ..steering.status import waits_for_epoch
 from ..telemetry.progress import AGAIN, waited_for
 from .journal import Journal
 from .news import CommandEntry, Plain
@@ -90,6 +91,14 @@ class Timeline:
                 self.commands.replace(entry, entry | {"stage": stage, "detail": text})
                 return True
         return False
+
+    def pending(self) -> list[str]:
+        """Return what was asked for, and waits for the end of the epoch."""
+        return [
+            waits_for_epoch(entry["command"], entry["detail"])
+            for entry in self.commands.since()
+            if entry["stage"] == "asked" and entry["when"] == When.EPOCH
+        ]
 
     def end(self) -> None:
         """Settle what is open: a stop took effect by the end, others cannot any more."""

@@ -24,6 +24,7 @@ from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.errors import InvalidTransition, TosError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
+from tos_notebook.steering.links import LinkRates
 from tos_notebook.steering.machine import Command
 from tos_notebook.training.options import SessionOptions, subset
 from tos_notebook.training.results.settings import RunSettings
@@ -112,6 +113,9 @@ class FakeRun:
         self.rows_skipped = 0
         self.reason: str | None = None
         self.advice: str | None = None
+        self.links = LinkRates()
+        self.pending: tuple[str, ...] = ()
+        self.lost: tuple[str, ...] = ()
         self.tensorboard: str | None = None
         self._done = threading.Event()
 
@@ -126,7 +130,8 @@ class FakeRun:
             samples_per_second=432.1, loss=0.25, staleness=self.staleness, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
             reason=self.reason, validation={"accuracy": 0.8754},
-            advice=self.advice,
+            advice=self.advice, links=self.links,
+            pending=self.pending, lost=self.lost,
         )  # fmt: skip
 
     @property

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.errors import WorkerError
+from tos_notebook.steering.links import LinkRate, LinkRates
 from tos_notebook.strategies import AllReduce
 
 LINE = "%tos_train --model program --data train"
@@ -107,6 +108,19 @@ def test_status_says_where_it_stands(cells: Cells, runs: list[Any]) -> None:
     assert "34 milestones, 1,200 samples, 432 samples/s, loss 0.25, staleness 1.5" in output
     assert "sync interval 10, sync asp, codec fp32, combiner DynSGD(exponent=1.0)" in output
     assert "learning rate 0.1" in output
+
+
+def test_status_says_what_waits_for_the_epoch_who_was_lost_and_what_links_carry(
+    cells: Cells, runs: list[Any]
+) -> None:
+    run = runs[1]
+    run.pending = ("Swap strategy waits for the end of the epoch: allreduce (of=gradients)",)
+    run.lost = ("Partition 1 lost its worker.",)
+    run.links = LinkRates((LinkRate(0, 1, 12_300_000.0), LinkRate(-1, 0, 900.0)), 5)
+    output = cells("%tos_status")
+    for line in (*run.pending, *run.lost):
+        assert f"  {line}\n" in output
+    assert "  links: 0 -> 1 12.3 MB/s, driver -> 0 900 B/s, and 5 more\n" in output
 
 
 @pytest.fixture

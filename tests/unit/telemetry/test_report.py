@@ -57,6 +57,15 @@ def test_a_report_shows_facts_and_workers(tmp_path: Path) -> None:
         assert expected in page.text
 
 
+def test_a_report_of_steps_made_together_says_what_each_link_carried(tmp_path: Path) -> None:
+    times = {"compute": 0.5, "exchange": 0.5, "wait": 0.0}
+    told = milestone(**times, links=((0, 1, 12_300_000), (-1, 0, 900)), more_links=2)
+    page = write(tmp_path / "r.html", started(lockstep=True), told)
+    for expected in ("Links", "12.3 MB", "driver", "900 B", "And 2 links more."):
+        assert expected in page.text
+    assert "Links" not in write(tmp_path / "r.html", started(), told).text
+
+
 def test_markup_in_titles_facts_and_hosts_is_text(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     page = write(tmp_path / "r.html", milestone(host=evil), title=evil, fact=evil)

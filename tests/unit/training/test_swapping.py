@@ -178,6 +178,24 @@ def test_an_optimizer_in_the_driver_goes_on(setting: Swapping) -> None:
     assert run.settings.sync_interval == 2
 
 
+def test_what_waits_for_the_end_of_the_epoch_is_shown_until_then(setting: Swapping) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def ask(run: Run) -> None:
+        run.swap_strategy("allreduce:star")
+        run.repartition(4)
+        seen.append(run.status.pending)
+
+    run = setting.go({0: ask}, epochs=2, slots=4)
+    assert seen == [
+        (
+            f"Swap strategy waits for the end of the epoch: {GRADIENTS}",
+            "Repartition waits for the end of the epoch: 4 partitions",
+        )
+    ]
+    assert run.status.pending == ()
+
+
 def test_an_optimizer_without_state_is_not_said_to_be_reset(setting: Swapping) -> None:
     setting.program.optimizer_state = ()
     run = setting.go({0: lambda run: run.swap_strategy("allreduce:star")}, epochs=2)

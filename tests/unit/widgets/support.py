@@ -28,6 +28,7 @@ FACTS: Facts = {
     "actions": [{"name": "pause", "verb": "Set", "arguments": []}],
     "strategy": "ps",
     "lockstep": False,
+    "continues": False,
     "combiner": "dynsgd",
     "sync": "asp",
     "codec": "fp32",

@@ -168,6 +168,37 @@ def test_of_workers_that_wait_alike_none_is_the_slowest(waits: tuple[float, ...]
     assert state(model, 1.0)["totals"]["costs"]["slowest"] is None
 
 
+def test_of_steps_made_together_it_is_told_what_each_link_carries() -> None:
+    model = running(lockstep=True)
+    assert state(model)["totals"]["links"] is None
+    times = {"compute": 0.5, "exchange": 0.5, "wait": 0.0}
+    model(milestone(1.0, **times, links=((0, 1, 1234), (0, -1, 60)), more_links=3))
+    found = state(model)["totals"]["links"]
+    assert found == {"rates": [(0, 1, 1230.0), (0, -1, 60.0)], "more": 3}
+
+
+def test_a_swap_that_was_asked_for_is_shown_until_the_epoch_ends() -> None:
+    model = running()
+    model(events.CommandAccepted(1.0, "swap strategy", "allreduce (of=gradients)"))
+    model(events.CommandAccepted(1.1, "pause", ""))
+    assert state(model)["run"]["pending"] == [
+        "Swap strategy waits for the end of the epoch: allreduce (of=gradients)"
+    ]
+    model(events.CommandApplied(2.0, "swap strategy", "allreduce (of=gradients)"))
+    assert state(model)["run"]["pending"] == []
+
+
+def test_a_lost_worker_is_shown_with_what_the_run_does_until_it_is_back() -> None:
+    model = running(lockstep=True)
+    model(joined(0.5))
+    model(lost(1.0))
+    (text,) = state(model)["run"]["lost"]
+    assert text.startswith("Partition 0 lost its worker on executor 1 (node): connection reset.")
+    assert text.endswith("no step is lost.")
+    model(joined(2.0, attempt=1))
+    assert state(model)["run"]["lost"] == []
+
+
 def test_workers_apart_have_no_costs_of_a_step() -> None:
     model = running()
     model(milestone(1.0))

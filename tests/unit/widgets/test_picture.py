@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import re
+from html import escape
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -97,11 +98,12 @@ def test_of_steps_made_together_it_says_what_they_cost_and_who_is_the_slowest() 
         "Workers' time: compute 60%, reduce 10%, wait 30%",
         "Each worker: sends 4 MB/s, receives 16 B/s",
         "Slowest worker: executor 1, partition 0: waits 0%, the others 60%",
+        "Links: 0 -> driver 4 MB/s, 1 -> driver 4 MB/s, driver -> 0 16 B/s, driver -> 1 16 B/s",
     ):
         name, _, value = text.partition(": ")
         assert text in shown["text/plain"]
         assert f"{name}</th>" in shown["text/html"]
-        assert f">{value}</td>" in shown["text/html"]
+        assert f">{escape(value)}</td>" in shown["text/html"]
     for name in ("Computes", "Reduces", "Waits", "Sent", "Received"):
         assert f'<th scope="col">{name}</th>' in shown["text/html"]
     assert "<td>4 MB</td>" in shown["text/html"]

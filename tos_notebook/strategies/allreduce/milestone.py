@@ -154,7 +154,7 @@ def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
         raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[1:]}.")
     copy = rest[:copied] if has_copy else None
     spoiled = rest[has_copy * copied :] if has_spoiled else None
-    return Milestone(*numbers, copy, spoiled, peers, links)
+    return Milestone._make((*numbers, copy, spoiled, peers, links, (0, 0)))
 
 
 def _links(data: Buffer, told: int, peers: int) -> tuple[tuple[int, int], ...]:

@@ -113,5 +113,7 @@ class ReduceSettings:
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
-        own = {} if self.outer is None else {"combiner": self.outer}
+        own: dict[str, Any] = {} if self.outer is None else {"combiner": self.outer}
+        if self.continues:
+            own["on_loss"] = "continue"
         return {"codec": str(self.codec), "of": self.of, "algorithm": self.algorithm} | own
