@@ -2,6 +2,7 @@
 
 import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/view/model";
 import type { Action } from "../src/view/requests";
+import type { LinkRate } from "../src/view/workers";
 import kernel from "../tests/kernel-commands.json";
 
 /** Those of a real kernel. */
@@ -187,6 +188,16 @@ export class FakeKernel {
     };
   }
 
+  /** Of a ring. */
+  private links(): Parts["totals"]["links"] {
+    const { workers } = this.shape;
+    const rates = this.workers.slice(0, workers).flatMap(({ partition }): LinkRate[] => [
+      [partition, (partition + 1) % workers, 3_100_000 - 1000 * partition],
+      [partition, -1, partition === 0 ? 800_000 : 400],
+    ]);
+    return { rates: rates.sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0)), more: 0 };
+  }
+
   private totals(): Parts["totals"] {
     const samples = this.milestones * BATCH;
     const rate = this.shape.rate * this.shape.workers * BATCH;
@@ -196,6 +207,7 @@ export class FakeKernel {
       ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
       ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
       costs: this.shape.together ? this.costs() : null,
+      links: this.shape.together ? this.links() : null,
       eta: Math.max(0, 6 * EPOCHS - this.time),
     };
   }

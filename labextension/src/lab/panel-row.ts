@@ -5,8 +5,10 @@ import { Notification } from "@jupyterlab/apputils";
 import { Question } from "../view/buttons";
 import { h, setAttribute, setText } from "../view/dom";
 import { number, short } from "../view/format";
+import { busiestLink } from "../view/links";
 import { hasEnded } from "../view/model";
 import { isOffered, STOP, TOGGLE, unavailable } from "../view/requests";
+import { notices } from "../view/notices";
 import { sign, word } from "../view/words";
 import type { Kernel } from "./kernels";
 import type { PanelContext } from "./panel-context";
@@ -20,7 +22,7 @@ type Verb = "pause" | "resume" | "stop";
 export class Row {
   private readonly open = h("button", { type: "button", class: "tos-lab-open" });
   private readonly state = h("span", { class: "tos-lab-state" });
-  private readonly numbers = [h("span"), h("span"), h("span"), h("span")];
+  private readonly numbers = [h("span"), h("span"), h("span"), h("span"), h("span")];
   private readonly curve = sparkline([], "");
   private readonly error = h("span", { class: "tos-lab-error" });
   private readonly asks = h("span", { class: "tos-lab-asks", role: "status" });
@@ -61,11 +63,13 @@ export class Row {
     setAttribute(this.open, "aria-label", trans.__("Open run %1", row.number));
     setText(this.state, `${sign(state)} ${word(state)}`);
     setAttribute(this.element, "data-state", state);
+    const busiest = busiestLink(row.links);
     const numbers = [
       trans.__("epoch %1/%2", row.epoch, row.epochs),
       validated(row, trans).join(", "),
       trans.__("loss %1", number(row.loss)),
       trans.__("%1 samples/s", short(row.samples_per_second)),
+      busiest === "" || ended ? "" : trans.__("busiest link %1", busiest),
     ];
     numbers.forEach((text, i) => {
       setText(this.numbers[i], text);
@@ -73,7 +77,13 @@ export class Row {
     });
     updateSparkline(this.curve, row.spark, inWords(row.spark, trans));
     setAttribute(this.error, "data-kind", row.error === null ? "wait" : "error");
-    setText(this.error, row.error ?? (ended ? "" : (row.waits ?? []).join("\n")));
+    setText(
+      this.error,
+      row.error ??
+        notices(row)
+          .map(({ text }) => text)
+          .join("\n"),
+    );
     this.drawActions(row, this.kernel.state === "open" && !ended);
   }
 

@@ -7,7 +7,7 @@
 
 import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
 import type { Action, When } from "./requests";
-import type { Costs, Worker } from "./workers";
+import type { Costs, Links, Worker } from "./workers";
 
 export { AXIS_ROWS, LANE_ROWS, Table };
 export type { Worker };
@@ -49,6 +49,10 @@ export interface RunInfo {
   chaos: string[];
   /** What it has waited for too long, and what to look at; not in documents of older versions. */
   waits?: string[];
+  /** What was asked for and waits for the end of the epoch; not in documents of older versions. */
+  pending?: string[];
+  /** Who was lost, and what comes of it; not in documents of older versions. */
+  lost?: string[];
   /** Why it was stopped; not in documents of older versions. */
   reason?: string | null;
   error: WorkerError | null;
@@ -69,6 +73,8 @@ export interface Totals {
   bytes: number | null;
   /** null where workers do not make each step together; not in documents of older versions. */
   costs?: Costs | null;
+  /** As `costs`, and null where nothing is known of links. */
+  links?: Links | null;
   eta: number | null;
 }
 

@@ -8,6 +8,7 @@ import { h, setAttribute, setText } from "./dom";
 import { ErrorPane } from "./error";
 import { Lanes } from "./lanes";
 import { Link } from "./link";
+import { LinkTable } from "./links";
 import { Log } from "./log";
 import { hasEnded, RunModel, type Snapshot, type StreamMessage } from "./model";
 import type { Answer } from "./requests";
@@ -34,6 +35,7 @@ export class RunView implements Listener {
     this.drawing.request();
   });
   private readonly lanes = new Lanes(this.theme);
+  private readonly links = new LinkTable();
   private readonly theory = new Theory();
   private readonly table = new WorkerTable();
   private readonly log = new Log();
@@ -59,7 +61,7 @@ export class RunView implements Listener {
     this.body = h(
       "div",
       { class: "tos-body", hidden: true },
-      ...[...parts, this.theory, this.table, this.log].map(({ element }) => element),
+      ...[...parts, this.links, this.theory, this.table, this.log].map(({ element }) => element),
     );
     this.root.append(this.notice, this.status.element, this.body);
     this.root.addEventListener("keydown", keepFromHost);
@@ -174,7 +176,8 @@ export class RunView implements Listener {
     if (!this.styled && this.root.isConnected) this.restyle();
     this.body.hidden = false;
     for (const part of [this.header, this.error, this.controls, this.charts]) part.draw(this.model);
-    for (const part of [this.lanes, this.theory, this.table, this.log]) part.draw(this.model);
+    for (const part of [this.lanes, this.links, this.theory]) part.draw(this.model);
+    for (const part of [this.table, this.log]) part.draw(this.model);
   };
 
   private readonly restyle = (): void => {

@@ -5,6 +5,7 @@ import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, number, short, shortened } from "./format";
 import { inLockstep } from "./lockstep";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
+import { notices } from "./notices";
 import { t } from "./text";
 import { sign, word } from "./words";
 
@@ -41,7 +42,7 @@ function sentence({ run, totals }: RunModel): string {
   }
   if (totals.loss !== null) parts.push(t("loss %1", number(totals.loss)));
   if (run.chaos.length > 0 && !hasEnded(run.state)) parts.push(t("chaos is on"));
-  parts.push(...waits(run));
+  parts.push(...notices(run).map(({ text }) => text));
   if (run.state === "running") {
     if (totals.samples_per_second) parts.push(t("%1 samples/s", short(totals.samples_per_second)));
     if (totals.eta !== null) parts.push(t("about %1 to go", duration(totals.eta)));
@@ -56,11 +57,6 @@ function sentence({ run, totals }: RunModel): string {
   return run.error ? `${said} ${run.error.message}` : said;
 }
 
-/** What a run has waited for too long. */
-function waits(run: RunInfo): readonly string[] {
-  return hasEnded(run.state) ? [] : (run.waits ?? []);
-}
-
 /** Speaks at once when the state changes, else only every SPEAK_EVERY. */
 export class Status {
   readonly element = h(
@@ -73,7 +69,8 @@ export class Status {
 
   draw(model: RunModel, notice: string, now: number): void {
     const { run } = model;
-    const rare = run === null ? [] : [run.state, ...run.chaos, ...waits(run)];
+    const rare =
+      run === null ? [] : [run.state, ...run.chaos, ...notices(run).map(({ text }) => text)];
     const state = `${rare.join()} ${notice}`;
     if (state === this.state && now - this.spoken < SPEAK_EVERY) return;
     this.state = state;
@@ -112,9 +109,9 @@ export class Header {
     if (run === null || totals === null) return;
     setText(this.title, t("Run %1", run.number));
     this.chaos.draw(hasEnded(run.state) ? [] : run.chaos);
-    const waited = waits(run);
-    this.waits.hidden = waited.length === 0;
-    setText(this.waits, waited.map((text) => `⏳ ${text}`).join("\n"));
+    const noted = notices(run);
+    this.waits.hidden = noted.length === 0;
+    setText(this.waits, noted.map(({ sign, text }) => `${sign} ${text}`).join("\n"));
     const why = run.reason ? `: ${run.reason}` : "";
     setText(this.state, `${sign(run.state)} ${word(run.state)}${why}`);
     setAttribute(this.state, "data-state", run.state);

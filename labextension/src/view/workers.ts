@@ -42,3 +42,14 @@ export interface Costs {
     others: number | null;
   } | null;
 }
+
+/** From which partition, to which one, and bytes a second; -1 is the driver. */
+export type LinkRate = [source: number, target: number, rate: number | null];
+
+/** What links carry of late. */
+export interface Links {
+  /** The busiest first. */
+  rates: LinkRate[];
+  /** How many links there are besides. */
+  more: number;
+}

@@ -3,6 +3,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 
 import { Section } from "../../src/lab/panel-section";
 import { FakeKernel, row } from "./panel-fakes";
+import type { Links } from "../../src/view/workers";
 
 vi.mock("@jupyterlab/apputils", () => ({ Notification: {} }));
 
@@ -38,6 +39,19 @@ it("a kernel whose notebook is closed says so, and can be steered", () => {
   section.draw();
   expect(find(".tos-lab-notice").textContent).toContain("is closed; the kernel continues");
   expect(find("[data-tos=pause]").closest("[hidden]")).toBeNull();
+});
+
+it("a run shows its busiest link, who was lost and what waits for the epoch, until it ends", () => {
+  const links: Links = { rates: [[0, -1, 12_300_000]], more: 4 };
+  const told = { links, lost: ["Partition 1 lost its worker."], pending: ["Swap waits."] };
+  kernel.tell([row(1, told)]);
+  section.draw();
+  expect(find("li[data-state]").textContent).toMatch(
+    /busiest link 0 → driver 12.3 MB\/s.*Partition 1 lost its worker.\nSwap waits\./,
+  );
+  kernel.tell([row(1, { ...told, state: "finished" })]);
+  section.draw();
+  expect(find("li[data-state]").textContent).not.toMatch(/busiest|lost its|Swap/);
 });
 
 it("a run shows the latest evaluation, and what it waits for", () => {

@@ -131,8 +131,8 @@ describe("a run", () => {
     expect(oldest.querySelector(".tos-lab-state")?.textContent).toBe("‖ paused");
     const numbers = (element: HTMLElement): string[] =>
       [...element.querySelectorAll(".tos-lab-numbers span")].map((span) => span.textContent);
-    expect(numbers(oldest)).toEqual(["epoch 4/10", "", "loss 0.31", "12.3k samples/s"]);
-    expect(numbers(newest)).toEqual(["epoch 4/10", "", "loss –", "– samples/s"]);
+    expect(numbers(oldest)).toEqual(["epoch 4/10", "", "loss 0.31", "12.3k samples/s", ""]);
+    expect(numbers(newest)).toEqual(["epoch 4/10", "", "loss –", "– samples/s", ""]);
     expect(newest.querySelector("svg")?.getAttribute("aria-label")).toBe(
       "Loss: began at 2.3, now 0.31, lowest 0.31",
     );

@@ -183,14 +183,14 @@ def test_what_waits_for_the_end_of_the_epoch_is_shown_until_then(setting: Swappi
 
     def ask(run: Run) -> None:
         run.swap_strategy("allreduce:star")
-        run.repartition(4)
+        run.repartition(2)
         seen.append(run.status.pending)
 
-    run = setting.go({0: ask}, epochs=2, slots=4)
+    run = setting.go({0: ask}, epochs=2)
     assert seen == [
         (
             f"Swap strategy waits for the end of the epoch: {GRADIENTS}",
-            "Repartition waits for the end of the epoch: 4 partitions",
+            "Repartition waits for the end of the epoch: 2 partitions",
         )
     ]
     assert run.status.pending == ()
