@@ -22,7 +22,7 @@ export function endOfLink(partition: number): string {
 export function busiestLink(links: Links | null | undefined): string {
   if (!links?.rates.length) return "";
   const [source, target, rate] = links.rates[0];
-  return t("%1 → %2 %3/s", endOfLink(source), endOfLink(target), bytes(rate));
+  return t("%1 → %2, %3/s", endOfLink(source), endOfLink(target), bytes(rate));
 }
 
 interface Cell {
@@ -56,16 +56,19 @@ export function contentOf({ rates, more }: Links): Content {
   const ends = [...new Set(rates.flatMap(([source, target]) => [source, target]))];
   if (ends.length > MOST_ENDS || more > 0) return list(rates, more, cell);
   ends.sort((a, b) => byEnds([a, 0, 0], [b, 0, 0]));
+  const senders = new Set(rates.map(([source]) => source));
   const found = new Map(rates.map(([source, target, rate]) => [`${source} ${target}`, rate]));
   return {
     heads: [t("From \\ to"), ...ends.map(endOfLink)],
-    rows: ends.map((source) => ({
-      head: endOfLink(source),
-      cells: ends.map((target) => {
-        const rate = found.get(`${source} ${target}`);
-        return rate === undefined ? { text: "", share: 0 } : cell(rate);
-      }),
-    })),
+    rows: ends
+      .filter((end) => senders.has(end))
+      .map((source) => ({
+        head: endOfLink(source),
+        cells: ends.map((target) => {
+          const rate = found.get(`${source} ${target}`);
+          return rate === undefined ? { text: "", share: 0 } : cell(rate);
+        }),
+      })),
     caption: t("From the worker of a row to that of a column, by partition; of late."),
   };
 }

@@ -47,7 +47,7 @@ it("a run shows its busiest link, who was lost and what waits for the epoch, unt
   kernel.tell([row(1, told)]);
   section.draw();
   expect(find("li[data-state]").textContent).toMatch(
-    /busiest link 0 → driver 12.3 MB\/s.*Partition 1 lost its worker.\nSwap waits\./,
+    /busiest link 0 → driver, 12.3 MB\/s.*Partition 1 lost its worker.\nSwap waits\./,
   );
   kernel.tell([row(1, { ...told, state: "finished" })]);
   section.draw();

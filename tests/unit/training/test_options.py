@@ -88,7 +88,7 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
         (lambda: Run.swap_strategy(None, "ps", synch="bsp"), "swap_strategy: .* mean sync"),
         (lambda: Run.wait_for(None, milestone=1), "wait_for: .* mean milestones"),
         (lambda: Run.repartition(None, partition=1), "repartition: .* mean partitions"),
-        (lambda: AllReduce(algoritm="ring"), "AllReduce: .* mean algorithm"),
+        (lambda: AllReduce(algorithms="ring"), "AllReduce: .* mean algorithm"),
         (lambda: TreeAggregate(frac=0.5), "TreeAggregate: .* mean fraction"),
         (lambda: ParameterServer(stripe=1), "ParameterServer: .* mean stripe_bytes"),
         (lambda: Median(kk=3), "Median: unknown option 'kk'. Did you mean k"),
