@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import tos_notebook as tos
+from tests.unit.worker.support import until
+from tos_notebook.cluster.executors import slots
 
 from . import processes
 from .network import HERE, THERE, Wire
@@ -33,6 +35,9 @@ SETTINGS = {
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Of the standalone nodes: Spark takes them for two machines."""
+
+REGISTERED = 60.0
+"""Seconds for a node to register at Spark, with the executor on it."""
 
 NODE_MANAGERS = 6
 """Of YARN: none of them is started again when it was killed."""
@@ -116,7 +121,11 @@ class Cluster:
         if self._spark is None:
             self._config = wanted
             self._spark = tos.connect(self.master, config=wanted)
-        return self._spark.sparkContext
+        sc = self._spark.sparkContext
+        if self.kind == "standalone":
+            # A node that was killed before has to register again.
+            until(lambda: slots(sc) >= self.slots, REGISTERED)
+        return sc
 
     def _is_stopped(self) -> bool:
         sc = self._spark.sparkContext
