@@ -118,6 +118,7 @@ setup(
     install_requires=REQUIRED,
     package_data={
         "tos_notebook": ["labextension/*", "labextension/*/*", "labextension/*/*/*"],
+        "tos_notebook.data": ["*.java"],
         "tos_notebook.widgets": ["static/*"],
     },
     data_files=labextension(),

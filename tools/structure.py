@@ -36,7 +36,9 @@ GROUPS = {
         *("training.options", "training.checkpoint", "training.results", "training.observers"),
         "training",
     ),
-    "What people touch": ("widgets", "lab", "magics", "ml", "tensorspark", "demo"),
+    "What people touch": (
+        *("widgets", "lab", "magics", "ml", "tensorspark", "tensorflowonspark", "demo"),
+    ),
 }
 
 ORDER = tuple(name for group in GROUPS.values() for name in group)
@@ -62,13 +64,16 @@ EDGES = (
     Edge(
         frozenset({"tensorflow", "keras"}),
         # The demo stands for a user's notebook, which defines a model.
-        anywhere=("program", "runtime", "data.tf_data", "demo"),
-        lazily=("magics", "cluster.connect"),
+        anywhere=("program", "runtime", "data.tf_data", "data.examples", "demo"),
+        lazily=("magics", "cluster.connect", "tensorflowonspark"),
     ),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
-        anywhere=("cluster", "data.rdd", "data.dataframe", "ml"),
-        lazily=("worker.task", "tensorspark", "inference"),
+        anywhere=(
+            *("cluster", "data.rdd", "data.dataframe", "ml"),
+            *("tensorflowonspark.params", "tensorflowonspark.pipeline"),
+        ),
+        lazily=("worker.task", "tensorspark", "tensorflowonspark", "inference", "data.examples"),
     ),
     Edge(
         frozenset({"pandas", "plotly"}),

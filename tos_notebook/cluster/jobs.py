@@ -56,6 +56,9 @@ _OF_THE_CLUSTER = ("SPARK_", "INTERNAL_", "EXECUTOR_", "CONNECT", "UNABLE_TO_ACQ
 _MISSING = re.compile(
     r"Input path does not exist: .*|File does not exist: .*|File \S+ does not exist.*"
 )
+_DAMAGED = re.compile(r"(TFRecord file .*: the record at byte .*)")
+"""What our own reader of TFRecord files raises in Java."""
+
 _OUT_OF_ARROW = ("Failure allocating buffer", "memory.OutOfMemoryException")
 _NOT_THERE = re.compile(r"No module named '(tos_notebook(?:\.[\w.]+)?)'")
 _OWN_ERROR = re.compile(r"^tos_notebook\.errors\.(?P<name>\w+): (?P<text>.*)$", re.MULTILINE)
@@ -268,6 +271,9 @@ def _spark_error(text: str) -> TosError | None:
     condition = _CONDITION.search(text)
     if condition is not None and not condition["name"].startswith(_OF_THE_CLUSTER):
         return DataError(f"Spark could not make the rows: {condition[0].strip()}")
+    damaged = _DAMAGED.search(text)
+    if damaged is not None:
+        return DataError(damaged[1].strip())
     missing = _MISSING.search(text)
     if missing is not None:
         return DataError(f"Spark could not read the data: {missing[0].strip()}")

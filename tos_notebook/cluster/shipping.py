@@ -24,6 +24,8 @@ SHIPPED = (
     *("combiners.robust", "combiners.stateless"),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
+    # What programs written for TensorFlowOnSpark call there.
+    "tensorflowonspark.dfutil",
 )
 """Packages and modules that executors load, in their order. They import each other only.
 

@@ -1,0 +1,1 @@
+"""The names of TensorFlowOnSpark, for its programs to run with other import lines."""
