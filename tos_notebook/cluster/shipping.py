@@ -25,7 +25,8 @@ SHIPPED = (
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
     # What programs written for TensorFlowOnSpark call there.
-    "tensorflowonspark.dfutil",
+    *(f"tensorflowonspark.{each}" for each in ("compat", "dfutil", "gpu_info", "keras_fit")),
+    *(f"tensorflowonspark.{each}" for each in ("namespace", "scoring", "TFParallel", "util")),
 )
 """Packages and modules that executors load, in their order. They import each other only.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -84,7 +84,9 @@ class KerasModel(Predictor):
         return f"<Keras model {self.model.name!r}: {_text(self.inputs)}>"
 
 
-def load_model(source: Any, *, signature: str | None = None) -> SavedModel | KerasModel:
+def load_model(
+    source: Any, *, signature: str | None = None, tags: Collection[str] = ()
+) -> SavedModel | KerasModel:
     """Return a saved model, to predict with.
 
     Parameters
@@ -94,6 +96,8 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
         `Run.save` writes, and others. Or a model that is at hand.
     signature : str, optional
         Which of a SavedModel's signatures; by default the only one, or ``serving_default``.
+    tags : collection of str
+        Those of the graph to take, where a SavedModel has several graphs.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
     Raises
     ------
     CaptureError
-        It is neither, or has no such signature.
+        It is neither, or has no such signature or graph.
     ConnectError
         The URI is not local, and Spark does not run to read it.
     CheckpointError
@@ -130,7 +134,7 @@ def load_model(source: Any, *, signature: str | None = None) -> SavedModel | Ker
         from .export.serving import adopt
 
         kept: TemporaryDirectory[str] = temporary.directory("tos-model-")
-        return SavedModel(kept, adopt(found, signature, _archive(kept.name)))
+        return SavedModel(kept, adopt(found, signature, _archive(kept.name), tags))
 
 
 def _at_hand(model: Any) -> KerasModel:

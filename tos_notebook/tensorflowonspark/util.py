@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..cluster.gpus import claim_gpus
 from ..errors import WorkerEnvironment
 from . import gpu_info
 
@@ -25,6 +26,8 @@ HADOOP_TIMEOUT = 60.0
 def single_node_env(num_gpus: int = 1, worker_index: int = -1, nodes: Sequence[str] = ()) -> None:
     """Prepare this process's environment for TensorFlow by itself: Hadoop's classes, and GPUs.
 
+    The GPUs that Spark gives the task are its GPUs, if Spark schedules them.
+
     Parameters
     ----------
     num_gpus : int
@@ -37,9 +40,11 @@ def single_node_env(num_gpus: int = 1, worker_index: int = -1, nodes: Sequence[s
     Raises
     ------
     WorkerEnvironment
-        So many GPUs are not free.
+        So many GPUs are not free, or Spark gave this process others before.
     """
     expand_hadoop_classpath()
+    if claim_gpus():
+        return
     if num_gpus > 0 and gpu_info.is_gpu_available():
         index = index_on_host(worker_index, nodes) if worker_index >= 0 and nodes else worker_index
         gpus = str(gpu_info.get_gpus(num_gpus, index))

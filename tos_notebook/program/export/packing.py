@@ -132,13 +132,17 @@ def guarded_save(
 
 
 def zip_folder(folder: Path, notes: Mapping[str, bytes], target: Path) -> None:
-    """Pack a folder's files, and notes, into a zip archive, without compressing weights."""
+    """Pack a folder's files, and notes, into a zip archive, without compressing weights.
+
+    A note takes the place of a file of its name.
+    """
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name, content in notes.items():
             archive.writestr(name, content, zipfile.ZIP_DEFLATED)
         for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(folder).as_posix())
+            name = path.relative_to(folder).as_posix()
+            if path.is_file() and name not in notes:
+                archive.write(path, name)
 
 
 def _check_metrics(outputs: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ def evaluated(
     return {name: total / rows for name, total in totals.items()}
 
 
-def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
+def adopt(folder: Path, entry: str | None, target: Path, tags: Collection[str] = ()) -> Signature:
     """Pack a SavedModel that was written elsewhere; return how it is called.
 
     Parameters
@@ -190,16 +190,19 @@ def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
         Which of its signatures; None for the only one, or the one of `ENTRY`'s name.
     target : Path
         Becomes the archive.
+    tags : collection of str
+        Those of the one graph to take, of several; all graphs, of which there is mostly one.
 
     Raises
     ------
     CaptureError
-        It is no SavedModel, or has no such signature.
+        It is no SavedModel, or has no such graph or signature.
     """
     file = folder / SAVED_MODEL
     if not file.is_file():
         raise CaptureError(f"Expected a SavedModel, a folder with {SAVED_MODEL}; got {folder}.")
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    notes = _keep(saved, set(tags)) if tags else {}
     found = {
         name: value
         for graph in saved.meta_graphs
@@ -219,8 +222,23 @@ def adopt(folder: Path, entry: str | None, target: Path) -> Signature:
     )
     inputs = (_input(name, *_described(info)) for name, info in sorted(chosen.inputs.items()))
     signature = Signature(entry, tuple(inputs), outputs)
-    zip_folder(folder, {SIGNATURE_FILE: signature.to_json()}, target)
+    zip_folder(folder, {SIGNATURE_FILE: signature.to_json(), **notes}, target)
     return signature
+
+
+def _keep(saved: Any, tags: set[str]) -> dict[str, bytes]:
+    """Leave only the graphs of these tags in a SavedModel; return its file where that is another."""
+    kept = [graph for graph in saved.meta_graphs if set(graph.meta_info_def.tags) == tags]
+    if not kept:
+        known = "; ".join(", ".join(graph.meta_info_def.tags) for graph in saved.meta_graphs)
+        raise CaptureError(
+            f"The SavedModel has no graph with the tags {', '.join(sorted(tags))}. It has: {known}."
+        )
+    if len(kept) == len(saved.meta_graphs):
+        return {}
+    del saved.meta_graphs[:]
+    saved.meta_graphs.extend(kept)
+    return {SAVED_MODEL: saved.SerializeToString()}
 
 
 def _described(info: Any) -> tuple[tf.DType, tf.TensorShape]:
