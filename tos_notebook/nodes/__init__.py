@@ -1,0 +1,1 @@
+"""The nodes of a TensorFlow cluster: how they start, meet, get rows and end. No notebook."""

@@ -1,0 +1,316 @@
+"""A TensorFlow cluster on Spark's executors, as the driver holds it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ..cluster.executors import (
+    contact_host,
+    encrypts_loopback,
+    setting,
+    slots,
+    where_to_look,
+    worker_ports,
+)
+from ..cluster.jobs import cancel, run_job
+from ..cluster.reach import listening_host
+from ..common.threads import in_thread
+from ..errors import ClusterUnreachable, ConfigError, TosError, WaitTimeout, WorkerError
+from ..transport.base import Endpoint
+from .body import Main
+from .context import TRAINING
+from .keeper import Claim, Keeper, no_claim
+from .plan import NodePlan, spec_of
+from .roster import Node, Roster
+from .server import NodeServer
+from .tasks import FeedRows, StartNode
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+logger = logging.getLogger(__name__)
+
+END = 10.0
+"""Seconds for nodes to end, once they were told to."""
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """How a cluster is to be.
+
+    Attributes
+    ----------
+    template : mapping of str to sequence of int
+        The numbers of its nodes by their jobs.
+    feed : bool
+        Whether Spark's tasks feed it rows: nodes then leave their tasks' slots to these.
+    queues : sequence of str
+        Names of the nodes' queues.
+    release_port : bool
+        See `NodePlan`.
+    tensorboard, log_dir
+        See `NodePlan`.
+    timeout : float
+        Seconds for all nodes to begin.
+    """
+
+    template: Mapping[str, Sequence[int]]
+    feed: bool = False
+    queues: Sequence[str] = ("input", "output", "error")
+    release_port: bool = True
+    tensorboard: bool = False
+    log_dir: str | None = None
+    timeout: float = 600.0
+    local: Sequence[int] = field(default=())
+    """Numbers of nodes that run in the driver's own machine."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all nodes, in order."""
+        return sorted(itertools.chain.from_iterable(self.template.values()))
+
+
+class NodeCluster:
+    """A TensorFlow cluster on Spark's executors. A context manager; leaving it ends the nodes.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    main : callable
+        The function of (args, context) that runs in each node.
+    args : object
+        For it.
+    options : ClusterOptions
+    claim : callable
+        See `keeper.Claim`.
+
+    Raises
+    ------
+    WorkerError
+        A node has failed before all were there.
+    WaitTimeout
+        They were not there in time.
+    ClusterUnreachable
+        Spark could not start them.
+    """
+
+    def __init__(
+        self,
+        sc: SparkContext,
+        main: Main,
+        args: Any,
+        options: ClusterOptions,
+        claim: Claim = no_claim,
+    ) -> None:
+        self.sc, self.options = sc, options
+        self.number = next(_numbers)
+        host, numbers = contact_host(sc), options.numbers
+        endpoint = Endpoint(listening_host(host), tls=encrypts_loopback(sc))
+        self.roster = Roster(len(numbers))
+        self.server = NodeServer(self.roster, endpoint, host)
+        self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}"
+        plan = NodePlan(
+            server=self.server.address,
+            template=dict(options.template),
+            default_fs=default_fs(sc),
+            working_dir=os.getcwd(),  # noqa: PTH109
+            queues=tuple(options.queues),
+            release_port=options.release_port,
+            ports=worker_ports(sc),
+            tensorboard=options.tensorboard,
+            log_dir=options.log_dir,
+        )
+        self._job = self._start(plan, main, args, claim)
+        try:
+            self._wait_until_whole()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, plan: NodePlan, main: Main, args: Any, claim: Claim) -> Future[None]:
+        remote = [number for number in self.options.numbers if number not in self.options.local]
+        free = slots(self.sc)
+        grows = setting(self.sc, "spark.dynamicAllocation.enabled", "false") == "true"
+        background = self.options.feed or (len(remote) > free and not grows)
+        task = StartNode(plan, main, args, claim, background, min(len(remote), free))
+        name = f"TensorFlow cluster {self.number}"
+        for number in self.options.local:
+            # A process of its own: this one is the user's.
+            keeper = Keeper(plan, number, main, args, claim, fork=False)
+            in_thread(f"tos-node-{number}", keeper.run)
+
+        def call() -> None:
+            run_job(
+                self.sc,
+                lambda: self.sc.parallelize(remote, len(remote)),
+                lambda _, numbers: task(numbers),
+                self._group,
+                name,
+            )
+
+        return in_thread(f"tos-cluster-{self.number}", call)
+
+    def _wait_until_whole(self) -> None:
+        roster, job = self.roster, self._job
+        job.add_done_callback(lambda _: roster.wake())
+
+        def settled() -> bool:
+            return roster.whole or roster.failure is not None or job_failed(job)
+
+        if not roster.wait_for(settled, self.options.timeout):
+            look = where_to_look(self.sc, None)
+            raise WaitTimeout(
+                f"Expected {roster.required} nodes within {self.options.timeout:g} s, but "
+                f"{roster.registered} have come. {look}"
+            )
+        self.check()
+
+    def check(self) -> None:
+        """Raise what has failed.
+
+        Raises
+        ------
+        WorkerError
+            A node's function has failed, or a node was lost.
+        TosError
+            Spark could not start the nodes.
+        """
+        failed = self.roster.failure
+        if failed is not None:
+            raise node_error(failed)
+        if job_failed(self._job) and not self.roster.stopping:
+            error = self._job.exception()
+            if isinstance(error, TosError):
+                raise error
+            raise ClusterUnreachable(f"Spark could not start the nodes: {error}") from error
+
+    @property
+    def spec(self) -> dict[str, list[str]]:
+        """The addresses of its nodes by their jobs, as host:port."""
+        return spec_of(self.roster.cluster)
+
+    def target(self, job: str, index: int = 0) -> str:
+        """Return the address of a node for TensorFlow, such as ``grpc://10.0.0.7:41234``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such node.
+        """
+        nodes = self.spec.get(job, [])
+        if not 0 <= index < len(nodes):
+            have = ", ".join(f"{name}:0-{len(each) - 1}" for name, each in self.spec.items())
+            raise ConfigError(f"Expected a node of {have}; got {job}:{index}.")
+        return f"grpc://{nodes[index]}"
+
+    def feed(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> None:
+        """Feed the nodes the rows of an RDD, and wait until they have taken all of them.
+
+        Raises
+        ------
+        WorkerError
+            A node has failed.
+        ConfigError
+            The nodes have no such queue.
+        """
+        task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
+        self.check()
+        try:
+            run_job(
+                self.sc, lambda: rows, lambda _, part: task(part), self._group, "Feed TensorFlow"
+            )
+        except TosError:
+            self.roster.wait_for(lambda: self.roster.failure is not None, 1.0)
+            self.check()
+            raise
+
+    def results(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> RDD[Any]:
+        """Return an RDD of what the nodes give back for the rows of another, in their order."""
+        task = FeedRows(self.server.address, self._queue(queue), results=True, timeout=timeout)
+        return rows.mapPartitions(task)
+
+    def _queue(self, name: str) -> str:
+        if name not in self.options.queues:
+            raise ConfigError(f"Expected a queue of {sorted(self.options.queues)}, got {name!r}.")
+        return name
+
+    def wait(self, timeout: float, jobs: Sequence[str] = TRAINING) -> None:
+        """Wait until the functions of some jobs have ended, all of them or one by an error.
+
+        Raises
+        ------
+        WorkerError
+            One has failed.
+        WaitTimeout
+            They still run.
+        """
+        roster, deadline = self.roster, monotonic() + timeout
+        ended: Callable[[], bool] = lambda: (  # noqa: E731
+            roster.failure is not None or roster.all_ended(jobs) or job_failed(self._job)
+        )
+        # In turns, so that an interrupt gets through.
+        while not roster.wait_for(ended, max(0.0, min(1.0, deadline - monotonic()))):
+            if monotonic() >= deadline:
+                running = [n.name for n in roster.nodes.values() if not n.ended]
+                raise WaitTimeout(
+                    f"Expected the nodes to end within {timeout:g} s; {', '.join(running)} still "
+                    "run."
+                )
+        self.check()
+
+    def close_feed(self) -> None:
+        """Let `next_batch` end in all nodes, once they have taken what has come."""
+        self.roster.close_feed()
+
+    def stop(self) -> None:
+        """End all nodes; may be repeated."""
+        self.roster.stop()
+        if not self.roster.wait_for(self._gone, END):
+            logger.warning("Some nodes of TensorFlow cluster %s do not answer.", self.number)
+        if not self._job.done():
+            try:
+                cancel(self.sc, self._group)
+            except WaitTimeout as error:
+                logger.warning("%s", error)
+        self.server.close()
+
+    def _gone(self) -> bool:
+        return all(node.ended for node in self.roster.nodes.values())
+
+    def __enter__(self) -> NodeCluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+def job_failed(job: Future[None]) -> bool:
+    """Whether the job that starts nodes has ended with an error."""
+    return job.done() and job.exception() is not None
+
+
+def node_error(node: Node) -> WorkerError:
+    """Return what has failed in a node, the user's own line first."""
+    meta = node.meta
+    return WorkerError(
+        f"{node.message} (in node {node.name})",
+        executor=str(meta.get("executor", "?")),
+        host=str(meta.get("host", "?")),
+        partition=int(meta["executor_id"]),
+        frames=node.frames,
+    )
+
+
+def default_fs(sc: SparkContext) -> str:
+    """Return Hadoop's default file system, without a slash at its end."""
+    found = str(sc._jsc.hadoopConfiguration().get("fs.defaultFS") or "file://")
+    return found[:-1] if found.startswith("file:///") else found.rstrip("/")

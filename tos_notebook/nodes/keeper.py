@@ -1,0 +1,242 @@
+"""Keeps a node: starts its process, speaks with the driver for it, and ends it.
+
+The keeper is the Spark task that has started the node, or a process that outlives that task. It
+runs none of the user's code: it hears the driver, and reports, whatever that code does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..common.threads import in_thread
+from ..errors import ClusterUnreachable, TransportError, WorkerError
+from ..transport.sockets import Timeouts
+from .body import Body, Main
+from .kept import Kept, KeptHere
+from .plan import NodePlan
+from .ports import hold_port
+from .roster import FAILED, LOST
+from .spawn import Process, close_inherited, may_fork, start
+from .talk import Talk, open_talk
+
+BEAT = 0.5
+"""Seconds after which the driver hears of a node at the latest."""
+
+GIVE_UP = 30.0
+"""Seconds for the driver to take note of a node's end."""
+
+Claim = Callable[[str, int, Sequence[Mapping[str, Any]]], Mapping[str, str]]
+"""Takes the node's job and index, and what all nodes have said of themselves, nothing before that
+is known. Returns the environment that lets the node see its GPUs, and raises if there are too few.
+"""
+
+
+def no_claim(job: str, index: int, cluster: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Leave the GPUs as they are."""
+    return {}
+
+
+@dataclass
+class Keeper:
+    """Keeps one node.
+
+    Parameters
+    ----------
+    plan : NodePlan
+    number : int
+        The node's.
+    main : callable
+        The user's function of (args, context).
+    args : object
+        For it.
+    claim : callable
+        See `Claim`.
+    fork : bool
+        Whether its process may be a fork of this one.
+    """
+
+    plan: NodePlan
+    number: int
+    main: Main
+    args: Any
+    claim: Claim = no_claim
+    fork: bool = field(default_factory=may_fork)
+
+    def run(self, registered: Callable[[], object] = lambda: None) -> None:
+        """Start the node, and stay until it has ended.
+
+        Parameters
+        ----------
+        registered : callable
+            Called when the driver knows the node.
+
+        Raises
+        ------
+        WorkerError
+            The node's function has failed, or its process died.
+        ClusterUnreachable
+            The driver does not answer, or has ended the cluster before it was whole.
+        """
+        environment = dict(self.claim(*self._task, ()))
+        talk = self._connect()
+        with hold_port(self.plan.ports) as port:
+            number = port.getsockname()[1]
+            body = Body(self.plan, self.number, self.main, self.args, talk.host, port)
+            node = Kept(start(body, self.fork))
+        try:
+            self._keep(talk, node, number, environment, registered)
+        finally:
+            node.kill()
+            talk.close()
+
+    def run_here(self) -> None:
+        """Run the node in this process and thread; raises what `run` does."""
+        environment = dict(self.claim(*self._task, ()))
+        talk = self._connect()
+        (orders, to_orders), (from_news, news), (from_output, output) = (os.pipe() for _ in "123")
+        os.close(output)
+        with hold_port(self.plan.ports) as port:
+            number = port.getsockname()[1]
+            body = Body(self.plan, self.number, self.main, self.args, talk.host, port, alone=False)
+            node = KeptHere(Process(os.getpid(), to_orders, from_news, from_output))
+            kept = in_thread(
+                "tos-node-keeper",
+                lambda: self._keep(talk, node, number, environment, lambda: None),
+            )
+            # Whatever ends it: the node must not wait for its orders.
+            kept.add_done_callback(lambda _: node.close_orders())
+            given, told = os.fdopen(orders, "rb"), os.fdopen(news, "wb")
+            try:
+                body.run(given, told)
+            finally:
+                told.close()
+                node.over.set()
+                error = kept.exception(GIVE_UP)
+                node.kill()
+                talk.close()
+                # Its reader holds it until the other end is closed.
+                given.close()
+        if error is not None:
+            raise error
+
+    @property
+    def _task(self) -> tuple[str, int]:
+        return self.plan.task_of(self.number)
+
+    def _connect(self) -> Talk:
+        server = self.plan.server
+        try:
+            return open_talk(server, server.secret, server.fingerprint, Timeouts())
+        except TransportError as error:
+            raise ClusterUnreachable(
+                f"Node {self.number} cannot reach the driver at {server[0]}:{server[1]}: {error}"
+            ) from error
+
+    def _keep(
+        self,
+        talk: Talk,
+        node: Kept,
+        port: int,
+        environment: dict[str, str],
+        registered: Callable[[], object],
+    ) -> None:
+        meta = node.wait_for_inbox() | self._meta(talk, port, node.process.pid)
+        answer, _ = talk.ask({"register": meta})
+        if "refused" in answer:
+            raise ClusterUnreachable(answer["refused"])
+        registered()
+        started = closed = False
+        while not node.ended:
+            answer, _ = talk.ask(
+                {"beat": BEAT, "running": started, "closed": closed, **node.news()}
+            )
+            if answer.get("stop"):
+                node.stop()
+                break
+            if answer.get("cluster") and not started:
+                environment.update(self.claim(*self._task, answer["cluster"]))
+                node.order({"start": answer["cluster"], "environment": environment})
+                started = True
+            if answer.get("close_feed") and started and not closed:
+                node.order({"close_feed": True})
+                closed = True
+        outcome = node.outcome()
+        talk.ask({"left": outcome["outcome"], **node.news(), **outcome})
+        if outcome["outcome"] in (FAILED, LOST):
+            raise WorkerError(outcome["message"], frames=outcome["frames"])
+
+    def _meta(self, talk: Talk, port: int, pid: int) -> dict[str, Any]:
+        job, index = self._task
+        return {
+            "executor_id": self.number,
+            "host": talk.host,
+            "job_name": job,
+            "task_index": index,
+            "port": port,
+            "executor": executor_token(talk.host),
+            "pid": pid,
+            "tb_pid": 0,
+            "tb_port": 0,
+        }
+
+
+def executor_token(host: str) -> str:
+    """Return what all Python workers of one executor share: their host and their parent."""
+    return f"{host}/{os.getppid()}"
+
+
+def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
+    """Keep a node in a process that outlives the calling Spark task.
+
+    Parameters
+    ----------
+    keeper : Keeper
+    registered : callable
+        Called here when the driver knows the node.
+
+    Raises
+    ------
+    WorkerError
+        It did not come so far.
+    """
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.close(reader)
+        code = 1
+        try:
+            if os.fork() == 0:
+                _keep_detached(keeper, writer)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    os.wait()
+    with open(reader, "rb") as pipe:
+        said = pipe.read()
+    if said != b"ok":
+        raise WorkerError(said.decode("utf-8", "replace") or "The node's keeper did not begin.")
+    registered()
+
+
+def _keep_detached(keeper: Keeper, writer: int) -> None:
+    code = 1
+    try:
+        close_inherited({writer})
+
+        def tell() -> None:
+            os.write(writer, b"ok")
+            os.close(writer)
+
+        keeper.run(tell)
+        code = 0
+    except BaseException as error:
+        with suppress(OSError):
+            os.write(writer, str(error).encode())
+        print(error, file=sys.stderr)
+    finally:
+        os._exit(code)

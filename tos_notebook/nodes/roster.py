@@ -1,0 +1,249 @@
+"""What the driver knows of the nodes of one cluster: a state with one lock, and no sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import RemoteProtocolError
+from .context import TRAINING
+
+MOST_LINES = 500
+"""Lines of its output that are kept of a node."""
+
+READY, RUNNING, DONE, FAILED, LOST, STOPPED = (
+    "ready",
+    "running",
+    "done",
+    "failed",
+    "lost",
+    "stopped",
+)
+"""States of a node: it has a port; its function runs; how that ended."""
+
+ENDED = (DONE, FAILED, LOST, STOPPED)
+
+
+@dataclass
+class Node:
+    """A node that has registered.
+
+    Attributes
+    ----------
+    meta : dict
+        What it has said of itself: ``executor_id``, ``host``, ``job_name``, ``task_index``,
+        ``port``, ``inbox`` and its ``fingerprint``, ``tb_port``, ``pid``.
+    state : str
+    lines : deque of str
+        The last of its output.
+    rows : int
+        That its function has taken.
+    feeders : int
+        Tasks of Spark that feed it now.
+    feeding : bool
+        Whether it still wants rows.
+    message, frames : str, list of str
+        What has failed, and where: the user's own lines first.
+    """
+
+    meta: dict[str, Any]
+    state: str = READY
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    rows: int = 0
+    feeders: int = 0
+    feeding: bool = True
+    message: str = ""
+    frames: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its job and task, such as ``worker:0``."""
+        return f"{self.meta['job_name']}:{self.meta['task_index']}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether its function runs no more."""
+        return self.state in ENDED
+
+
+class Roster:
+    """The nodes of a cluster, by their numbers.
+
+    Parameters
+    ----------
+    required : int
+        Nodes of the whole cluster.
+    """
+
+    def __init__(self, required: int) -> None:
+        self.required = required
+        self.changed = threading.Condition(threading.RLock())
+        self.nodes: dict[int, Node] = {}
+        self.reservations: list[dict[str, Any]] = []
+        self.failure: Node | None = None
+        """The node that failed first."""
+        self.feed_closed = False
+        self.stopping = False
+        self.done = False
+        """Whether the feed is over, since someone asked for it or no node wants more."""
+
+    def add(self, meta: Mapping[str, Any]) -> Node | None:
+        """Take a reservation.
+
+        Parameters
+        ----------
+        meta : mapping
+            With ``executor_id`` it is that of a node.
+
+        Raises
+        ------
+        RemoteProtocolError
+            A node of this number is there already.
+        """
+        with self.changed:
+            number = meta.get("executor_id")
+            node = Node(dict(meta))
+            if number is not None:
+                before = self.nodes.get(int(number))
+                if before is not None and not self._may_replace(before):
+                    raise RemoteProtocolError(
+                        f"Expected one node of each number, but {before.name} on "
+                        f"{before.meta.get('host')} is number {number} already."
+                    )
+                if before is not None:
+                    self.reservations.remove(before.meta)
+                self.nodes[int(number)] = node
+            self.reservations.append(node.meta)
+            self.changed.notify_all()
+            return node if number is not None else None
+
+    def _may_replace(self, node: Node) -> bool:
+        # Spark tries a task again whose node was lost before the cluster was whole.
+        return node.state == LOST and not self.whole
+
+    @property
+    def whole(self) -> bool:
+        """Whether all nodes have registered."""
+        return self.remaining <= 0
+
+    @property
+    def registered(self) -> int:
+        """How many nodes have registered."""
+        return len(self.reservations)
+
+    @property
+    def remaining(self) -> int:
+        """How many nodes are still to register."""
+        return self.required - self.registered
+
+    @property
+    def cluster(self) -> list[dict[str, Any]]:
+        """What all nodes have said of themselves, in their order."""
+        with self.changed:
+            if not self.nodes:
+                return list(self.reservations)
+            return [self.nodes[number].meta for number in sorted(self.nodes)]
+
+    def report(self, node: Node, lines: Iterable[str], rows: int, feeding: bool) -> None:
+        """Take what a node says while it runs."""
+        with self.changed:
+            before = len(node.lines), node.rows, node.feeding
+            node.lines.extend(lines)
+            node.rows, node.feeding = rows, feeding and node.feeding
+            if before != (len(node.lines), rows, node.feeding):
+                if not node.feeding and not any(each.feeding for each in self._feedable()):
+                    self.done = True
+                self.changed.notify_all()
+
+    def run(self, node: Node) -> None:
+        """Note that a node's function runs."""
+        if node.state == READY:
+            self._enter(node, RUNNING)
+
+    def end(self, node: Node, state: str, message: str = "", frames: Iterable[str] = ()) -> None:
+        """Note how a node has ended; the first outcome counts."""
+        with self.changed:
+            if node.ended:
+                return
+            node.message, node.frames, node.feeding = message, list(frames), False
+            if self.stopping and state == LOST:
+                state = STOPPED
+            # A node that is lost before the cluster is whole may come again.
+            if self.failure is None and (state == FAILED or (state == LOST and self.whole)):
+                self.failure = node
+            self._enter(node, state)
+
+    def _enter(self, node: Node, state: str) -> None:
+        with self.changed:
+            node.state = state
+            self.changed.notify_all()
+
+    def _feedable(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.meta["job_name"] in TRAINING]
+
+    def assign(self, executor: str, host: str) -> Node | None:
+        """Return the node that a task of Spark is to feed; None if none wants rows.
+
+        One in the same executor, or on the same host, goes before others; among these the one
+        that the fewest tasks feed.
+
+        Parameters
+        ----------
+        executor, host : str
+            The task's.
+        """
+        with self.changed:
+            wanted = [each for each in self._feedable() if each.feeding and not each.ended]
+            if not wanted:
+                return None
+            node = min(wanted, key=lambda each: (each.feeders, _distance(each, executor, host)))
+            node.feeders += 1
+            return node
+
+    def release(self, node: Node) -> None:
+        """Note that a task feeds a node no more."""
+        with self.changed:
+            node.feeders -= 1
+
+    def close_feed(self) -> None:
+        """Let the nodes' feeds end, once what has come is taken."""
+        with self.changed:
+            self.feed_closed = True
+            self.changed.notify_all()
+
+    def stop(self) -> None:
+        """Let all nodes end."""
+        with self.changed:
+            self.stopping = self.feed_closed = self.done = True
+            self.changed.notify_all()
+
+    def request_stop(self) -> None:
+        """Note that someone asks for the end of the feed."""
+        with self.changed:
+            self.done = True
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait for a condition; return whether it came within `timeout` seconds."""
+        with self.changed:
+            return self.changed.wait_for(condition, timeout)
+
+    def all_ended(self, jobs: Iterable[str] = TRAINING) -> bool:
+        """Return whether all nodes of some jobs have ended."""
+        wanted = set(jobs)
+        with self.changed:
+            return all(n.ended for n in self.nodes.values() if n.meta["job_name"] in wanted)
+
+
+def _distance(node: Node, executor: str, host: str) -> int:
+    if node.meta.get("executor") == executor:
+        return 0
+    return 1 if node.meta.get("host") == host else 2

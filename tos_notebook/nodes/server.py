@@ -1,0 +1,163 @@
+"""The driver's server for the nodes of one cluster, and for the tasks that feed them.
+
+What may be asked, in JSON::
+
+    {"register": meta}                     a node, or anything else, takes its place
+    {"query": true}, {"info": true}        whether all have; what they have said of themselves
+    {"await": seconds, "count": n}         the same, once so many have
+    {"beat": seconds, ...}                 a node's news; the answer has its orders
+    {"left": outcome, ...}                 how a node has ended
+    {"where": executor, "host": host}      which node a task is to feed
+    {"finish": true}                       the end of the feed is asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import RemoteProtocolError, TosError
+from ..transport.auth import Secret, new_secret
+from ..transport.base import LOOPBACK, Endpoint
+from .plan import ServerAddress
+from .roster import LOST, Node, Roster
+from .talk import Message, Talk, TalkServer
+
+LONGEST_TURN = 30.0
+"""Seconds that an answer may wait for news."""
+
+
+class NodeServer:
+    """Serves the nodes of one cluster.
+
+    Parameters
+    ----------
+    roster : Roster
+        What is known of the nodes.
+    endpoint : Endpoint
+        Where to listen.
+    contact : str, optional
+        The host by which executors reach it; the endpoint's by default.
+
+    Attributes
+    ----------
+    address : ServerAddress
+        For executors.
+
+    Raises
+    ------
+    TransportError
+        It cannot listen there.
+    """
+
+    def __init__(
+        self, roster: Roster, endpoint: Endpoint = LOOPBACK, contact: str | None = None
+    ) -> None:
+        self.roster = roster
+        secret: Secret = new_secret()
+        self._server = TalkServer(secret, self._serve, endpoint)
+        host, port = self._server.address
+        self.address = ServerAddress.of(contact or host, port, secret, self._server.fingerprint)
+
+    def close(self) -> None:
+        """End all nodes and connections; may be repeated."""
+        self.roster.stop()
+        self._server.close()
+
+    def _serve(self, talk: Talk) -> None:
+        node: Node | None = None
+        fed: list[Node] = []
+        try:
+            while True:
+                message, _ = talk.receive()
+                if "register" in message:
+                    node = self._register(talk, message) or node
+                elif "where" in message:
+                    self._release(fed)
+                    talk.send(self._assign(message, fed))
+                else:
+                    talk.send(self._answer(message, node))
+        finally:
+            self._release(fed)
+            if node is not None:
+                self.roster.end(node, LOST, "Its process, or its host, is gone.")
+
+    def _register(self, talk: Talk, message: Message) -> Node | None:
+        try:
+            node = self.roster.add(dict(message["register"]))
+        except (TosError, KeyError, TypeError, ValueError) as error:
+            talk.send({"refused": str(error)})
+            return None
+        talk.send({"registered": "OK"})
+        return node
+
+    def _answer(self, message: Message, node: Node | None) -> Message:
+        roster = self.roster
+        if "beat" in message and node is not None:
+            return self._beat(message, node)
+        if "left" in message and node is not None:
+            self._take_news(message, node)
+            roster.end(
+                node,
+                str(message["left"]),
+                str(message.get("message", "")),
+                list(map(str, message.get("frames", ()))),
+            )
+            return {}
+        if "query" in message:
+            return {"done": roster.whole}
+        if "await" in message:
+            seconds = min(float(message["await"]), LONGEST_TURN)
+            count = int(message.get("count", roster.required))
+            done = roster.wait_for(lambda: roster.stopping or roster.registered >= count, seconds)
+            return {"done": done, "cluster": roster.cluster}
+        if "info" in message:
+            return {"cluster": roster.cluster}
+        if "finish" in message:
+            roster.request_stop()
+            return {"finish": "OK"}
+        raise RemoteProtocolError(f"Expected something that can be asked, got {sorted(message)}.")
+
+    def _beat(self, message: Message, node: Node) -> Message:
+        roster, running = self.roster, bool(message.get("running"))
+        self._take_news(message, node)
+        if running:
+            roster.run(node)
+        closed = bool(message.get("closed"))
+
+        def news() -> bool:
+            return (
+                roster.stopping
+                or (roster.whole and not running)
+                or (roster.feed_closed and running and not closed)
+            )
+
+        roster.wait_for(news, min(float(message["beat"]), LONGEST_TURN))
+        return {
+            "stop": roster.stopping,
+            "close_feed": roster.feed_closed,
+            "cluster": roster.cluster if roster.whole and not running else None,
+        }
+
+    def _take_news(self, message: Message, node: Node) -> None:
+        lines = list(map(str, message.get("lines", ())))
+        rows, feeding = int(message.get("rows", 0)), bool(message.get("feeding", True))
+        self.roster.report(node, lines, rows, feeding)
+
+    def _assign(self, message: Message, fed: list[Node]) -> Mapping[str, Any]:
+        failure = self.roster.failure
+        if failure is not None:
+            return {"failed": failure.message, "frames": failure.frames, "name": failure.name}
+        node = self.roster.assign(str(message["where"]), str(message.get("host", "")))
+        if node is None:
+            return {"ended": True}
+        fed.append(node)
+        return {
+            "inbox": node.meta["inbox"],
+            "fingerprint": node.meta["fingerprint"],
+            "name": node.name,
+        }
+
+    def _release(self, fed: list[Node]) -> None:
+        while fed:
+            self.roster.release(fed.pop())

@@ -1,0 +1,271 @@
+"""Start a TensorFlow cluster on Spark's executors, feed it, and end it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from ..nodes.cluster import ClusterOptions, NodeCluster, default_fs
+from ..nodes.context import NodeContext
+from ..nodes.server import NodeServer
+from ..nodes.tasks import FeedRows
+from .TFSparkNode import GpuClaim, requested_gpus
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+logger = logging.getLogger(__name__)
+
+EPOCHS = 10
+"""Where `TFCluster.train` is given none."""
+
+
+class InputMode:
+    """Who reads the data."""
+
+    TENSORFLOW = 0
+    """The nodes' own function."""
+    SPARK = 1
+    """Spark's tasks, which feed the nodes."""
+
+
+class TFCluster:
+    """A running TensorFlow cluster.
+
+    Parameters
+    ----------
+    cluster : NodeCluster
+    input_mode : int
+        See `InputMode`.
+    """
+
+    def __init__(self, cluster: NodeCluster, input_mode: int) -> None:
+        self._cluster = cluster
+        self.sc: SparkContext = cluster.sc
+        self.defaultFS = default_fs(cluster.sc)
+        self.num_executors = len(cluster.options.numbers)
+        self.cluster_id = cluster.number
+        self.input_mode = input_mode
+        self.queues = list(cluster.options.queues)
+        self.server: NodeServer = cluster.server
+        self.cluster_meta = {
+            "id": cluster.number,
+            "cluster_template": dict(cluster.options.template),
+            "num_executors": self.num_executors,
+            "default_fs": self.defaultFS,
+            "server_addr": cluster.server.address,
+        }
+
+    @property
+    def cluster_info(self) -> list[dict[str, Any]]:
+        """What the nodes have said of themselves."""
+        return self._cluster.roster.cluster
+
+    def train(
+        self,
+        dataRDD: Any,
+        num_epochs: int = 0,
+        feed_timeout: float = 600,
+        qname: str = "input",
+    ) -> None:
+        """Feed the nodes the rows of an RDD, or of each RDD of a stream.
+
+        Parameters
+        ----------
+        dataRDD : RDD or DStream
+        num_epochs : int
+            How often to feed all rows; 0 for `EPOCHS`.
+        feed_timeout : float
+            Seconds in which a node takes no row, after which it gives up.
+        qname : str
+            The nodes' queue.
+
+        Raises
+        ------
+        ConfigError
+            The cluster reads its data itself, or has no such queue, or the number is negative.
+        WorkerError
+            A node has failed: the user's own line comes first.
+        """
+        self._check_feed("train", qname)
+        if num_epochs < 0:
+            raise ConfigError(f"num_epochs: expected 0 or more, got {num_epochs}.")
+        if hasattr(dataRDD, "foreachRDD"):
+            task = FeedRows(self.server.address, qname, timeout=feed_timeout)
+            dataRDD.foreachRDD(lambda rdd: rdd.foreachPartition(task))
+            return
+        rows = self.sc.union([dataRDD] * (num_epochs or EPOCHS))
+        self._cluster.feed(rows, qname, feed_timeout)
+
+    def inference(
+        self,
+        dataRDD: RDD[Any],
+        feed_timeout: float = 600,
+        qname: str = "input",
+    ) -> RDD[Any]:
+        """Return an RDD of the nodes' results for the rows of another, one for each, in order.
+
+        Parameters
+        ----------
+        dataRDD : RDD
+        feed_timeout : float
+            Seconds in which a node takes no row and returns no result.
+        qname : str
+            The nodes' queue.
+
+        Raises
+        ------
+        ConfigError
+            The cluster reads its data itself, or has no such queue.
+        """
+        self._check_feed("inference", qname)
+        return self._cluster.results(dataRDD, qname, feed_timeout)
+
+    def _check_feed(self, call: str, qname: str) -> None:
+        if self.input_mode != InputMode.SPARK:
+            raise ConfigError(
+                f"TFCluster.{call}() feeds rows: run the cluster with "
+                "input_mode=TFCluster.InputMode.SPARK."
+            )
+        if qname not in self.queues:
+            raise ConfigError(f"qname: expected one of {self.queues}, got {qname!r}.")
+
+    def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259_200) -> None:
+        """Wait until the workers' function has ended, and end the cluster.
+
+        Where Spark feeds the nodes, their feeds end first. Parameter servers and evaluators are
+        ended when all workers have ended by themselves.
+
+        Parameters
+        ----------
+        ssc : StreamingContext, optional
+            Whose end comes first; it is stopped once no node wants rows.
+        grace_secs : float
+            Not needed: workers have until `timeout` for what they do after their feed.
+        timeout : float
+            Seconds; -1 for no end.
+
+        Raises
+        ------
+        WorkerError
+            A node has failed.
+        WaitTimeout
+            The workers have not ended in time. They are ended now.
+        """
+        try:
+            if ssc is not None:
+                self._end_stream(ssc)
+            if self.input_mode == InputMode.SPARK:
+                self._cluster.close_feed()
+            self._cluster.wait(timeout if timeout >= 0 else math.inf)
+        finally:
+            self._cluster.stop()
+
+    def _end_stream(self, ssc: Any) -> None:
+        while not ssc.awaitTerminationOrTimeout(1):
+            if self._cluster.roster.done:
+                ssc.stop(stopSparkContext=False, stopGraceFully=True)
+                return
+
+    def tensorboard_url(self) -> str | None:
+        """Return TensorBoard's address; None if it was not asked for."""
+        for node in self.cluster_info:
+            if node["tb_port"]:
+                return f"http://{node['host']}:{node['tb_port']}"
+        return None
+
+
+def run(
+    sc: SparkContext,
+    map_fun: Callable[[Any, NodeContext], object],
+    tf_args: Any,
+    num_executors: int,
+    num_ps: int,
+    tensorboard: bool = False,
+    input_mode: int = InputMode.TENSORFLOW,
+    log_dir: str | None = None,
+    driver_ps_nodes: bool = False,
+    master_node: str | None = None,
+    reservation_timeout: float = 600,
+    queues: Sequence[str] = ("input", "output", "error"),
+    eval_node: bool = False,
+    release_port: bool = True,
+) -> TFCluster:
+    """Start a TensorFlow cluster: a function runs in each node, on Spark's executors.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    map_fun : callable
+        A function of (args, context); see `NodeContext`.
+    tf_args : object
+        For it. A list becomes ``sys.argv``, too.
+    num_executors : int
+        Nodes of all jobs. They may be more than Spark's slots.
+    num_ps : int
+        Nodes that are parameter servers.
+    tensorboard : bool
+        Whether the first worker shows TensorBoard.
+    input_mode : int
+        See `InputMode`.
+    log_dir : str, optional
+        The folder that TensorBoard shows.
+    driver_ps_nodes : bool
+        Whether the parameter servers run on the driver's machine.
+    master_node : str, optional
+        ``"chief"`` or ``"master"``: the job of the one node that leads.
+    reservation_timeout : float
+        Seconds for all nodes to begin.
+    queues : sequence of str
+        Names of the nodes' queues.
+    eval_node : bool
+        Whether one node is the evaluator.
+    release_port : bool
+        Whether TensorFlow's server may take the node's port at once. Otherwise the function calls
+        ``ctx.release_port()`` before.
+
+    Raises
+    ------
+    ConfigError
+        The numbers do not fit, or a node of this job cannot be fed.
+    WorkerError
+        A node has failed before all were there.
+    WaitTimeout
+        They were not there in time.
+    """
+    if input_mode != InputMode.TENSORFLOW and (driver_ps_nodes or eval_node):
+        which = "driver_ps_nodes" if driver_ps_nodes else "eval_node"
+        raise ConfigError(f"{which}: expected with input_mode=InputMode.TENSORFLOW only.")
+    template = _template(num_executors, num_ps, master_node, eval_node)
+    options = ClusterOptions(
+        template=template,
+        feed=input_mode == InputMode.SPARK,
+        queues=tuple(queues),
+        release_port=release_port,
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+        timeout=reservation_timeout,
+        local=template.get("ps", ()) if driver_ps_nodes else (),
+    )
+    cluster = NodeCluster(sc, map_fun, tf_args, options, GpuClaim(requested_gpus(tf_args)))
+    return TFCluster(cluster, input_mode)
+
+
+def _template(
+    nodes: int, servers: int, leader: str | None, evaluator: bool
+) -> dict[str, Sequence[int]]:
+    """Return the numbers of nodes by their jobs, in the order that programs rely on."""
+    workers = nodes - servers - (1 if leader else 0) - (1 if evaluator else 0)
+    if servers < 0 or workers < 0 or (workers == 0 and not leader):
+        raise ConfigError(
+            f"num_executors: expected room for {servers} parameter servers"
+            f"{', a ' + leader if leader else ''}{', an evaluator' if evaluator else ''} and at "
+            f"least one worker or chief, got {nodes} nodes."
+        )
+    jobs = [("ps", servers), (leader or "", 1 if leader else 0)]
+    jobs += [("evaluator", 1 if evaluator else 0), ("worker", workers)]
+    numbers = iter(range(nodes))
+    return {job: [next(numbers) for _ in range(count)] for job, count in jobs if count}
