@@ -219,19 +219,20 @@ class NodeCluster:
         ------
         WorkerError
             A node has failed.
+        WaitTimeout
+            A node takes no rows for so long.
         ConfigError
             The nodes have no such queue.
+        DataError
+            A row cannot be sent.
         """
         task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
         self.check()
-        try:
-            run_job(
-                self.sc, lambda: rows, lambda _, part: task(part), self._group, "Feed TensorFlow"
-            )
-        except TosError:
-            self.roster.wait_for(lambda: self.roster.failure is not None, 1.0)
-            self.check()
-            raise
+        self.roster.begin_feed()
+        run_job(self.sc, lambda: rows, lambda _, part: task(part), self._group, "Feed TensorFlow")
+        self.check()
+        if self.roster.feed_error is not None:
+            raise self.roster.feed_error
 
     def results(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> RDD[Any]:
         """Return an RDD of what the nodes give back for the rows of another, in their order."""

@@ -78,7 +78,8 @@ class RowQueue:
             return True
 
     def _has_room(self) -> bool:
-        return len(self._blocks) < MOST_BLOCKS and self.qsize() < MOST_ROWS
+        fed = [block for block in self._blocks if block.source is not None]
+        return len(fed) < MOST_BLOCKS and sum(map(len, fed)) < MOST_ROWS
 
     def take(self, most: int, whole: bool, for_results: bool) -> tuple[list[Any], bool]:
         """Wait for up to so many rows; once none are wanted, the feed has ended.
@@ -133,6 +134,15 @@ class RowQueue:
         if not len(block):
             self._blocks.popleft()
         self._changed.notify_all()
+
+    def forget(self, source: Source) -> None:
+        """Forget the rows of a source that nobody has taken."""
+        with self._changed:
+            kept = [block for block in self._blocks if block.source is not source]
+            self._blocks.clear()
+            self._blocks.extend(kept)
+            source.left = 0
+            self._changed.notify_all()
 
     def clear(self) -> None:
         """Forget all rows."""

@@ -8,18 +8,18 @@ A task asks one thing after the other::
     {"wait": seconds}                     how many rows are left, and the results so far
 
 Each answer says whether rows are still wanted (``"state"``), and ``"failure"`` if the node has
-failed. Rows for which there is no room are not taken (``"taken": false``): they are sent again.
+failed. It comes once there was room for the rows.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from ..errors import RemoteProtocolError, TosError
-from .hub import EndPartition, Hub, Source
+from .hub import EndPartition, Hub, RowQueue, Source
+from .packing import pack
 from .talk import Message, Talk
-from .values import pack, unpack
+from .unpacking import unpack
 
 TURN = 1.0
 """Seconds after which a task hears that nothing has changed."""
@@ -60,32 +60,34 @@ class Inbox:
             self._turns.release()
 
     def _feed(self, talk: Talk, name: str, results: bool) -> None:
-        queue, source = self._hub.queue(name), Source()
+        queue, source, whole = self._hub.queue(name), Source(), False
         talk.send(self._state())
-        while True:
-            message, payload = talk.receive()
-            if "rows" in message:
-                taken = self._put(queue, payload, source)
-                talk.send(self._state(taken=taken))
-            elif "end" in message:
-                if results:
-                    queue.put(EndPartition())
-                talk.send(self._state(left=source.left))
-            elif "wait" in message:
-                found = self._hub.wait(source, results, min(float(message["wait"]), TURN))
-                parts = pack(found) if found else []
-                talk.send(self._state(left=source.left, results=len(found)), parts)
-            elif "leave" in message:
-                return
-            else:
-                raise RemoteProtocolError(f"Expected rows or a wait, got {sorted(message)}.")
+        try:
+            while True:
+                message, payload = talk.receive()
+                if "rows" in message:
+                    self._put(queue, payload, source)
+                    talk.send(self._state())
+                elif "end" in message:
+                    whole = True
+                    if results:
+                        queue.put(EndPartition())
+                    talk.send(self._state())
+                elif "wait" in message:
+                    found = self._hub.wait(source, results, min(float(message["wait"]), TURN))
+                    parts = pack(found) if found else []
+                    talk.send(self._state(left=source.left, results=len(found)), parts)
+                else:
+                    raise RemoteProtocolError(f"Expected rows or a wait, got {sorted(message)}.")
+        finally:
+            if not whole:
+                # Spark tries the task again: what nobody has taken comes once more.
+                queue.forget(source)
 
-    def _put(self, queue: Any, payload: memoryview, source: Source) -> bool:
+    def _put(self, queue: RowQueue, payload: memoryview, source: Source) -> None:
         rows = unpack(payload)
-        while self._hub.open:
-            if queue.put_rows(rows, source, TURN):
-                return True
-        return False
+        while self._hub.open and not queue.put_rows(rows, source, TURN):
+            pass
 
     def _state(self, **more: object) -> Message:
         return {"state": self._hub.get("state"), "failure": self._hub.failure, **more}

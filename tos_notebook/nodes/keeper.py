@@ -216,7 +216,7 @@ def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
             os._exit(code)
     os.close(writer)
     os.wait()
-    with open(reader, "rb") as pipe:
+    with os.fdopen(reader, "rb") as pipe:
         said = pipe.read()
     if said != b"ok":
         raise WorkerError(said.decode("utf-8", "replace") or "The node's keeper did not begin.")
@@ -237,6 +237,6 @@ def _keep_detached(keeper: Keeper, writer: int) -> None:
     except BaseException as error:
         with suppress(OSError):
             os.write(writer, str(error).encode())
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
     finally:
         os._exit(code)

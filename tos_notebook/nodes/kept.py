@@ -30,7 +30,7 @@ class Kept:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self._orders = open(process.orders, "wb")
+        self._orders = os.fdopen(process.orders, "wb")
         self._lock = threading.Lock()
         self._lines: deque[str] = deque(maxlen=MOST_NEWS)
         self._told: dict[str, Any] = {"rows": 0, "feeding": True}
@@ -45,7 +45,7 @@ class Kept:
             thread.start()
 
     def _hear(self, descriptor: int) -> None:
-        with open(descriptor, "rb") as news:
+        with os.fdopen(descriptor, "rb") as news:
             for line in news:
                 with self._lock:
                     self._told.update(json.loads(line))
@@ -53,7 +53,7 @@ class Kept:
         self._inbox.set()
 
     def _echo(self, descriptor: int) -> None:
-        with open(descriptor, "rb") as output:
+        with os.fdopen(descriptor, "rb") as output:
             for line in output:
                 text = line.decode("utf-8", "replace").rstrip()
                 with self._lock:

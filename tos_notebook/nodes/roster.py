@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import RemoteProtocolError
+from ..errors import RemoteProtocolError, TosError
 from .context import TRAINING
 
 MOST_LINES = 500
@@ -85,6 +85,8 @@ class Roster:
         self.reservations: list[dict[str, Any]] = []
         self.failure: Node | None = None
         """The node that failed first."""
+        self.feed_error: TosError | None = None
+        """Why a task could not feed its rows, which ends the feeding that it belongs to."""
         self.feed_closed = False
         self.stopping = False
         self.done = False
@@ -207,6 +209,16 @@ class Roster:
         """Note that a task feeds a node no more."""
         with self.changed:
             node.feeders -= 1
+
+    def begin_feed(self) -> None:
+        """Forget what has ended the feeding before."""
+        with self.changed:
+            self.feed_error = None
+
+    def fail_feed(self, error: TosError) -> None:
+        """Note why a task could not feed its rows; the first reason counts."""
+        with self.changed:
+            self.feed_error = self.feed_error or error
 
     def close_feed(self) -> None:
         """Let the nodes' feeds end, once what has come is taken."""

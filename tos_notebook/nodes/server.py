@@ -8,6 +8,7 @@ What may be asked, in JSON::
     {"beat": seconds, ...}                 a node's news; the answer has its orders
     {"left": outcome, ...}                 how a node has ended
     {"where": executor, "host": host}      which node a task is to feed
+    {"feed_failed": name, "text": ...}     why a task could not feed its rows
     {"finish": true}                       the end of the feed is asked for
 """
 
@@ -19,6 +20,8 @@ from typing import Any
 from ..errors import RemoteProtocolError, TosError
 from ..transport.auth import Secret, new_secret
 from ..transport.base import LOOPBACK, Endpoint
+from ..wire.messages import Refused
+from ..wire.refusals import error_of
 from .plan import ServerAddress
 from .roster import LOST, Node, Roster
 from .talk import Message, Talk, TalkServer
@@ -113,6 +116,10 @@ class NodeServer:
             return {"done": done, "cluster": roster.cluster}
         if "info" in message:
             return {"cluster": roster.cluster}
+        if "feed_failed" in message:
+            refused = Refused(str(message["feed_failed"]), str(message.get("text", "")))
+            roster.fail_feed(error_of(refused))
+            return {}
         if "finish" in message:
             roster.request_stop()
             return {"finish": "OK"}
@@ -148,6 +155,8 @@ class NodeServer:
         failure = self.roster.failure
         if failure is not None:
             return {"failed": failure.message, "frames": failure.frames, "name": failure.name}
+        if self.roster.feed_error is not None and not message.get("results"):
+            return {"ended": True}
         node = self.roster.assign(str(message["where"]), str(message.get("host", "")))
         if node is None:
             return {"ended": True}

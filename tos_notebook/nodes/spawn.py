@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from .body import Body, flush
@@ -92,8 +93,9 @@ def _keep_only(orders: int, news: int, port: int, output: int) -> None:
     """Print into the pipe, and close what else the parent had open."""
     for stream in (1, 2):
         os.dup2(output, stream)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     close_inherited({orders, news, port})
 
 
@@ -113,7 +115,7 @@ def close_inherited(kept: set[int]) -> None:
 
 def _is_pipe_or_socket(descriptor: int) -> bool:
     try:
-        return os.readlink(f"/proc/self/fd/{descriptor}").startswith(("pipe:", "socket:"))
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink()).startswith(("pipe:", "socket:"))
     except OSError:
         return False
 
@@ -123,9 +125,11 @@ def _run(body: Body, orders: int, news: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # A Python worker of Spark has its own streams, without a descriptor.
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    body.run(open(orders, "rb"), open(news, "wb"))
+    sys.stdout, sys.stderr = (
+        os.fdopen(stream, "w", 1, encoding="utf-8", errors="replace", closefd=False)
+        for stream in (1, 2)
+    )
+    body.run(os.fdopen(orders, "rb"), os.fdopen(news, "wb"))
 
 
 def _die_with(parent: int) -> None:

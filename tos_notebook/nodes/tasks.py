@@ -9,15 +9,24 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from ..errors import ClusterUnreachable, ConfigError, TransportError, WaitTimeout, WorkerError
+from ..errors import (
+    ClusterUnreachable,
+    ConfigError,
+    ConnectionClosed,
+    TosError,
+    TransportError,
+    WaitTimeout,
+    WorkerError,
+)
 from ..transport.sockets import Timeouts
 from .body import Main
 from .hub import ENDED, FAILED, RUNNING, TERMINATING
 from .inbox import TURN
 from .keeper import Claim, Keeper, detach, executor_token, no_claim
+from .packing import pack
 from .plan import NodePlan, ServerAddress
 from .talk import Talk, open_talk
-from .values import pack, unpack
+from .unpacking import unpack
 
 BLOCK = 1 << 20
 """Bytes of rows that are sent at once, about."""
@@ -123,18 +132,26 @@ class FeedRows:
         try:
             token = executor_token(driver.host)
             answer = self._where(driver, token)
-            if answer is None:
-                return
-            yield from self._feed(driver, token, answer, rows)
+            if answer is not None:
+                yield from self._feed(driver, token, answer, rows)
+        except TosError as error:
+            if self.results:
+                raise
+            # The driver is to say so at once. Spark would try again, and feed rows twice.
+            driver.ask({"feed_failed": type(error).__name__, "text": str(error)})
         finally:
             driver.close()
 
     def _where(self, driver: Talk, token: str) -> dict[str, Any] | None:
-        answer, _ = driver.ask({"where": token, "host": driver.host})
+        answer, _ = driver.ask({"where": token, "host": driver.host, "results": self.results})
         if "failed" in answer:
             name = answer["name"]
             raise WorkerError(f"{answer['failed']} (in node {name})", frames=answer["frames"])
-        return None if answer.get("ended") else answer
+        if not answer.get("ended"):
+            return answer
+        if self.results:
+            raise _no_results("")
+        return None
 
     def _feed(
         self, driver: Talk, token: str, answer: dict[str, Any], rows: Iterable[Any]
@@ -190,7 +207,8 @@ class _Feeding:
             self._check(self._node.ask({"end": True})[0])
             yield from self._rest()
         except _Over:
-            return
+            if self._task.results:
+                raise _no_results(f" of {self._name}") from None
 
     def _open(self) -> None:
         message: dict[str, Any] = {"open": self._task.queue, "results": self._task.results}
@@ -210,7 +228,7 @@ class _Feeding:
     def _check(self, answer: dict[str, Any]) -> None:
         state = answer.get("state")
         if state == FAILED:
-            raise WorkerError(f"{answer['failure']} (in node {self._name})")
+            raise ConnectionClosed(f"Node {self._name} has failed: {answer['failure']}")
         if state in (TERMINATING, ENDED):
             raise _Over
         if state != RUNNING:
@@ -248,6 +266,13 @@ class _Feeding:
             f"Node {self._name} has returned {self._returned} results for {self._sent} rows, and "
             f"none for {self._task.timeout:g} s. Return one for each row with batch_results."
         )
+
+
+def _no_results(of: str) -> ConfigError:
+    return ConfigError(
+        f"Expected a node to give back a result for each row, but the function{of} wants no more "
+        "rows. Let it read until should_stop(), and start the cluster again."
+    )
 
 
 def _blocks(rows: Iterator[Any]) -> Iterator[tuple[list[bytes | memoryview], int]]:

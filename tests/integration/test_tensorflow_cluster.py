@@ -1,0 +1,243 @@
+"""TensorFlow clusters on Spark's executors: nodes start, meet, are fed, fail and end as told."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerError
+from tos_notebook.nodes.context import NodeContext
+from tos_notebook.tensorflowonspark import TFCluster, TFNode
+from tos_notebook.tensorflowonspark.TFCluster import InputMode
+
+Main = Callable[[Any, NodeContext], object]
+
+
+@contextmanager
+def running(sc: Any, main: Main, args: Any = None, nodes: int = 2, **given: Any) -> Iterator[Any]:
+    """Run a cluster, and end it if the test did not."""
+    cluster = TFCluster.run(sc, main, args, nodes, given.pop("num_ps", 0), **given)
+    try:
+        yield cluster
+    finally:
+        cluster._cluster.stop()
+
+
+def states(cluster: Any) -> dict[str, str]:
+    """Return how the nodes of a cluster have ended."""
+    return {node.name: node.state for node in cluster._cluster.roster.nodes.values()}
+
+
+def square(args: Any, ctx: NodeContext) -> None:
+    """Give back the square of each row, until the feed ends."""
+    feed = TFNode.DataFeed(ctx.mgr, train_mode=False)
+    while not feed.should_stop():
+        feed.batch_results([row * row for row in feed.next_batch(7)])
+
+
+def test_each_node_knows_itself_and_all_others(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        import json
+
+        spec = json.loads(os.environ["TF_CONFIG"])
+        assert spec["cluster"] == ctx.cluster_spec
+        assert spec["task"] == {"type": ctx.job_name, "index": ctx.task_index}
+        assert ctx.num_workers == 2
+        assert args == {"x": 1}
+        print("I am", ctx.job_name, ctx.task_index)
+
+    with running(spark_context, main, {"x": 1}, 3, num_ps=1, master_node="chief") as cluster:
+        cluster.shutdown(timeout=60)
+        assert states(cluster) == {"ps:0": "done", "chief:0": "done", "worker:0": "done"}
+        nodes = cluster._cluster.roster.nodes
+        lines = [list(nodes[number].lines) for number in sorted(nodes)]
+    assert lines == [["I am ps 0"], ["I am chief 0"], ["I am worker 0"]]
+
+
+def test_results_come_in_the_order_of_the_rows_from_more_nodes_than_slots(
+    spark_context: Any,
+) -> None:
+    rows = spark_context.parallelize(range(1000), 10)
+    with running(spark_context, square, nodes=3, input_mode=InputMode.SPARK) as cluster:
+        assert cluster.inference(rows).collect() == [row * row for row in range(1000)]
+        assert cluster.inference(rows.filter(lambda row: row < 5)).collect() == [0, 1, 4, 9, 16]
+        cluster.shutdown(timeout=60)
+        assert set(states(cluster).values()) == {"done"}
+
+
+def test_every_row_of_every_epoch_is_taken_once(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        feed, total = ctx.get_data_feed(), 0
+        while not feed.should_stop():
+            total += sum(feed.next_batch(100))
+        print("total", total)
+
+    with running(spark_context, main, input_mode=InputMode.SPARK) as cluster:
+        cluster.train(spark_context.parallelize(range(1000), 7), num_epochs=3)
+        cluster.shutdown(timeout=60)
+        nodes = list(cluster._cluster.roster.nodes.values())
+        assert sum(node.rows for node in nodes) == 3000
+        assert sum(int(node.lines[-1].split()[1]) for node in nodes) == 3 * sum(range(1000))
+
+
+def test_a_consumer_that_ends_early_releases_the_feeders_at_once(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        feed = ctx.get_data_feed()
+        feed.next_batch(10)
+        if args == "terminate":
+            feed.terminate()
+
+    def slow(rows: Any) -> Any:
+        # More than fits into a queue, as if without an end.
+        return ([0.0] * 1000 for _ in range(10**7))
+
+    for how in ("terminate", "return"):
+        with running(spark_context, main, how, input_mode=InputMode.SPARK) as cluster:
+            cluster.train(spark_context.parallelize(range(4), 4).mapPartitions(slow), 1)
+            cluster.shutdown(timeout=60)
+            assert set(states(cluster).values()) == {"done"}
+
+
+def test_results_that_no_node_gives_are_an_error_and_not_left_out(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        feed = ctx.get_data_feed(train_mode=False)
+        feed.batch_results(feed.next_batch(5))
+
+    with running(spark_context, main, nodes=1, input_mode=InputMode.SPARK) as cluster:
+        results = cluster.inference(spark_context.parallelize(range(10), 1))
+        with pytest.raises(Exception, match="Expected a node to give back a result for each row"):
+            results.collect()
+        cluster.shutdown(timeout=60)
+
+
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_an_error_is_the_users_own_line_and_leaves_spark_usable(
+    spark_context: Any, when: str
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        feed = ctx.get_data_feed()
+        if args == "before":
+            raise ValueError("mine")
+        while not feed.should_stop():
+            feed.next_batch(10)
+            if args == "during":
+                raise ValueError("mine")
+        raise ValueError("mine")
+
+    def run() -> None:
+        with running(spark_context, main, when, input_mode=InputMode.SPARK) as cluster:
+            cluster.train(spark_context.parallelize(range(1000), 4), 1)
+            cluster.shutdown(timeout=60)
+
+    with pytest.raises(WorkerError, match=r"ValueError: mine \(in node worker:\d\)") as caught:
+        run()
+    assert "test_tensorflow_cluster.py" in caught.value.frames[0]
+    assert 'raise ValueError("mine")' in caught.value.frames[0]
+    assert spark_context.parallelize(range(10)).sum() == 45
+
+
+def test_a_node_that_is_killed_ends_the_cluster_with_an_error_that_names_it(
+    spark_context: Any,
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        if ctx.task_index == 1:
+            print("so far so good", flush=True)
+            os.kill(os.getpid(), 9)
+        ctx.get_data_feed().next_batch(1)
+
+    with running(spark_context, main) as cluster:
+        with pytest.raises(WorkerError, match=r"SIGKILL ended it.*worker:1"):
+            cluster.shutdown(timeout=60)
+        assert states(cluster)["worker:0"] == "stopped"
+        node = cluster._cluster.roster.failure
+        assert list(node.lines) == ["so far so good"]
+
+
+def test_parameter_servers_end_when_all_workers_have(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        if ctx.job_name in ("ps", "evaluator"):
+            while True:
+                time.sleep(1)
+
+    given = {"num_ps": 1, "eval_node": True, "driver_ps_nodes": True}
+    with running(spark_context, main, nodes=3, **given) as cluster:
+        cluster.shutdown(timeout=60)
+        assert states(cluster) == {"ps:0": "stopped", "evaluator:0": "stopped", "worker:0": "done"}
+
+
+def test_the_port_is_kept_for_tensorflow_until_it_takes_it(spark_context: Any) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        port = int(ctx.cluster_spec["worker"][ctx.task_index].rpartition(":")[2])
+        with socket.socket() as other:
+            try:
+                other.bind(("", port))
+            except OSError:
+                print("kept")
+        ctx.start_cluster_server()
+        with socket.create_connection(("127.0.0.1", port)):
+            print("served")
+
+    for release in (True, False):
+        with running(spark_context, main, release_port=release) as cluster:
+            assert all(node["port"] for node in cluster.cluster_info)
+            cluster.shutdown(timeout=120)
+            nodes = cluster._cluster.roster.nodes.values()
+            assert all({"kept", "served"} <= set(node.lines) for node in nodes)
+
+
+def test_what_cannot_be_fed_is_refused_and_leaves_the_cluster_usable(spark_context: Any) -> None:
+    with running(spark_context, square, input_mode=InputMode.SPARK) as cluster:
+        with pytest.raises(ConfigError, match="'none'"):
+            cluster.train(spark_context.parallelize([1]), 1, qname="none")
+        with pytest.raises(ConfigError, match="num_epochs"):
+            cluster.train(spark_context.parallelize([1]), -1)
+        with pytest.raises(DataError, match="Turn it into"):
+            cluster.train(spark_context.parallelize([{1, 2}], 1), 1)
+        assert cluster.inference(spark_context.parallelize([3], 1)).collect() == [9]
+        cluster.shutdown(timeout=60)
+
+
+def test_a_function_that_takes_no_rows_is_named_when_the_feed_waits_too_long(
+    spark_context: Any,
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        ctx.get_data_feed().next_batch(1)
+        time.sleep(600)
+
+    with running(spark_context, main, nodes=1, input_mode=InputMode.SPARK) as cluster:
+        with pytest.raises(WaitTimeout, match="worker:0 has taken no row for 1 s: 9 of 10 wait"):
+            cluster.train(spark_context.parallelize(range(10), 1), 1, feed_timeout=1)
+        with pytest.raises(WaitTimeout, match="worker:0 still run"):
+            cluster.shutdown(timeout=0)
+        assert states(cluster) == {"worker:0": "stopped"}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"num_executors": 1, "num_ps": 1}, "num_executors"),
+        ({"num_executors": 0, "num_ps": 0}, "num_executors"),
+        ({"num_executors": 2, "num_ps": -1}, "num_executors"),
+        ({"num_executors": 2, "num_ps": 1, "driver_ps_nodes": True}, "driver_ps_nodes"),
+        ({"num_executors": 2, "num_ps": 0, "eval_node": True}, "eval_node"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        TFCluster.run(None, square, None, input_mode=InputMode.SPARK, **given)
+
+
+def test_rows_cannot_be_fed_to_nodes_that_read_their_data_themselves(spark_context: Any) -> None:
+    with running(spark_context, lambda args, ctx: None) as cluster:
+        with pytest.raises(ConfigError, match=r"InputMode\.SPARK"):
+            cluster.train(spark_context.parallelize([1]))
+        with pytest.raises(ConfigError, match=r"InputMode\.SPARK"):
+            cluster.inference(spark_context.parallelize([1]))
+        assert cluster.tensorboard_url() is None
+        cluster.shutdown(timeout=60)

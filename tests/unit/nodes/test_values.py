@@ -1,0 +1,192 @@
+"""Rows travel as columns of bytes and come out equal, and bytes of strangers do no harm."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import Row
+
+from tos_notebook.errors import DataError, RemoteProtocolError
+from tos_notebook.nodes.packing import pack
+from tos_notebook.nodes.unpacking import unpack
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.dates(),
+    st.datetimes(timezones=st.just(UTC)),
+    st.decimals(allow_nan=False, allow_infinity=False),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.one_of(st.text(), st.integers()), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def through(values: list[Any]) -> list[Any]:
+    """Return values as the other side has them."""
+    return unpack(b"".join(pack(values)))
+
+
+def shape_of(value: Any) -> Any:
+    """Return the types of a value and of all that is in it."""
+    if isinstance(value, list | tuple):
+        return type(value), [shape_of(each) for each in value]
+    if isinstance(value, dict):
+        return dict, [(shape_of(key), shape_of(each)) for key, each in value.items()]
+    return type(value)
+
+
+@given(st.lists(VALUES, max_size=6))
+def test_whatever_a_row_holds_comes_out_equal_and_of_the_same_types(values: list[Any]) -> None:
+    found = through(values)
+    assert found == values
+    assert [shape_of(each) for each in found] == [shape_of(each) for each in values]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [Row(a=1, b="x"), Row(a=2, b="y")],
+        [Row(a=1), Row(b=1)],
+        [Row(1, 2), Row(3, 4)],
+        [Vectors.dense([1.0, 2.0]), Vectors.sparse(5, {1: 2.0})],
+        [(list(range(784)), 3), ([255] * 784, 4)],
+        [[0.5] * 100, [1.5] * 100],
+        [{"x": [1, 2], "y": "a"}] * 3,
+        [2**80, -(2**90), 5],
+        ["\ud800"],
+        [bytearray(b"ab"), bytearray()],
+        [date(2024, 2, 29), datetime(2024, 2, 29, 12, 30, tzinfo=UTC)],
+        [Decimal("1.50")],
+    ],
+    ids=str,
+)
+def test_rows_that_programs_feed_come_out_equal(rows: list[Any]) -> None:
+    found = through(rows)
+    assert found == rows
+    assert list(map(type, found)) == list(map(type, rows))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [np.arange(6, dtype=np.uint8).reshape(2, 3)] * 3,
+        [np.arange(3), np.arange(4)],
+        [np.zeros((0, 3), np.float32)],
+        [np.arange(2), np.ones(2, np.float32)],
+        [np.array(3.5), np.array(4.5)],
+        [np.array(["a", "bc"])],
+        [np.arange(12).reshape(3, 4)[:, ::2]],
+    ],
+    ids=lambda arrays: f"{[each.shape for each in arrays]}",
+)
+def test_arrays_keep_their_type_and_shape(arrays: list[Any]) -> None:
+    for found, given_ in zip(through(arrays), arrays, strict=True):
+        assert (found.dtype, found.shape) == (given_.dtype, given_.shape)
+        np.testing.assert_array_equal(found, given_)
+
+
+def test_scalars_of_numpy_stay_scalars_of_numpy() -> None:
+    found = through([np.float32(1.5), np.float32(2.5)])
+    assert found == [1.5, 2.5]
+    assert {type(each) for each in found} == {np.float32}
+
+
+def test_a_thousand_pixels_take_a_byte_each() -> None:
+    assert len(b"".join(pack([[7] * 1000] * 100))) < 105_000
+
+
+class Custom:
+    """Something that only a pickle could bring."""
+
+
+@pytest.mark.parametrize("value", [Custom(), {1, 2}, lambda: 0, np.array([None])], ids=str)
+def test_what_only_a_pickle_could_bring_is_refused_with_what_to_do(value: Any) -> None:
+    with pytest.raises(DataError, match=r"Turn it into|Expected arrays of numbers"):
+        pack([value])
+
+
+def test_lists_without_end_are_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(DataError, match="levels"):
+        pack(deep)
+
+
+def block(described: Any, *buffers: bytes, count: int = 1) -> bytes:
+    """Return a block as a stranger might make it."""
+    text = json.dumps([count, described, [len(each) for each in buffers]]).encode()
+    return struct.pack(">I", len(text)) + text + b"".join(buffers)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xff\xff\xff",
+        pickle.dumps([1]),
+        block(["none"], count=-1),
+        block(["none"], count=1 << 40),
+        block(["list", 0, ["none"]], struct.pack("<q", 1 << 40)),
+        block(["list", 0, ["none"]], struct.pack("<q", -1)),
+        block(["int", "q"], b"1234567"),
+        block(["int", "q"], b"", count=1),
+        block(["int", "q"]),
+        block(["scalar", "|O"], b"12345678"),
+        block(["array", [1 << 40], "<f8"], b"12345678"),
+        block(["bytes"], struct.pack("<q", 9), b"12345678"),
+        block(["str"], struct.pack("<q", 1), b"\xff"),
+        block(["unknown"]),
+        block(["values"]),
+        block(["dense", "os", ["none"]]),
+        block(["date", ["str"]], struct.pack("<q", 3), b"abc"),
+        block(["decimal", ["str"]], struct.pack("<q", 3), b"abc"),
+        block(["mixed", [["none"]]], b"\x05"),
+    ],
+    ids=repr,
+)
+def test_bytes_of_strangers_end_in_one_named_error(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        unpack(data)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_end_in_values_or_in_one_named_error(data: bytes) -> None:
+    try:
+        unpack(data)
+    except RemoteProtocolError:
+        return
+
+
+@given(st.lists(VALUES, max_size=4), st.data())
+def test_a_block_that_was_changed_ends_in_values_or_in_one_named_error(
+    values: list[Any], data: st.DataObject
+) -> None:
+    whole = bytearray(b"".join(pack(values)))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] = data.draw(st.integers(0, 255))
+    try:
+        unpack(whole)
+    except RemoteProtocolError:
+        return
