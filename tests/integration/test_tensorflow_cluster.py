@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerError
 from tos_notebook.nodes.context import NodeContext
 from tos_notebook.tensorflowonspark import TFCluster, TFNode
@@ -216,6 +219,28 @@ def test_a_function_that_takes_no_rows_is_named_when_the_feed_waits_too_long(
         with pytest.raises(WaitTimeout, match="worker:0 still run"):
             cluster.shutdown(timeout=0)
         assert states(cluster) == {"worker:0": "stopped"}
+
+
+def test_the_first_worker_shows_tensorboard_as_long_as_the_cluster_runs(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        ctx.get_data_feed().next_batch(1)
+
+    given = {"tensorboard": True, "log_dir": str(tmp_path), "num_ps": 1}
+    with running(spark_context, main, input_mode=InputMode.SPARK, **given) as cluster:
+        url = cluster.tensorboard_url()
+        until(lambda: b"TensorBoard" in page(url), 60.0)
+    assert page(url) == b""
+
+
+def page(url: str) -> bytes:
+    """Return what is at an address, nothing if no server is."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bytes(answer.read())
+    except OSError:
+        return b""
 
 
 @pytest.mark.parametrize(

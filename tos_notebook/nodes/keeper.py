@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..common.threads import in_thread
 from ..errors import ClusterUnreachable, TransportError, WorkerError
 from ..transport.sockets import Timeouts
+from .board import Board, shows_board
 from .body import Body, Main
 from .kept import Kept, KeptHere
 from .plan import NodePlan
@@ -58,6 +59,8 @@ class Keeper:
         See `Claim`.
     fork : bool
         Whether its process may be a fork of this one.
+    parent : int
+        The process that has started the calling one: the same for all tasks of an executor.
     """
 
     plan: NodePlan
@@ -66,6 +69,7 @@ class Keeper:
     args: Any
     claim: Claim = no_claim
     fork: bool = field(default_factory=may_fork)
+    parent: int = field(default_factory=os.getppid)
 
     def run(self, registered: Callable[[], object] = lambda: None) -> None:
         """Start the node, and stay until it has ended.
@@ -89,7 +93,8 @@ class Keeper:
             body = Body(self.plan, self.number, self.main, self.args, talk.host, port)
             node = Kept(start(body, self.fork))
         try:
-            self._keep(talk, node, number, environment, registered)
+            with self._board(talk.host) as board:
+                self._keep(talk, node, (number, board), environment, registered)
         finally:
             node.kill()
             talk.close()
@@ -106,7 +111,7 @@ class Keeper:
             node = KeptHere(Process(os.getpid(), to_orders, from_news, from_output))
             kept = in_thread(
                 "tos-node-keeper",
-                lambda: self._keep(talk, node, number, environment, lambda: None),
+                lambda: self._keep(talk, node, (number, None), environment, lambda: None),
             )
             # Whatever ends it: the node must not wait for its orders.
             kept.add_done_callback(lambda _: node.close_orders())
@@ -141,11 +146,11 @@ class Keeper:
         self,
         talk: Talk,
         node: Kept,
-        port: int,
+        ports: tuple[int, Board | None],
         environment: dict[str, str],
         registered: Callable[[], object],
     ) -> None:
-        meta = node.wait_for_inbox() | self._meta(talk, port, node.process.pid)
+        meta = node.wait_for_inbox() | self._meta(talk, *ports, node.process.pid)
         answer, _ = talk.ask({"register": meta})
         if "refused" in answer:
             raise ClusterUnreachable(answer["refused"])
@@ -170,7 +175,12 @@ class Keeper:
         if outcome["outcome"] in (FAILED, LOST):
             raise WorkerError(outcome["message"], frames=outcome["frames"])
 
-    def _meta(self, talk: Talk, port: int, pid: int) -> dict[str, Any]:
+    def _board(self, host: str) -> Board | nullcontext[None]:
+        if not shows_board(self.plan, *self._task):
+            return nullcontext()
+        return Board(self.plan.log_dir or f"tensorboard_{self.number}", host)
+
+    def _meta(self, talk: Talk, port: int, board: Board | None, pid: int) -> dict[str, Any]:
         job, index = self._task
         return {
             "executor_id": self.number,
@@ -178,16 +188,16 @@ class Keeper:
             "job_name": job,
             "task_index": index,
             "port": port,
-            "executor": executor_token(talk.host),
+            "executor": executor_token(talk.host, self.parent),
             "pid": pid,
-            "tb_pid": 0,
-            "tb_port": 0,
+            "tb_pid": board.pid if board else 0,
+            "tb_port": board.port if board else 0,
         }
 
 
-def executor_token(host: str) -> str:
+def executor_token(host: str, parent: int) -> str:
     """Return what all Python workers of one executor share: their host and their parent."""
-    return f"{host}/{os.getppid()}"
+    return f"{host}/{parent}"
 
 
 def detach(keeper: Keeper, registered: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -130,7 +131,7 @@ class FeedRows:
         """
         driver = open_talk(self.server, self.server.secret, self.server.fingerprint, Timeouts())
         try:
-            token = executor_token(driver.host)
+            token = executor_token(driver.host, os.getppid())
             answer = self._where(driver, token)
             if answer is not None:
                 yield from self._feed(driver, token, answer, rows)
