@@ -23,7 +23,8 @@ GROUPS = {
         *("theory.predictions", "theory.exchanges", "archive", "blocks", "combiners"),
     ),
     "What touches the world": (
-        *("transport", "reduction", "runtime", "telemetry", "cluster", "data", "inference"),
+        *("transport", "reduction", "runtime", "telemetry", "cluster", "nodes", "data"),
+        "inference",
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
         "theory",
     ),

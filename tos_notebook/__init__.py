@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster.connect import connect
     from .data.dataframe import columns
     from .data.records import tfrecords
+    from .nodes.servers import tensorflow_cluster
     from .program.capture import capture
     from .program.saved_models import load_model
     from .steering import conditions as stop
@@ -43,6 +44,7 @@ _HOMES = {
     "resume": ".training.resume",
     "runs": ".training.saved",
     "view": ".widgets",
+    "tensorflow_cluster": ".nodes.servers",
     "tfrecords": ".data.records",
     "unload_ipython_extension": ".magics",
 }
@@ -83,6 +85,7 @@ __all__ = [
     "runs",
     "stop",
     "strategies",
+    "tensorflow_cluster",
     "testing",
     "tfrecords",
     "theory",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SHIPPED = (
     *("_version", "readable", "errors", "common", "layout"),
     *("wire", "chaos", "codecs", "archive", "blocks"),
-    *("transport", "runtime", "cluster", "data", "inference", "worker", "reduction"),
+    *("transport", "reduction", "runtime", "cluster", "nodes", "data", "inference", "worker"),
     # The worker's side of each strategy.
     *("strategies.ps.exchange", "strategies.ps.residual"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
@@ -26,7 +26,9 @@ SHIPPED = (
     *("tensorspark.mnist", "tensorspark.partitioner"),
     # What programs written for TensorFlowOnSpark call there.
     *(f"tensorflowonspark.{each}" for each in ("compat", "dfutil", "gpu_info", "keras_fit")),
-    *(f"tensorflowonspark.{each}" for each in ("namespace", "scoring", "TFParallel", "util")),
+    *(f"tensorflowonspark.{each}" for each in ("marker", "namespace", "reservation", "scoring")),
+    *(f"tensorflowonspark.{each}" for each in ("TFCluster", "TFManager", "TFNode", "TFParallel")),
+    *("tensorflowonspark.TFSparkNode", "tensorflowonspark.util"),
 )
 """Packages and modules that executors load, in their order. They import each other only.
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.environment import is_probed, warm_up
 from ..cluster.executors import (
     contact_host,
+    contact_port,
     encrypts_loopback,
     setting,
     slots,
@@ -101,6 +103,8 @@ class NodeCluster:
         They were not there in time.
     ClusterUnreachable
         Spark could not start them.
+    WorkerEnvironment
+        Executors lack what nodes need.
     """
 
     def __init__(
@@ -113,9 +117,11 @@ class NodeCluster:
     ) -> None:
         self.sc, self.options = sc, options
         self.number = next(_numbers)
-        host, numbers = contact_host(sc), options.numbers
-        endpoint = Endpoint(listening_host(host), tls=encrypts_loopback(sc))
-        self.roster = Roster(len(numbers))
+        address = host, port = contact_host(sc), contact_port(sc)
+        if not is_probed(sc, address):
+            warm_up(sc, server=address)
+        endpoint = Endpoint(listening_host(host), port, tls=encrypts_loopback(sc))
+        self.roster = Roster(len(options.numbers))
         self.server = NodeServer(self.roster, endpoint, host)
         self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}"
         plan = NodePlan(

@@ -19,9 +19,9 @@ from .context import NodeContext
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INSECURE = (
+EXPOSED = (
     "TensorFlow's servers neither encrypt nor ask who connects: whoever reaches a node can run "
-    "code there. Set insecure_network=True if only you reach that network."
+    "code there."
 )
 
 SERVED = 60.0
@@ -115,8 +115,8 @@ def tensorflow_cluster(
     template = _template(jobs)
     sc = spark.sparkContext
     host = contact_host(sc)
-    if not insecure_network and not _stays_here(host):
-        raise ConfigError(INSECURE)
+    if not insecure_network and not stays_here(host):
+        raise ConfigError(f"{EXPOSED} Set insecure_network=True if only you reach that network.")
     options = ClusterOptions(template, feed=True, release_port=True, timeout=timeout)
     cluster = NodeCluster(sc, serve, None, options)
     try:
@@ -142,7 +142,8 @@ def _template(jobs: Mapping[str, int]) -> dict[str, list[int]]:
     return template
 
 
-def _stays_here(host: str) -> bool:
+def stays_here(host: str) -> bool:
+    """Whether nodes that reach the driver at this address are on its own machine."""
     with suppress(ValueError):
         return is_loopback(host)
     return host == "localhost"

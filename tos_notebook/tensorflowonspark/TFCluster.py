@@ -7,12 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.executors import contact_host
 from ..errors import ConfigError
 from ..nodes.cluster import ClusterOptions, NodeCluster, default_fs
 from ..nodes.context import NodeContext
 from ..nodes.server import NodeServer
+from ..nodes.servers import EXPOSED, stays_here
 from ..nodes.tasks import FeedRows
-from .TFSparkNode import GpuClaim, requested_gpus
+from .TFSparkNode import GpuClaim
+from .util import requested_gpus
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -250,6 +253,8 @@ def run(
         timeout=reservation_timeout,
         local=template.get("ps", ()) if driver_ps_nodes else (),
     )
+    if not stays_here(contact_host(sc)):
+        logger.warning("%s Use a network that only you reach.", EXPOSED)
     cluster = NodeCluster(sc, map_fun, tf_args, options, GpuClaim(requested_gpus(tf_args)))
     return TFCluster(cluster, input_mode)
 

@@ -107,9 +107,9 @@ def _check_slots(sc: SparkContext, wanted: int) -> None:
     while (found := slots(sc)) < wanted:
         if is_local(sc) or time.time() > started + STARTING:
             raise ConfigError(
-                f"num_executors: expected at most {found}, the task slots that Spark has, since all "
-                f"start at once; got {wanted}. Give Spark more executors, or use_barrier=False: "
-                "those beyond start when others have ended."
+                f"num_executors: expected at most {found}, the task slots that Spark has, since "
+                f"all start at once; got {wanted}. Give Spark more executors, or set "
+                "use_barrier=False: those beyond start when others have ended."
             )
         time.sleep(_PAUSE)
 

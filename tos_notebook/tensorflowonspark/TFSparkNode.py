@@ -16,6 +16,7 @@ from ..nodes.keeper import Keeper
 from ..nodes.plan import NodePlan, ServerAddress, spec_of
 from ..nodes.tasks import FeedRows, StartNode
 from . import gpu_info
+from .util import requested_gpus
 
 logger = logging.getLogger(__name__)
 
@@ -100,15 +101,6 @@ def _place(job: str, index: int, spec: Mapping[str, Sequence[str]]) -> int:
     host = own.rpartition(":")[0]
     every = [node for nodes in spec.values() for node in nodes]
     return [node for node in every if node.rpartition(":")[0] == host].index(own)
-
-
-def requested_gpus(tf_args: Any) -> int | None:
-    """Return ``num_gpus`` of a program's arguments; None if it is not there."""
-    if isinstance(tf_args, Mapping):
-        value = tf_args.get("num_gpus")
-    else:
-        value = getattr(tf_args, "num_gpus", None)
-    return None if value is None else int(value)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 
@@ -24,6 +24,10 @@ class Namespace:
     """
 
     argv: list[str] | None = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, d: Any) -> None:
         if isinstance(d, list):

@@ -40,7 +40,7 @@ def _param(name: str, doc: str, converter: Callable[[Any], Any]) -> Any:
 
 
 def _methods(name: str) -> tuple[Any, Any]:
-    """Return a parameter's method that sets it, and returns the object, and the one that gets it."""
+    """Return a parameter's method that sets it and returns the object, and the one to get it."""
 
     def set_value(self: Any, value: Any) -> Any:
         return self._set(**{name: value})

@@ -49,11 +49,31 @@ if TYPE_CHECKING:
     from ..archive.spec import Port
 
 __all__ = [
-    *("HasBatchSize", "HasClusterSize", "HasEpochs", "HasExportDir", "HasGraceSecs"),
-    *("HasInputMapping", "HasInputMode", "HasMasterNode", "HasModelDir", "HasNumPS"),
-    *("HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey", "HasSteps"),
-    *("HasTFRecordDir", "HasTagSet", "HasTensorboard", "Namespace", "TFEstimator", "TFModel"),
-    *("TFParams", "TFTypeConverters", "single_node_env", "yield_batch"),
+    "HasBatchSize",
+    "HasClusterSize",
+    "HasEpochs",
+    "HasExportDir",
+    "HasGraceSecs",
+    "HasInputMapping",
+    "HasInputMode",
+    "HasMasterNode",
+    "HasModelDir",
+    "HasNumPS",
+    "HasOutputMapping",
+    "HasProtocol",
+    "HasReaders",
+    "HasSignatureDefKey",
+    "HasSteps",
+    "HasTFRecordDir",
+    "HasTagSet",
+    "HasTensorboard",
+    "Namespace",
+    "TFEstimator",
+    "TFModel",
+    "TFParams",
+    "TFTypeConverters",
+    "single_node_env",
+    "yield_batch",
 ]
 
 

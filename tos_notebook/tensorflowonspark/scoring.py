@@ -68,8 +68,10 @@ class Scorer:
     inputs, outputs : tuple of str
         The model's names for the columns of a row, and for those to make.
     batch_size : int
-    cores, gpus : int
+    cores : int
         Of a task.
+    gpus : int or None
+        Of a task; None for one, where there is any.
     """
 
     archive: str
@@ -77,7 +79,7 @@ class Scorer:
     outputs: tuple[str, ...]
     batch_size: int
     cores: int
-    gpus: int
+    gpus: int | None
 
     def __call__(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         """Yield a tuple of outputs for each row."""

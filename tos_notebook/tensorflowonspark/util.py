@@ -23,15 +23,17 @@ HADOOP_TIMEOUT = 60.0
 """Seconds for ``hadoop classpath``."""
 
 
-def single_node_env(num_gpus: int = 1, worker_index: int = -1, nodes: Sequence[str] = ()) -> None:
+def single_node_env(
+    num_gpus: int | None = 1, worker_index: int = -1, nodes: Sequence[str] = ()
+) -> None:
     """Prepare this process's environment for TensorFlow by itself: Hadoop's classes, and GPUs.
 
     The GPUs that Spark gives the task are its GPUs, if Spark schedules them.
 
     Parameters
     ----------
-    num_gpus : int
-        How many GPUs TensorFlow is to see, where the host has any.
+    num_gpus : int or None
+        How many GPUs TensorFlow is to see, where the host has any; None for one.
     worker_index : int
         This node's number; -1 if it has none.
     nodes : sequence of str
@@ -45,9 +47,10 @@ def single_node_env(num_gpus: int = 1, worker_index: int = -1, nodes: Sequence[s
     expand_hadoop_classpath()
     if claim_gpus():
         return
-    if num_gpus > 0 and gpu_info.is_gpu_available():
+    wanted = 1 if num_gpus is None else num_gpus
+    if wanted > 0 and gpu_info.is_gpu_available():
         index = index_on_host(worker_index, nodes) if worker_index >= 0 and nodes else worker_index
-        gpus = str(gpu_info.get_gpus(num_gpus, index))
+        gpus = str(gpu_info.get_gpus(wanted, index))
         logger.info("TensorFlow sees GPU %s.", gpus)
     else:
         gpus = ""
@@ -73,21 +76,19 @@ def expand_hadoop_classpath() -> None:
     os.environ["TFOS_CLASSPATH_UPDATED"] = "1"
 
 
-def requested_gpus(tf_args: Any, default: int = 1) -> int:
-    """Return the ``num_gpus`` of a program's arguments.
+def requested_gpus(tf_args: Any) -> int | None:
+    """Return the ``num_gpus`` of a program's arguments; None where they say nothing of it.
 
     Parameters
     ----------
     tf_args : object
         A mapping, what has it as an attribute, or a list of words, which has none.
-    default : int
-        Where they say nothing of it.
     """
     if isinstance(tf_args, Mapping):
         found = tf_args.get("num_gpus")
     else:
         found = getattr(tf_args, "num_gpus", None)
-    return default if found is None else int(found)
+    return None if found is None else int(found)
 
 
 def get_ip_address() -> str:

@@ -227,7 +227,7 @@ def adopt(folder: Path, entry: str | None, target: Path, tags: Collection[str] =
 
 
 def _keep(saved: Any, tags: set[str]) -> dict[str, bytes]:
-    """Leave only the graphs of these tags in a SavedModel; return its file where that is another."""
+    """Leave only the graphs of these tags in a SavedModel; return its file if that is another."""
     kept = [graph for graph in saved.meta_graphs if set(graph.meta_info_def.tags) == tags]
     if not kept:
         known = "; ".join(", ".join(graph.meta_info_def.tags) for graph in saved.meta_graphs)
