@@ -24,7 +24,8 @@ LONGEST_NAME = 256
 
 _DECORATION = re.compile(
     r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
-    r"|\[\[\{\{node .*|\[Op:.*\]|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
+    r"|\[\[\{\{(?:function_)?node .*|\{\{function_node [^}]*\}\}\s*|\[Op:.*\]"
+    r"|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
     r'|^\s*File ".*", line \d+, in .*'
 )
 """What TensorFlow puts around the sentence that says what is wrong."""

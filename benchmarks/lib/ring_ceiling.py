@@ -1,7 +1,7 @@
 """The ceiling of steps made together: two bare processes that train, and reduce over one socket.
 
 Each has one TensorFlow thread, half of MNIST, and the functions that a worker of ours has: the
-gradients of a batch, and the optimizer's update. Between them is the bare ring.
+optimizer's update and the gradients of the next batch, in one call. Between them is the bare ring.
 """
 
 from __future__ import annotations
@@ -100,11 +100,21 @@ def _stepping(
     vectors, means = layout.vectors(parameters), layout.vectors(gradients)
     into, held = (list(layout.tensors(buffer).values()) for buffer in (gradients, parameters))
 
+    owed = False
+
     def step(columns: list[Array]) -> None:
-        _copy(runner.train(vectors, columns, batch_size).parameters, into)
+        nonlocal owed
+        both = runner.advance(vectors, means, columns, batch_size) if owed else None
+        if both is None:
+            if owed:
+                _copy(updater.update(vectors, means), held)
+            _copy(runner.train(vectors, columns, batch_size).parameters, into)
+        else:
+            _copy(both.parameters, vectors)
+            _copy(both.gradients, means)
         for mean in means:
             ring.reduce(mean)
-        _copy(updater.update(vectors, means), held)
+        owed = True
 
     return step
 

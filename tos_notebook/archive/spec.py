@@ -256,6 +256,25 @@ class Trained:
     values: Mapping[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What an optimizer's step and the next training call return together.
+
+    Parameters
+    ----------
+    parameters : sequence of ndarray, one per segment, shape (segment.size,)
+        After the step.
+    gradients : sequence of ndarray
+        Likewise: what `Trained.parameters` has of the rows.
+    values : mapping of str to float
+        See `Trained`.
+    """
+
+    parameters: Sequence[Array]
+    gradients: Sequence[Array]
+    values: Mapping[str, float]
+
+
 class Updater(Protocol):
     """The optimizer of a program that was exported for gradients. One thread calls it at a time."""
 
@@ -333,6 +352,33 @@ class Runner(Protocol):
 
     def updater(self) -> Updater:
         """Return the optimizer, of a program that was exported for gradients."""
+        ...
+
+    def advance(
+        self,
+        vectors: Sequence[Array],
+        means: Sequence[Array],
+        columns: Sequence[Array],
+        batch_size: int,
+    ) -> Advanced | None:
+        """Make the optimizer's step, and train on the next rows, in one call.
+
+        The results are those of `Updater.update` and `train`, to the bit.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            The parameters before the step: those of the last call, which was `train` or this.
+        means : sequence of ndarray
+            See `Updater.update`.
+        columns, batch_size
+            See `train`.
+
+        Returns
+        -------
+        Advanced or None
+            None if the program cannot do so with these rows; then nothing was changed.
+        """
         ...
 
     def set_learning_rate(self, value: float) -> None:

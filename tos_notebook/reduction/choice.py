@@ -1,7 +1,7 @@
 """Which algorithm is the fastest for a vector: the least of what each costs.
 
 With `direct` each rank sends to all others at the same time, so that it is not chosen for more
-than `MOST_STREAMS`.
+than `MOST_STREAMS`. A short vector it sends at once, as a whole.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from .costs import costs
-from .schedules import Schedule, direct, halving, ring, two_level
+from .schedules import Schedule, at_once, direct, halving, ring, two_level
 
 MOST_STREAMS = 32
+
+SHORT = 1 << 16
+"""Bytes that a rank sends at once at most: the kernel takes them without waiting for a peer."""
 
 
 def choose(
@@ -31,8 +34,12 @@ def choose(
     Returns
     -------
     Schedule
-        The first of ``ring``, ``direct``, ``halving`` and ``two_level`` where several take as long.
+        ``at_once`` where it saves more than it sends in addition. Else the first of ``ring``,
+        ``direct``, ``halving`` and ``two_level`` where several take as long.
     """
+    more = (n - 1) * (n - 2) / n * nbytes
+    if n > 1 and (n - 1) * nbytes <= SHORT and more / bandwidth < latency:
+        return at_once(n)
     found = costs(n, nbytes, latency, bandwidth, hosts)
     del found["star"]
     if n > MOST_STREAMS:

@@ -79,6 +79,8 @@ class Step(NamedTuple):
     """The slice of the vector that others are added to before; else empty."""
     kept: Array
     """Where it is kept meanwhile."""
+    changes_sent: bool
+    """Whether what comes is added to what is sent."""
 
 
 class Plan:
@@ -134,7 +136,9 @@ class Plan:
             for message in made.receives
             if self._size(message)
         ]
-        return Step((*self._sent(made.sends),), tuple(received), made, own, kept)
+        sent = {part for message in made.sends for part in self._parts(message)}
+        changes = made.adds and any(not sent.isdisjoint(each.parts) for each in received)
+        return Step((*self._sent(made.sends),), tuple(received), made, own, kept, changes)
 
     def _size(self, message: Message) -> int:
         return self._bounds[message.stop] - self._bounds[message.start]

@@ -143,6 +143,8 @@ class Reducer:
             for link, part, nbytes, data in step.sends:
                 unit, total = self._held[part]
                 flow.send(link, _HEAD.pack(self._mesh.reductions, nbytes, unit, total), data)
+            if step.changes_sent and flow.sending:
+                flow.keep()
             if step.round.adds:
                 self._add(step)
             else:

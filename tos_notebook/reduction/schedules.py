@@ -2,7 +2,8 @@
 
 A vector has so many parts of nearly equal size. A rank sends and receives at the same time within
 a round, and begins the next one when both are done. Each part is summed by one rank, whose bytes
-are copied to all others: so all of them end with the same bits, whatever the order of a sum.
+are copied to all others: so all of them end with the same bits, whatever the order of a sum. Only
+with ``at_once``, for short vectors, each rank sums all of it, in the same order as all others.
 
 =============  =================  ==========================  ================================
 schedule       rounds             bytes that a rank sends      sums
@@ -11,6 +12,7 @@ schedule       rounds             bytes that a rank sends      sums
 ``direct``     2                  2(n - 1)/n of the vector     in the order of the ranks
 ``halving``    2 log2 n           2(n - 1)/n of the vector     pairwise
 ``two_level``  2 + the leaders'   leaders only, between hosts  on each host, then its leaders
+``at_once``    1                  n - 1 times the vector       in the order of the ranks
 =============  =================  ==========================  ================================
 
 There are n ranks, at least 1. The bytes of ``halving`` are those of a power of two. Otherwise some
@@ -46,7 +48,7 @@ class Round(NamedTuple):
     Attributes
     ----------
     sends : tuple of Message
-        What to send, none of which changes in this round.
+        What to send, as it is when the round begins.
     receives : tuple of Message
         What to receive, in the order in which it is added.
     adds : bool
@@ -149,6 +151,26 @@ def direct(n: int) -> Schedule:
         )
 
     return Schedule("direct", n, tuple(tuple(rounds(rank)) for rank in range(n)))
+
+
+def at_once(n: int) -> Schedule:
+    """Return the schedule of one round in which each rank sends its vector to all others.
+
+    It is `direct`, with the bits of that, for vectors of which a message takes longer than the
+    bytes: it has that name, too.
+    """
+
+    def round_of(rank: int) -> Round:
+        others = [(rank + step) % n for step in range(1, n)]
+        return Round(
+            tuple(Message(peer, 0, 1) for peer in others),
+            tuple(Message(peer, 0, 1) for peer in sorted(others)),
+            adds=True,
+            own=rank if rank > 1 else 0,
+            final=True,
+        )
+
+    return Schedule("direct", 1, tuple((round_of(rank),) for rank in range(n)))
 
 
 def halving(n: int) -> Schedule:

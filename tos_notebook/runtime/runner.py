@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.spec import Trained, read_spec
+from ..archive.spec import Advanced, Trained, read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from ..common.arrays import Array
 from ..errors import InvalidTransition, WorkerEnvironment
@@ -97,6 +97,8 @@ class TensorFlowRunner:
         # A program whose gradients are added up has a function for one batch alone.
         single = getattr(self._module, "train_batch", None)
         self._batch = None if single is None else SavedFunction(single)
+        both = getattr(self._module, "advance", None)
+        self._both = None if both is None else SavedFunction(both)
         self._sizes: dict[int, tf.Tensor] = {}
 
     def load(self) -> None:
@@ -110,9 +112,26 @@ class TensorFlowRunner:
                 *new, means = self._batch(*tensors)
             else:
                 *new, means = self._batches(*tensors, self._size(batch_size))
-            values = dict(zip(self.spec.outputs, means.numpy().tolist(), strict=True))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
-            return Trained([np.asarray(v) for v in new], values)
+            return Trained([np.asarray(v) for v in new], self._values(means))
+
+    def _values(self, means: tf.Tensor) -> dict[str, float]:
+        return dict(zip(self.spec.outputs, np.asarray(means).tolist(), strict=True))
+
+    def advance(
+        self,
+        vectors: Sequence[Array],
+        means: Sequence[Array],
+        columns: Sequence[Array],
+        batch_size: int,
+    ) -> Advanced | None:
+        """See `Runner.advance`; the parameters before are in TensorFlow's variables."""
+        if self._both is None or len(columns[0]) > batch_size:
+            return None
+        with eagerly():
+            *found, values = self._both(*map(as_tensor, (*means, *columns)))
+            made = [np.asarray(vector) for vector in found]
+            return Advanced(made[: len(means)], made[len(means) :], self._values(values))
 
     def _size(self, batch_size: int) -> tf.Tensor:
         if batch_size not in self._sizes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class SavedFunction:
     """A function of a SavedModel, with what it captures.
 
     Calling the function itself, TensorFlow looks at the type of each argument, and at what might
-    record gradients: for a small model longer than it trains a batch.
+    record gradients, and lets another thread run it: for a small model that takes longer than to
+    train a batch. As an operation, it runs in the thread that calls.
 
     Parameters
     ----------
@@ -54,12 +56,16 @@ class SavedFunction:
     def __init__(self, function: Any) -> None:
         concrete = function.concrete_functions[0]
         self.graph = concrete.graph
-        self._call = concrete.inference_fn.call_flat
         self._captured = list(concrete.captured_inputs)
+        self._call = partial(
+            tf.raw_ops.StatefulPartitionedCall,
+            Tout=[output.dtype for output in concrete.outputs],
+            f=concrete,
+        )
 
     def __call__(self, *tensors: tf.Tensor) -> Sequence[tf.Tensor]:
         """Return its values, in their order."""
-        values: Sequence[tf.Tensor] = self._call(*tensors, *self._captured)
+        values: Sequence[tf.Tensor] = self._call(args=[*tensors, *self._captured])
         return values
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..archive.spec import FeedSpec, ProgramSpec, Trained
+from ..archive.spec import Advanced, FeedSpec, ProgramSpec, Trained
 from ..blocks.block import Columns
 from ..common.arrays import Array, Buffer
 from ..layout import Layout, ParameterSpec
@@ -74,6 +74,20 @@ class NumpyProgram:
         _, parameters = self._copied(vectors)
         self.apply(parameters, self._copied(means)[1])
         return list(parameters.values())
+
+    def advance(
+        self,
+        vectors: Sequence[Array],
+        means: Sequence[Array],
+        columns: Sequence[Array],
+        batch_size: int,
+    ) -> Advanced:
+        """See `Runner.advance`."""
+        layout = self.spec.layout
+        parameters = layout.vectors(layout.pack(self.update(vectors, means)))
+        trained = self.train(parameters, columns, batch_size)
+        gradients = layout.vectors(layout.pack(trained.parameters))
+        return Advanced(parameters, gradients, trained.values)
 
     def updater(self) -> NumpyProgram:
         """See `Runner.updater`."""

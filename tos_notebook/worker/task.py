@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..archive.spec import ProgramSpec, Runner, Trained, Updater, read_spec
+from ..archive.spec import Advanced, ProgramSpec, Runner, Trained, Updater, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive
@@ -184,6 +184,16 @@ class LateRunner:
     def updater(self) -> Updater:
         """See `Runner.updater`."""
         return self._runner().updater()
+
+    def advance(
+        self,
+        vectors: Sequence[Array],
+        means: Sequence[Array],
+        columns: Sequence[Array],
+        batch_size: int,
+    ) -> Advanced | None:
+        """See `Runner.advance`."""
+        return self._runner().advance(vectors, means, columns, batch_size)
 
     def set_learning_rate(self, value: float) -> None:
         """See `Runner.set_learning_rate`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -75,6 +76,70 @@ def test_gradients_and_update_are_the_whole_step_to_the_bit(name: str) -> None:
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_array_equal(value, expected[parameter], parameter)
+
+
+def with_statistics() -> Any:
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    made.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    return made
+
+
+FUSED: dict[str, Callable[[], Any]] = {
+    **{name: partial(lambda make: model(make()), make) for name, make in OPTIMIZERS.items()},
+    "statistics": with_statistics,
+    "scaled loss that overflows": lambda: scaled(2e6, dtype="mixed_float16"),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_a_step_in_one_call_with_the_next_gradients_is_the_same_to_the_bit(name: str) -> None:
+    program = capture(FUSED[name]()).for_gradients()
+    apart, together = Trainers(program, X, Y), Trainers(program, X, Y)
+    for part in (apart, together):
+        # On a worker both halves have the same variables.
+        part.updater = part.runner.updater()
+    mean = program.layout.allocate()
+    vectors, means = program.layout.vectors(together.buffer), program.layout.vectors(mean)
+    for number, batch in enumerate(batches((X, Y), 4)):
+        if number == 3:
+            # As at the end of a milestone, where settings change.
+            program.layout.pack(together.updater.update(vectors, means), together.buffer)
+            if program.has_learning_rate:
+                apart.runner.set_learning_rate(0.003)
+                together.runner.set_learning_rate(0.003)
+        if number in (0, 3):
+            trained = together.runner.train(vectors, batch, 4)
+            values = trained.values
+            program.layout.pack(trained.parameters, mean)
+        else:
+            both = together.runner.advance(vectors, means, batch, 4)
+            assert both is not None
+            values = both.values
+            made = [*both.parameters, *both.gradients]
+            for target, array in zip([*vectors, *means], made, strict=True):
+                target[...] = array
+        np.testing.assert_array_equal(together.buffer, apart.buffer)
+        assert apart.step([batch]) == values
+    program.layout.pack(together.updater.update(vectors, means), together.buffer)
+    np.testing.assert_array_equal(together.buffer, apart.buffer)
+    for one, other in zip(together.updater.state(), apart.updater.state(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_one_call_cannot_do_is_left_to_two() -> None:
+    many = Trainers(capture(model("sgd")), X, Y)
+    bound = Trainers(capture(model("sgd", kernel_constraint="unit_norm")), X, Y)
+    for trainers, rows in [(many, 16), (bound, 8)]:
+        vectors = trainers.layout.vectors(trainers.buffer)
+        means = trainers.layout.vectors(trainers.layout.allocate())
+        assert trainers.runner.advance(vectors, means, (X[:rows], Y[:rows]), 8) is None
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

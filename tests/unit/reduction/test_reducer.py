@@ -27,7 +27,7 @@ from tos_notebook.errors import (
 )
 from tos_notebook.reduction.mesh import Mesh
 from tos_notebook.reduction.reducer import Reducer, Traffic
-from tos_notebook.reduction.schedules import direct, halving, ring
+from tos_notebook.reduction.schedules import at_once, direct, halving, ring
 
 SIZES = [0, 1, 5, 1000, 300_001, 1_500_000]
 """Elements: fewer than ranks, and more than sockets hold."""
@@ -79,6 +79,24 @@ def test_the_same_over_tls(make: Any, n: int) -> None:
             reduced(reducers, vectors, [1.0] * n)
             assert len({vector.tobytes() for vector in vectors}) == 1
             np.testing.assert_allclose(vectors[0], expected, 0, 1e-6)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(
+    "weights", [[8.0] * 5, [8.0, 3.0, 8.0, 0.0, 1.0], [0.0, 5.0, 1e-30], [2, 0]]
+)
+def test_at_once_gives_the_bits_of_direct(weights: list[float], tls: bool) -> None:
+    """Long ones, too: what does not fit into a socket is sent while others are added."""
+    n = len(weights)
+    with meshes(n, tls=tls) as formed:
+        for size in SIZES:
+            both = []
+            for make in (direct, at_once):
+                vectors = made(n, size)
+                traffic = reduced([Reducer(mesh, make(n)) for mesh in formed], vectors, weights)
+                assert len({vector.tobytes() for vector in vectors}) == 1
+                both.append((vectors[0].tobytes(), traffic[0].weight if size > n else 0.0))
+            assert both[0] == both[1]
 
 
 def test_weights_count() -> None:

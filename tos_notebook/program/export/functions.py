@@ -40,16 +40,27 @@ def _tensors(layout: Layout, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [found[index] for index in range(len(layout))]
 
 
-def batch_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
-    """Return what computes the gradients of one batch; see `train_function`.
+def _vectors(layout: Layout, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the layout's vectors of its tensors."""
+    made = []
+    for segment in layout.segments:
+        parts: list[tf.Tensor] = []
+        end = 0
+        for index, start in zip(segment.indices, segment.starts, strict=True):
+            if start > end:
+                parts.append(tf.zeros([start - end], segment.dtype))
+            parts.append(tf.reshape(tensors[index], [-1]))
+            end = start + layout.specs[index].size
+        made.append(tf.concat(parts, 0))
+    return made
 
-    A loop and its sums would cost a small batch a good part of its time.
-    """
+
+def _one_batch(step: Step, outputs: Sequence[str]) -> Callable[[Sequence[tf.Tensor]], Any]:
+    """Return what computes the gradients of one batch, by the parameters that are there."""
     function, places = step.traced.function, _places(step)
     copies = _keeps_its_batch(step)
 
-    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor]) -> Any:
-        _adopt(step, layout, vectors)
+    def train(columns: Sequence[tf.Tensor]) -> Any:
         step.metrics.reset()
         found, gradients = function(*map(_copy, columns) if copies else columns)
         values = [tf.convert_to_tensor(variable) for variable in step.parameters]
@@ -58,6 +69,40 @@ def batch_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callab
         return values, _stacked(dict(found) | dict(step.metrics.results()), outputs)
 
     return train
+
+
+def batch_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
+    """Return what computes the gradients of one batch; see `train_function`.
+
+    A loop and its sums would cost a small batch a good part of its time.
+    """
+    one_batch = _one_batch(step, outputs)
+
+    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor]) -> Any:
+        _adopt(step, layout, vectors)
+        return one_batch(columns)
+
+    return train
+
+
+def advance_function(
+    step: Step, cut: Cut, layout: Layout, outputs: Sequence[str]
+) -> Callable[..., Any]:
+    """Return what makes a step, and computes the gradients of the next batch.
+
+    It is `update_function` and `batch_function` one after the other, for parameters that are still
+    there from the last call.
+    """
+    update, one_batch = _update(step, cut, layout), _one_batch(step, outputs)
+
+    def advance(means: list[tf.Tensor], columns: list[tf.Tensor]) -> Any:
+        update(means)
+        # Before the batch moves its statistics.
+        parameters = _vectors(layout, [tf.convert_to_tensor(v) for v in step.parameters])
+        gradients, values = one_batch(columns)
+        return parameters, _vectors(layout, gradients), values
+
+    return advance
 
 
 def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
@@ -121,16 +166,29 @@ def _places(step: Step) -> list[tuple[int, tf.Tensor]]:
 
 def update_function(step: Step, cut: Cut, layout: Layout) -> Callable[..., Any]:
     """Return what lets the optimizer make a step by the mean of all workers' gradients."""
+    by_means = _update(step, cut, layout)
+
+    def update(vectors: list[tf.Tensor], means: list[tf.Tensor]) -> list[tf.Tensor]:
+        for variable, old in zip(step.parameters, _tensors(layout, vectors), strict=True):
+            variable.assign(old)
+        by_means(means)
+        return [tf.convert_to_tensor(variable) for variable in step.parameters]
+
+    return update
+
+
+def _update(step: Step, cut: Cut, layout: Layout) -> Callable[[Sequence[tf.Tensor]], None]:
+    """Return what makes a step from the parameters that are there."""
     places = [place for place, _ in _places(step)]
     # What a batch moves, such as statistics, is a mean of values; all else is as it was.
     moved = set(map(id, assigned(step.traced.function, step.parameters)))
 
-    def update(vectors: list[tf.Tensor], means: list[tf.Tensor]) -> list[tf.Tensor]:
-        before, found = _tensors(layout, vectors), _tensors(layout, means)
-        for variable, old, mean in zip(step.parameters, before, found, strict=True):
-            variable.assign(mean if id(variable) in moved else old)
+    def update(means: Sequence[tf.Tensor]) -> None:
+        found = _tensors(layout, means)
+        for variable, mean in zip(step.parameters, found, strict=True):
+            if id(variable) in moved:
+                variable.assign(mean)
         cut.update([found[place] for place in places])
-        return [tf.convert_to_tensor(variable) for variable in step.parameters]
 
     return update
 

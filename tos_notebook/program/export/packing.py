@@ -18,7 +18,7 @@ from ...runtime.eager import quiet
 from ...wire.limits import MOST_METRICS
 from .cut import cannot_be_cut
 from .frozen import assigned
-from .functions import batch_function, train_function, update_function
+from .functions import advance_function, batch_function, train_function, update_function
 from .step import Step
 
 
@@ -58,6 +58,11 @@ def export(
         batch = batch_function(step, spec.layout, spec.outputs)
         module.train_batch = tf.function(batch, autograph=False)
         module.train_batch.get_concrete_function(vectors, list(columns))
+        if not any(step.constraints):
+            # A constraint that is applied twice, as by those two, may change a bit.
+            advance = advance_function(step, step.cut, spec.layout, spec.outputs)
+            module.advance = tf.function(advance, autograph=False)
+            module.advance.get_concrete_function(vectors, list(columns))
     module.parameters = list(step.parameters)
     rate, state = step.optimizing.learning_rate, step.optimizing.state
     module.optimizer_state = list(state)

@@ -7,7 +7,7 @@ lost, all continue with what the driver holds a copy of: the state after the las
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -73,6 +73,8 @@ class MeshExchange:
         self._aggregate: Callable[[Array], Array] | None = None
         self._codecs = PLAIN
         self._spoiled: Buffer | None = None
+        # Whether the optimizer is to make its step by the means.
+        self._owes_step = False
         self._rank, self._version, self._base = 0, 0, 0
         self._epoch, self._every = -1, 1
         self._pace = Pace()
@@ -156,7 +158,9 @@ class MeshExchange:
             # Perhaps it was lost meanwhile, and Spark starts another one.
             said = self._awaited.blame(error)
             return said if said.directive is Directive.STOP else proceed
-        if self._aggregate is not None or not on_their_way(self._codecs):
+        # Where each rank sums all, its own numbers are not those that others have decoded.
+        unlike = schedule.parts == 1 and schedule.name == "direct" and not self._codecs.lossless
+        if self._aggregate is not None or not on_their_way(self._codecs) or unlike:
             schedule = direct(mesh.n)
         self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
         means = signed(self._means) if self._changes else self._means
@@ -187,22 +191,26 @@ class MeshExchange:
         began, size = perf_counter(), self._every * batch_size
         sums, rows = dict.fromkeys(runner.spec.outputs, 0.0), 0
         self._made = self._left_out = 0
+        self._owes_step = False
         for start in range(0, self.rounds * size, size):
             part = tuple(column[start : start + size] for column in columns)
             count, weight = len(part[0]) if part else 0, 0.0
             if count:
-                trained = runner.train(self.vectors, part, batch_size)
-                weight = self._take(trained.parameters, count)
+                values = self._compute(runner, part, batch_size)
+                weight = self._weigh(count)
                 # The loss of a round that is left out is not known.
                 told = 0 if weight == NOTHING else count
                 rows += told
                 for name in sums if told else ():
-                    sums[name] += trained.values[name] * told
+                    sums[name] += values[name] * told
+            else:
+                self._step()
             if not self._make(weight):
                 # No worker has rows left, and all learn it here.
                 self.attends = False
                 break
             self._made += 1
+        self._step()
         if not self._made:
             return None
         nbytes = sum(column.nbytes for column in columns)
@@ -210,14 +218,42 @@ class MeshExchange:
         nothing = float("nan")
         return Trained([], {n: total / rows if rows else nothing for n, total in sums.items()})
 
-    def _take(self, trained: Iterable[Array], rows: int) -> float:
-        """Take what this worker adds to a round; return its weight."""
+    def _compute(
+        self, runner: Runner, part: Sequence[Array], batch_size: int
+    ) -> Mapping[str, float]:
+        """Train, for what this worker adds to a round; return the outputs."""
+        if self._owes_step:
+            # One call of TensorFlow costs a small model as much as what it computes.
+            both = runner.advance(self.vectors, self._means, part, batch_size)
+            if both is not None:
+                self._owes_step = False
+                _copy(both.parameters, self.vectors)
+                _copy(both.gradients, self._means)
+                return both.values
+            self._step()
+        trained = runner.train(self.vectors, part, batch_size)
         if self._changes:
             with np.errstate(over="ignore"):
-                for target, array, before in zip(self._into, trained, self._held, strict=True):
+                changes = zip(self._into, trained.parameters, self._held, strict=True)
+                for target, array, before in changes:
                     np.subtract(array, before, out=target)
         else:
-            _copy(trained, self._into)
+            _copy(trained.parameters, self._into)
+        return trained.values
+
+    def _step(self) -> None:
+        """Make the step that is owed."""
+        if not self._owes_step:
+            return
+        assert self._updater is not None
+        self._owes_step = False
+        _copy(self._updater.update(self.vectors, self._means), self._held)
+        if self._skips_steps:
+            # What lies between tensors may be NaN, and must not spoil the next round.
+            self._work[:] = 0
+
+    def _weigh(self, rows: int) -> float:
+        """Return the weight of what this worker adds to a round."""
         if self._skips_steps or all(map(is_finite, self._means)):
             return rows
         self._leave_out()
@@ -249,11 +285,11 @@ class MeshExchange:
             return total
         if self._updater is None:
             self._parameters[:] = self._work
+        elif self._of == "gradients":
+            # With the next batch, if there is one.
+            self._owes_step = True
         else:
             _copy(self._updater.update(self.vectors, self._means), self._held)
-        if total == math.inf:
-            # What lies between tensors must not spoil the next round.
-            self._work[:] = 0
         return total
 
     def write(self, trained: Iterable[Array]) -> bool:
