@@ -24,7 +24,7 @@ LONGEST_NAME = 256
 
 _DECORATION = re.compile(
     r"Graph execution error:|^Detected at node.*|^\s*<stack traces unavailable>|^Node: '.*'$"
-    r"|\[\[\{\{(?:function_)?node .*|\{\{function_node [^}]*\}\}\s*|\[Op:.*\]"
+    r"|\[\[\{\{(?:function_)?node .*|\{\{function_node [^}]*\}\}\s*|\[Op:.*\](?: name:.*)?"
     r"|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
     r'|^\s*File ".*", line \d+, in .*'
 )

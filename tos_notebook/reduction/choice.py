@@ -38,7 +38,7 @@ def choose(
         ``direct``, ``halving`` and ``two_level`` where several take as long.
     """
     more = (n - 1) * (n - 2) / n * nbytes
-    if n > 1 and (n - 1) * nbytes <= SHORT and more / bandwidth < latency:
+    if 1 < n <= MOST_STREAMS and (n - 1) * nbytes <= SHORT and more / bandwidth < latency:
         return at_once(n)
     found = costs(n, nbytes, latency, bandwidth, hosts)
     del found["star"]

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..archive.stack_frames import nodes_in
 from ..common.arrays import ALIGNMENT, Array
 from .import_guard import without_keras
 
@@ -57,6 +58,7 @@ class SavedFunction:
         concrete = function.concrete_functions[0]
         self.graph = concrete.graph
         self._captured = list(concrete.captured_inputs)
+        self._named = concrete.inference_fn.call_flat
         self._call = partial(
             tf.raw_ops.StatefulPartitionedCall,
             Tout=[output.dtype for output in concrete.outputs],
@@ -65,7 +67,14 @@ class SavedFunction:
 
     def __call__(self, *tensors: tf.Tensor) -> Sequence[tf.Tensor]:
         """Return its values, in their order."""
-        values: Sequence[tf.Tensor] = self._call(args=[*tensors, *self._captured])
+        arguments = [*tensors, *self._captured]
+        try:
+            values: Sequence[tf.Tensor] = self._call(args=arguments)
+        except tf.errors.OpError as error:
+            if not nodes_in(error.message):
+                # Only the function itself says which of its operations has failed.
+                self._named(*arguments)
+            raise
         return values
 
 

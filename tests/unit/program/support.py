@@ -103,6 +103,41 @@ def batches(columns: Sequence[Array], size: int) -> list[list[Array]]:
     return [[c[i : i + size] for c in columns] for i in range(0, len(columns[0]), size)]
 
 
+def assert_one_call_does_both(program: Program, columns: Sequence[Array], size: int) -> None:
+    """Make steps in one call with the next gradients, and apart, and compare every bit."""
+    apart, together = Trainers(program, *columns), Trainers(program, *columns)
+    for part in (apart, together):
+        # On a worker both halves have the same variables.
+        part.updater = part.runner.updater()
+    layout = together.layout
+    mean = layout.allocate()
+    vectors, means = layout.vectors(together.buffer), layout.vectors(mean)
+    for number, batch in enumerate(batches(columns, size)):
+        if number == 3:
+            # As at the end of a milestone, where settings change.
+            layout.pack(together.updater.update(vectors, means), together.buffer)
+            if program.has_learning_rate:
+                apart.runner.set_learning_rate(0.003)
+                together.runner.set_learning_rate(0.003)
+        if number in (0, 3):
+            trained = together.runner.train(vectors, batch, size)
+            values = trained.values
+            layout.pack(trained.parameters, mean)
+        else:
+            both = together.runner.advance(vectors, means, batch, size)
+            assert both is not None
+            values = both.values
+            made = [*both.parameters, *both.gradients]
+            for target, array in zip([*vectors, *means], made, strict=True):
+                target[...] = array
+        np.testing.assert_array_equal(together.buffer, apart.buffer)
+        assert apart.step([batch]) == values
+    layout.pack(together.updater.update(vectors, means), together.buffer)
+    np.testing.assert_array_equal(together.buffer, apart.buffer)
+    for one, other in zip(together.updater.state(), apart.updater.state(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def assert_same(found: Sequence[Any], expected: Sequence[Any], rtol: float = 1e-5) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-6)

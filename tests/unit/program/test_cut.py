@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.unit.program.support import Trainers, batches
+from tests.unit.program.support import Lone, Trainers, assert_one_call_does_both, batches
 from tos_notebook.archive.spec import read_spec
 from tos_notebook.common.arrays import Array
 from tos_notebook.errors import UnsupportedProgram
@@ -100,37 +100,7 @@ FUSED: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", FUSED)
 def test_a_step_in_one_call_with_the_next_gradients_is_the_same_to_the_bit(name: str) -> None:
-    program = capture(FUSED[name]()).for_gradients()
-    apart, together = Trainers(program, X, Y), Trainers(program, X, Y)
-    for part in (apart, together):
-        # On a worker both halves have the same variables.
-        part.updater = part.runner.updater()
-    mean = program.layout.allocate()
-    vectors, means = program.layout.vectors(together.buffer), program.layout.vectors(mean)
-    for number, batch in enumerate(batches((X, Y), 4)):
-        if number == 3:
-            # As at the end of a milestone, where settings change.
-            program.layout.pack(together.updater.update(vectors, means), together.buffer)
-            if program.has_learning_rate:
-                apart.runner.set_learning_rate(0.003)
-                together.runner.set_learning_rate(0.003)
-        if number in (0, 3):
-            trained = together.runner.train(vectors, batch, 4)
-            values = trained.values
-            program.layout.pack(trained.parameters, mean)
-        else:
-            both = together.runner.advance(vectors, means, batch, 4)
-            assert both is not None
-            values = both.values
-            made = [*both.parameters, *both.gradients]
-            for target, array in zip([*vectors, *means], made, strict=True):
-                target[...] = array
-        np.testing.assert_array_equal(together.buffer, apart.buffer)
-        assert apart.step([batch]) == values
-    program.layout.pack(together.updater.update(vectors, means), together.buffer)
-    np.testing.assert_array_equal(together.buffer, apart.buffer)
-    for one, other in zip(together.updater.state(), apart.updater.state(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_one_call_does_both(capture(FUSED[name]()), (X, Y), 4)
 
 
 def test_what_one_call_cannot_do_is_left_to_two() -> None:
@@ -140,6 +110,10 @@ def test_what_one_call_cannot_do_is_left_to_two() -> None:
         vectors = trainers.layout.vectors(trainers.buffer)
         means = trainers.layout.vectors(trainers.layout.allocate())
         assert trainers.runner.advance(vectors, means, (X[:rows], Y[:rows]), 8) is None
+    # As a program that was archived before.
+    whole = Lone(capture(model("sgd")), X, Y)
+    vectors = whole.program.layout.vectors(whole.buffer)
+    assert whole.runner.advance(vectors, vectors, (X[:8], Y[:8]), 8) is None
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from tests.unit.program.support import Lone
+from tests.unit.program.support import Lone, Trainers
 from tos_notebook.program.capture import capture
 from tos_notebook.readable import summary
 
@@ -120,6 +120,21 @@ def test_a_subclass_is_explained_by_its_call() -> None:
     assert summary(error) == "InvalidArgumentError: indices[0,0] = 99 is not in [0, 5)"
 
 
+@pytest.mark.parametrize("call", ["train", "advance"])
+def test_an_error_in_a_call_for_gradients_is_explained_as_well(call: str) -> None:
+    model = Subclass()
+    model(np.zeros((1, 4), np.int32))
+    model.compile("sgd", "mse")
+    trainers = Trainers(capture(model), BAD, LABELS)
+    runner, vectors = trainers.runner, trainers.layout.vectors(trainers.buffer)
+    means = [trainers.layout.vectors(trainers.layout.allocate())] * (call == "advance")
+    with pytest.raises(tf.errors.OpError) as caught:
+        getattr(runner, call)(vectors, *means, (BAD, LABELS), 3)
+    lines = lines_of(trainers, caught.value)
+    assert_last_line(lines, Subclass.call, "return tf.reduce_sum(self.table(x), [1, 2])")
+    assert summary(caught.value) == "InvalidArgumentError: indices[0,0] = 99 is not in [0, 5)"
+
+
 def test_a_train_step_is_explained_by_its_line() -> None:
     model = OwnStep([keras.Input((2,)), layers.Dense(1)])
     lone = lone_model(model, np.ones((3, 2), np.float32), LABELS[:, None])
@@ -167,6 +182,10 @@ def test_the_dump_of_nodes_is_left_out() -> None:
         "<stack traces unavailable>\n2 root error(s) found.\n"
         "  (0) INVALID_ARGUMENT:  It broke\n\t [[{{node a/b}}]]\n [Op:__inference_train_1]"
     )
+    assert summary(tf.errors.InvalidArgumentError(None, None, message)) == (
+        "InvalidArgumentError: It broke"
+    )
+    message = "{{function_node __wrapped__Call_Tin_6}} It broke [Op:StatefulPartitionedCall] name: "
     assert summary(tf.errors.InvalidArgumentError(None, None, message)) == (
         "InvalidArgumentError: It broke"
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.unit.program.support import Lone, Trainers, batches
+from tests.unit.program.support import Lone, Trainers, assert_one_call_does_both, batches
 from tests.unit.program.test_graph import OPTIMIZERS, Linear
 from tos_notebook.errors import UnsupportedProgram
 from tos_notebook.program.graph.program import GraphProgram
@@ -84,6 +84,16 @@ class Normalized(Linear):
 def test_what_a_batch_moves_is_part_of_the_gradients() -> None:
     model = Normalized()
     assert_trains_as_whole(model.capture(params=[model.first, model.mean]))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_in_one_call_with_the_next_gradients_is_the_same_to_the_bit(name: str) -> None:
+    assert_one_call_does_both(Linear(OPTIMIZERS[name]()).capture(), (X, Y), 4)
+
+
+def test_one_call_takes_the_mean_of_statistics_before_a_batch_moves_them() -> None:
+    model = Normalized()
+    assert_one_call_does_both(model.capture(params=[model.first, model.mean]), (X, Y), 4)
 
 
 def test_moved_statistics_are_averaged() -> None:

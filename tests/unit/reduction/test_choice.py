@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.simulated_reduction import Simulation
 from tests.unit.reduction.conftest import meshes, together
-from tos_notebook.reduction.choice import SHORT, choose
+from tos_notebook.reduction.choice import MOST_STREAMS, SHORT, choose
 from tos_notebook.reduction.costs import costs
 from tos_notebook.reduction.measuring import measure
 from tos_notebook.reduction.schedules import (
@@ -96,6 +96,7 @@ def test_nothing_that_may_be_chosen_costs_less(
     schedule = choose(n, nbytes, latency, bandwidth, hosts)
     if n > 1 and schedule == at_once(n):
         # One round less, for bytes that take less time.
+        assert n <= MOST_STREAMS
         assert (n - 1) * nbytes <= SHORT
         saved = latency - (1 - 2 / n) * (n - 1) * nbytes / bandwidth
         assert saved > 0 or saved == pytest.approx(0, abs=1e-12)
