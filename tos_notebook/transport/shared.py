@@ -45,6 +45,7 @@ class Segment:
         token = f"tos-{secrets.token_hex(16)}"
         try:
             self._descriptor = os.memfd_create(token, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.fchmod(self._descriptor, 0o600)
             # Reserves the memory: a write for which there is none would kill the process.
             os.posix_fallocate(self._descriptor, 0, nbytes)
             fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, _SEALS)
@@ -67,7 +68,7 @@ class Segment:
         self.close()
 
 
-def attach(name: str, nbytes: int) -> Buffer | None:
+def attach(name: str, nbytes: int, writable: bool = True) -> Buffer | None:
     """Map a worker's segment, which must have `nbytes`, by the name that the worker sent.
 
     None if there is no such segment on this host, it is not ours, or it could become shorter.
@@ -81,11 +82,11 @@ def attach(name: str, nbytes: int) -> Buffer | None:
         # Another host's worker may have the number of a process here, which holds something else.
         if path.readlink() != Path(f"/memfd:{token} (deleted)"):
             return None
-        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        descriptor = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        return _map(descriptor, nbytes) if _is_sealed(descriptor, nbytes) else None
+        return _map(descriptor, nbytes, writable) if _is_sealed(descriptor, nbytes) else None
     except OSError:
         return None
     finally:
@@ -103,5 +104,6 @@ def _is_sealed(descriptor: int, nbytes: int) -> bool:
     return bool(seals & fcntl.F_SEAL_SHRINK) and found.st_size == nbytes
 
 
-def _map(descriptor: int, nbytes: int) -> Buffer:
-    return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
+def _map(descriptor: int, nbytes: int, writable: bool = True) -> Buffer:
+    allowed = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    return np.frombuffer(mmap.mmap(descriptor, nbytes, mmap.MAP_SHARED, allowed), np.uint8)

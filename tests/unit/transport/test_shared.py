@@ -49,6 +49,13 @@ def test_once_the_worker_has_joined_nobody_can_attach_any_more() -> None:
     segment.buffer[:] = 1
 
 
+def test_it_is_its_owner_s_alone() -> None:
+    with Segment(8) as segment:
+        *_, process, descriptor = segment.name.split("-")
+        found = Path(f"/proc/{process}/fd/{descriptor}").stat()
+    assert found.st_mode & 0o777 == 0o600
+
+
 def test_no_two_segments_share_a_name() -> None:
     with Segment(8) as one, Segment(8) as other:
         assert one.name != other.name
