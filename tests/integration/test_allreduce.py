@@ -29,12 +29,12 @@ Y = RANDOM.integers(0, 3, ROWS)
 Sessions = Callable[..., tos.TrainingSession]
 
 
-def model(optimizer: Any) -> keras.Model:
+def model(optimizer: Any, width: int = 8) -> keras.Model:
     keras.utils.set_random_seed(1)
     made = keras.Sequential(
         [
             keras.Input((6,)),
-            keras.layers.Dense(8, activation="tanh"),
+            keras.layers.Dense(width, activation="tanh"),
             keras.layers.Dense(3, activation="softmax"),
         ]
     )
@@ -114,6 +114,24 @@ def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions) ->
     assert len(watch.of(WorkerJoined)) == 3
     assert run.status.samples == 200 * ROWS
     assert bits(broken) == bits(whole)
+
+
+def test_a_worker_that_is_killed_while_others_read_its_memory_changes_no_bit(
+    train: Sessions,
+) -> None:
+    options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
+    files = {*Path("/dev/shm").iterdir()}
+    whole, broken, watch = model(adam(), 30_000), model(adam(), 30_000), Watch()
+    train(whole, **options).run((X, Y), 10, partitions=2, seed=3)
+
+    run = train(broken, **options).start((X, Y), 10, partitions=2, seed=3, sinks=[watch])
+    run.chaos(tos.chaos.Kill(worker=1))
+    run.wait(LIMIT)
+    assert run.state == "finished"
+    assert len(watch.of(WorkerJoined)) == 3
+    assert any("read each other's memory" in note for note in run.status.notes)
+    assert bits(broken) == bits(whole)
+    assert {*Path("/dev/shm").iterdir()} == files
 
 
 def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(

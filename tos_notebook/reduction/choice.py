@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from .costs import costs
+from .costs import DELTA, costs
 from .schedules import Schedule, at_once, direct, halving, ring, two_level
 
 MOST_STREAMS = 32
@@ -23,12 +23,13 @@ def choose(
     latency: float,
     bandwidth: float,
     hosts: Sequence[Hashable] = (),
+    delta: float = DELTA,
 ) -> Schedule:
     """Return the schedule that takes the least time; equal values give equal schedules everywhere.
 
     Parameters
     ----------
-    n, nbytes, latency, bandwidth, hosts
+    n, nbytes, latency, bandwidth, hosts, delta
         See `costs`.
 
     Returns
@@ -40,7 +41,7 @@ def choose(
     more = (n - 1) * (n - 2) / n * nbytes
     if 1 < n <= MOST_STREAMS and (n - 1) * nbytes <= SHORT and more / bandwidth < latency:
         return at_once(n)
-    found = costs(n, nbytes, latency, bandwidth, hosts)
+    found = costs(n, nbytes, latency, bandwidth, hosts, delta)
     del found["star"]
     if n > MOST_STREAMS:
         del found["direct"]

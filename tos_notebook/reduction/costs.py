@@ -31,7 +31,7 @@ GAMMA = 1 / 5e9
 """Seconds that a processor takes to add a byte to another one."""
 
 DELTA = 1 / 2e9
-"""Seconds that a byte takes between two processes of one host."""
+"""Seconds that a byte takes between two processes of one host, which share memory."""
 
 
 def costs(
@@ -40,6 +40,7 @@ def costs(
     latency: float,
     bandwidth: float,
     hosts: Sequence[Hashable] = (),
+    delta: float = DELTA,
 ) -> dict[str, float]:
     """Return how long one reduction takes, by algorithm.
 
@@ -55,6 +56,8 @@ def costs(
         Bytes a second, through a host's network interface in one direction.
     hosts : sequence of hashable, optional
         The host of each rank. By default each rank has one of its own.
+    delta : float, optional
+        Seconds that a byte takes between two ranks of a host.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def costs(
     """
     fullest = max(Counter(hosts).values(), default=1)
     machines = len(set(hosts)) or n
-    beta = 1 / bandwidth if machines > 1 or not hosts else DELTA
+    beta = 1 / bandwidth if machines > 1 or not hosts else delta
     adding = (n - 1) / n * nbytes * GAMMA
     crossing = fullest * (n - fullest) / n if machines > 1 else (n - 1) / n
     halves = fullest * (machines - 1) / machines if machines > 1 else (n - 1) / n
@@ -85,7 +88,7 @@ def costs(
     if fullest > 1:
         leaders = (machines - 1) / machines
         found["two_level"] = (
-            (2 * latency + (fullest - 1) * nbytes * (2 * DELTA + GAMMA))
+            (2 * latency + (fullest - 1) * nbytes * (2 * delta + GAMMA))
             + rounds(2 * (machines - 1), 2 * leaders * nbytes)
             + leaders * nbytes * GAMMA
         )

@@ -27,7 +27,12 @@ class _Unsent:
 
     @property
     def ended(self) -> bool:
-        return not (self._head or self._data or self.link.owes)
+        return not (self.waits or self.link.owes)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to send, and not only something for the peer to read."""
+        return bool(self._head or self._data or self.link.untold)
 
 
 class Flow:
@@ -73,7 +78,7 @@ class Flow:
         target : memoryview of bytes
             Writable.
         """
-        while self.sending:
+        while any(unsent.waits for unsent in self.sending):
             moved = self._advance()
             got = link.receive_some(target)
             target = target[got:]
@@ -95,9 +100,11 @@ class Flow:
                 wait((), [unsent.link for unsent in self.sending], self._patience)
 
     def _advance(self) -> bool:
-        """Send of each message what fits now; return whether anything was sent."""
+        """Send of each message what fits now; return whether anything was sent or has ended."""
         moved = False
         for unsent in self.sending:
             moved |= unsent.advance()
-        self.sending = [unsent for unsent in self.sending if not unsent.ended]
+        left = [unsent for unsent in self.sending if not unsent.ended]
+        moved |= len(left) < len(self.sending)
+        self.sending = left
         return moved

@@ -81,8 +81,18 @@ class Link(Protocol):
     """Likewise."""
     waited: float
     """Seconds that it has waited for the peer."""
-    owes: bool
-    """Whether something was taken that the kernel has not."""
+
+    @property
+    def untold(self) -> bool:
+        """Whether something was taken that the kernel has not."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether what was taken must not change yet: it is untold, or the peer still reads it."""
+
+    @property
+    def sends_on(self) -> int:
+        """The event of `select.poll` after which it can send more."""
 
     def fileno(self) -> int:
         """Return the descriptor of its socket."""
@@ -121,11 +131,13 @@ class Link(Protocol):
 
 
 class _SocketLink(ABC):
+    sends_on = select.POLLOUT
+
     def __init__(self, sock: Any, rank: int, patience: Patience) -> None:
         self.rank = rank
         self.sent = self.received = 0
         self.waited = 0.0
-        self.owes = False
+        self.untold = False
         self.fileno = sock.fileno
         self.close = sock.close
         self._sock = sock
@@ -135,6 +147,11 @@ class _SocketLink(ABC):
         # The peer may have ended it before.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def owes(self) -> bool:
+        """See `Link.owes`."""
+        return self.untold
 
     @abstractmethod
     def _take(self, target: memoryview) -> int:
@@ -258,8 +275,8 @@ class TlsLink(_SocketLink):
             pass
         except OSError as error:
             raise self._lost(error) from error
-        self.owes = bool(self._encrypted)
-        return not self.owes
+        self.untold = bool(self._encrypted)
+        return not self.untold
 
     def _take(self, target: memoryview) -> int:
         return int(self._sock.recv_into(target))
@@ -312,7 +329,9 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: Patience)
     for link in receiving:
         poll.register(link, select.POLLIN)
     for link in sending:
-        poll.register(link, select.POLLOUT | (select.POLLIN if link in receiving else _ENDED))
+        # What the peer has said before it has left counts, and is read first.
+        said = link in receiving or link.sends_on == select.POLLIN
+        poll.register(link, link.sends_on | (select.POLLIN if said else _ENDED))
     moved: list[tuple[int, int]] = []
     for seconds in patience.turns(links[0].rank):
         moved = poll.poll(seconds * 1e3)
@@ -323,7 +342,8 @@ def wait(receiving: Iterable[Link], sending: Iterable[Link], patience: Patience)
         raise silent(links[0].rank, patience)
     ended = {descriptor for descriptor, events in moved if events & _ENDED}
     for link in sending:
-        if link.fileno() in ended and link not in receiving:
+        gone = link.fileno() in ended and link.sends_on == select.POLLOUT
+        if gone and link not in receiving:
             raise PeerLost(link.rank, "has left.")
 
 

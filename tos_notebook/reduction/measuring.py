@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from ..common.arrays import Array
 from ..errors import PeerLost
+from .costs import DELTA
 from .mesh import Mesh
 from .reducer import Reducer
-from .schedules import ring
+from .schedules import pairs, ring
 
 _NBYTES = 1_000_000
 _PINGS = 5
@@ -26,14 +28,20 @@ class Speed(NamedTuple):
         Seconds that a short message takes.
     bandwidth : float
         Bytes a second, in both directions at the same time.
+    delta : float
+        Seconds that a byte takes between two ranks of one host, in both directions likewise. Not
+        measured where no two are on one.
     """
 
     latency: float
     bandwidth: float
+    delta: float
 
 
-def measure(mesh: Mesh) -> Speed:
+def measure(mesh: Mesh, hosts: Sequence[Hashable] = ()) -> Speed:
     """Measure the links to the neighbors: some short messages around, then 1 MB twice.
+
+    Then two ranks of each host send each other 1 MB.
 
     All ranks measure at the same time, before they make their reducers.
 
@@ -41,6 +49,8 @@ def measure(mesh: Mesh) -> Speed:
     ----------
     mesh : Mesh
         Formed.
+    hosts : sequence of hashable, optional
+        The host of each rank. By default each rank has one of its own.
 
     Returns
     -------
@@ -58,13 +68,27 @@ def measure(mesh: Mesh) -> Speed:
     for vector in (short, long):
         # The first ones touch memory, and let the kernel's windows grow.
         _seconds(reducer, vector)
-    latency = min(_seconds(reducer, short) for _ in range(_PINGS)) / max(1, 2 * (n - 1))
-    seconds = max(_seconds(reducer, long) - 2 * (n - 1) * latency, latency)
-    measured = np.array([latency, seconds])
-    reducer.reduce(measured, 1.0)
+    rounds = 2 * (n - 1)
+    latency = min(_seconds(reducer, short) for _ in range(_PINGS)) / max(1, rounds)
+    seconds = max(_seconds(reducer, long) - rounds * latency, latency)
+    measured = _agreed(mesh, reducer, [latency, seconds])
+    delta = DELTA
+    if len(set(hosts)) < len(hosts):
+        between = pairs(hosts)
+        paired = Reducer(mesh, between)
+        _seconds(paired, long)
+        seconds = max(_seconds(paired, long) - 2 * latency, latency / 10)
+        (delta,) = _agreed(mesh, reducer, [seconds / _NBYTES], bool(between.ranks[mesh.rank]))
+    return Speed(measured[0], 2 * max(1, n - 1) / n * _NBYTES / measured[1], delta)
+
+
+def _agreed(mesh: Mesh, reducer: Reducer, times: list[float], counts: bool = True) -> list[float]:
+    """Return the mean of what all ranks have measured that count."""
+    measured = np.array(times)
+    reducer.reduce(measured, float(counts))
     if not (np.isfinite(measured).all() and (measured > 0).all()):
-        raise PeerLost((mesh.rank - 1) % n, f"has measured the times {measured.tolist()}.")
-    return Speed(float(measured[0]), 2 * max(1, n - 1) / n * _NBYTES / float(measured[1]))
+        raise PeerLost((mesh.rank - 1) % mesh.n, f"has measured the times {measured.tolist()}.")
+    return [float(each) for each in measured]
 
 
 def _seconds(reducer: Reducer, vector: Array) -> float:

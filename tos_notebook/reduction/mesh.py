@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
@@ -21,12 +21,13 @@ from ..transport.base import LOOPBACK, Address, Endpoint
 from ..transport.dial import open_channel
 from ..transport.sockets import SocketChannel, Timeouts
 from .links import Link, Patience, ask_none, link_over, wait
+from .sharing import NO_OFFER, OFFER, Memory, SharedLink, Within, accept
 
-_HELLO = struct.Struct(">QI")
-"""The generation, and the rank of who connects."""
+_HELLO = struct.Struct(f">QI{OFFER}s")
+"""The generation, and the rank of who connects; the memory that it offers."""
 
 _READY = b"\x01"
-"""What the one that was connected to says, once it takes the link into its mesh."""
+"""What the one that was connected to says before its offer, once the link is in its mesh."""
 
 UNHEARD = 60.0
 """Seconds in which a peer's host must acknowledge what was sent, however long the peer computes."""
@@ -56,6 +57,20 @@ class Peer(NamedTuple):
 
     address: Address
     fingerprint: bytes | None = None
+
+
+class Arrived(NamedTuple):
+    """A peer that has connected.
+
+    Attributes
+    ----------
+    channel : SocketChannel
+    offer : bytes
+        See `sharing.accept`.
+    """
+
+    channel: SocketChannel[Any]
+    offer: bytes
 
 
 class PeerListener:
@@ -89,7 +104,7 @@ class PeerListener:
         self.timeouts = Timeouts(min(patience, UNHEARD), patience)
         self._generation = 0
         # By generation and rank, in the order in which they came.
-        self._arrived: dict[tuple[int, int], SocketChannel[Any]] = {}
+        self._arrived: dict[tuple[int, int], Arrived] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._acceptor = Acceptor(
@@ -109,10 +124,10 @@ class PeerListener:
         with self._changed:
             self._generation = generation
             for place in [place for place in self._arrived if place[0] < generation]:
-                self._arrived.pop(place).close()
+                self._arrived.pop(place).channel.close()
 
-    def take(self, generation: int, rank: int, timeout: float) -> SocketChannel[Any] | None:
-        """Return the channel to a peer of a generation, once it has connected.
+    def take(self, generation: int, rank: int, timeout: float) -> Arrived | None:
+        """Return a peer of a generation, once it has connected.
 
         Parameters
         ----------
@@ -123,7 +138,7 @@ class PeerListener:
 
         Returns
         -------
-        SocketChannel or None
+        Arrived or None
             None if it has not connected in time.
 
         Raises
@@ -157,10 +172,10 @@ class PeerListener:
         self._acceptor.close(timeout)
         with self._changed:
             while self._arrived:
-                self._arrived.popitem()[1].close()
+                self._arrived.popitem()[1].channel.close()
 
     def _admit(self, channel: SocketChannel[Any], hello: bytes) -> None:
-        generation, rank = _HELLO.unpack(hello)
+        generation, rank, offer = _HELLO.unpack(hello)
         with self._changed:
             if self._closed or generation < self._generation or rank >= MOST_RANKS:
                 raise ConnectionClosed(
@@ -172,10 +187,10 @@ class PeerListener:
             kept = [place for place in self._arrived if place[1] == rank]
             if len(kept) == KEPT:
                 before = self._arrived.pop(kept[0])
-            self._arrived[generation, rank] = channel
+            self._arrived[generation, rank] = Arrived(channel, offer)
             self._changed.notify_all()
         if before is not None:
-            before.close()
+            before.channel.close()
 
 
 class Mesh:
@@ -194,11 +209,17 @@ class Mesh:
     ask : callable
         Called now and then while it waits for a peer, with that one's rank. What it raises ends
         the wait, and closes the mesh.
+    memory : Memory, optional
+        This worker's, for those on its host; stays its owner's.
+    near : collection of int
+        The ranks on this one's host. All of them name the same ones.
 
     Attributes
     ----------
     links : mapping of int
         To each other rank, once it is formed.
+    within : Within
+        How it reaches those on its host: the worst, where ways differ.
     reductions : int
         How many were begun on it.
     """
@@ -210,6 +231,8 @@ class Mesh:
         peers: Sequence[Peer],
         generation: int = 0,
         ask: Callable[[int], object] = ask_none,
+        memory: Memory | None = None,
+        near: Collection[int] = (),
     ) -> None:
         self.rank = rank
         self.n = len(peers)
@@ -217,6 +240,9 @@ class Mesh:
         self.patience = Patience(listener.patience, REDUCING, ask)
         self.links: Mapping[int, Link] = {}
         self.reductions = 0
+        self.within = Within.NONE
+        self._memory, self._near = memory, near
+        self._offered = memory.begin() if memory and near else NO_OFFER
         self._listener = listener
         self._peers = tuple(peers)
         self._busy = threading.Lock()
@@ -248,24 +274,54 @@ class Mesh:
 
     def _form(self, deadline: float) -> None:
         links = self.links = dict[int, Link]()
-        for rank in range(self.rank):
+        below, above = range(self.rank), range(self.rank + 1, self.n)
+        offers: dict[int, bytes] = {}
+        for rank in below:
             links[rank] = self._over(self._dial(rank, deadline), rank)
-        for rank in range(self.rank + 1, self.n):
-            links[rank] = self._over(self._take(rank, deadline), rank)
+        for rank in above:
+            arrived = self._take(rank, deadline)
+            links[rank] = self._over(arrived.channel, rank)
+            offers[rank] = arrived.offer
         # Only now, as a peer that hears it may begin to send.
-        for rank in range(self.rank + 1, self.n):
-            links[rank].send_some(_READY, memoryview(b""))
-        for rank in range(self.rank):
-            said = bytearray(len(_READY))
-            while not links[rank].receive_some(memoryview(said)):
-                wait((links[rank],), (), self._until(deadline))
-            if said != _READY:
-                raise PeerLost(rank, f"says {bytes(said)!r} where it is to say that it is ready.")
+        for rank in above:
+            links[rank].send_some(_READY + self._offer(rank), memoryview(b""))
+        for rank in below:
+            ready = self._hear(links[rank], len(_READY) + OFFER, deadline)
+            if not ready.startswith(_READY):
+                raise PeerLost(rank, f"says {ready!r} where it is to say that it is ready.")
+            offers[rank] = ready[len(_READY) :]
+        self._share(links, offers, deadline)
+
+    def _share(self, links: dict[int, Link], offers: dict[int, bytes], deadline: float) -> None:
+        """Share memory with those on this host, where both can read the other's."""
+        near = sorted({*self._near} - {self.rank})
+        found = {rank: accept(offers[rank]) for rank in near}
+        for rank, (within, _) in found.items():
+            links[rank].send_some(bytes([within]), memoryview(b""))
+        for rank, (within, memory) in found.items():
+            (said,) = self._hear(links[rank], 1, deadline)
+            if said not in [*Within]:
+                raise PeerLost(rank, f"says {said} where it is to say whether it shares memory.")
+            self.within = max(self.within, within, Within(said))
+            if memory is not None and said == Within.SHARED and self._memory is not None:
+                both = self.rank, self._memory.whole, memory, [self.rank, *near], offers[rank]
+                links[rank] = SharedLink(links[rank], *both)
+
+    def _offer(self, rank: int) -> bytes:
+        return self._offered if rank in self._near else NO_OFFER
+
+    def _hear(self, link: Link, nbytes: int, deadline: float) -> bytes:
+        """Wait for what a peer says."""
+        said = bytearray(nbytes)
+        left = memoryview(said)
+        while left := left[link.receive_some(left) :]:
+            wait((link,), (), self._until(deadline))
+        return bytes(said)
 
     def _until(self, deadline: float) -> Patience:
         return Patience(deadline - monotonic(), FORMING, self.patience.ask)
 
-    def _take(self, rank: int, deadline: float) -> SocketChannel[Any]:
+    def _take(self, rank: int, deadline: float) -> Arrived:
         for seconds in self._until(deadline).turns(rank):
             taken = self._listener.take(self.generation, rank, seconds)
             if taken is not None:
@@ -299,6 +355,8 @@ class Mesh:
                 raise self._ended()
         except BaseException as error:
             ended_here, self._closed = self._closed, True
+            if self._memory is not None:
+                self._memory.end(self._offered)
             if ended_here and isinstance(error, PeerLost):
                 raise self._ended() from error
             raise
@@ -327,7 +385,7 @@ class Mesh:
         left = max(0.0, deadline - monotonic())
         usual = self._listener.timeouts
         timeouts = replace(usual, handshake=min(usual.handshake, left))
-        hello = _HELLO.pack(self.generation, self.rank)
+        hello = _HELLO.pack(self.generation, self.rank, self._offer(rank))
         try:
             return open_channel(host, port, self._listener.secret, fingerprint, timeouts, hello)
         except TransportError as error:

@@ -215,6 +215,37 @@ def halving(n: int) -> Schedule:
     return Schedule("halving", members, tuple(tuple(rounds(rank)) for rank in range(n)))
 
 
+def pairs(hosts: Sequence[Hashable]) -> Schedule:
+    """Return the schedule in which two ranks of a host exchange, to measure how long that takes.
+
+    Parameters
+    ----------
+    hosts : sequence of hashable
+        The host of each rank. Its first rank and its second one make a pair, and so on.
+
+    Returns
+    -------
+    Schedule
+        One without a pair has no rounds.
+    """
+    ranks: list[Rounds] = [()] * len(hosts)
+    alone: dict[Hashable, int] = {}
+    for rank, host in enumerate(hosts):
+        if host not in alone:
+            alone[host] = rank
+            continue
+        pair = alone.pop(host), rank
+        for member, rounds in zip(pair, ring(2).ranks, strict=True):
+            ranks[member] = tuple(
+                made._replace(
+                    sends=tuple(each._replace(peer=pair[each.peer]) for each in made.sends),
+                    receives=tuple(each._replace(peer=pair[each.peer]) for each in made.receives),
+                )
+                for made in rounds
+            )
+    return Schedule("pairs", 2, tuple(ranks))
+
+
 def two_level(hosts: Sequence[Hashable], between: Callable[[int], Schedule] = ring) -> Schedule:
     """Return the schedule in which one rank of each host speaks for its host.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 
 from tests.support.threads import LIMIT, Aside
 from tos_notebook.reduction.mesh import Mesh, PeerListener
+from tos_notebook.reduction.sharing import Memory
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.base import Endpoint
 
@@ -41,11 +43,17 @@ def listeners(n: int, tls: bool = False, patience: float = LIMIT) -> Iterator[li
 
 
 @contextmanager
-def meshes(n: int, tls: bool = False, patience: float = LIMIT) -> Iterator[list[Mesh]]:
-    """Form a mesh of n ranks, and close all of it."""
+def meshes(
+    n: int, tls: bool = False, patience: float = LIMIT, memories: Sequence[Memory] = ()
+) -> Iterator[list[Mesh]]:
+    """Form a mesh of n ranks, and close all of it; they share memory if it is given."""
     with listeners(n, tls, patience) as listening:
         peers = [listener.here for listener in listening]
-        made = [Mesh(listener, rank, peers) for rank, listener in enumerate(listening)]
+        near = range(len(memories))
+        made = [
+            Mesh(each, rank, peers, memory=memory, near=near)
+            for rank, (each, memory) in enumerate(zip_longest(listening, memories))
+        ]
         assert together([lambda mesh=mesh: mesh.form(LIMIT) for mesh in made]) == [None] * n  # type: ignore[misc]
         try:
             yield made

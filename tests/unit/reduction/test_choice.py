@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.simulated_reduction import Simulation
 from tests.unit.reduction.conftest import meshes, together
 from tos_notebook.reduction.choice import MOST_STREAMS, SHORT, choose
-from tos_notebook.reduction.costs import costs
+from tos_notebook.reduction.costs import DELTA, costs
 from tos_notebook.reduction.measuring import measure
 from tos_notebook.reduction.schedules import (
     Schedule,
@@ -22,6 +22,7 @@ from tos_notebook.reduction.schedules import (
     ring,
     two_level,
 )
+from tos_notebook.reduction.sharing import Memory
 
 GIGABIT = 125e6
 TEN_GIGABIT = 1.25e9
@@ -114,3 +115,21 @@ def test_all_ranks_measure_the_same(n: int) -> None:
     assert len(set(speeds)) == 1
     assert speeds[0].latency > 0
     assert speeds[0].bandwidth > 0
+    assert speeds[0].delta == DELTA
+
+
+@pytest.mark.parametrize("hosts", [[0, 0], [0, 1, 0], [1, 0, 0, 0]])
+def test_all_ranks_measure_the_same_within_a_host(hosts: list[int]) -> None:
+    n, held = len(hosts), [Memory(0) for _ in hosts]
+    with meshes(n, memories=held) as formed:
+        speeds = together([lambda mesh=mesh: measure(mesh, hosts) for mesh in formed])  # type: ignore[misc]
+    for memory in held:
+        memory.close()
+    assert len(set(speeds)) == 1
+    assert 0 < speeds[0].delta < 1e-6
+
+
+def test_memory_that_is_fast_brings_the_choice_to_two_levels() -> None:
+    hosts = [0] * 4 + [1] * 4
+    slow, fast = (choose(8, 4_000_000, 30e-6, GIGABIT, hosts, delta) for delta in (1e-7, 1e-10))
+    assert (slow.name == "two_level", fast.name == "two_level") == (False, True)

@@ -18,6 +18,7 @@ from tos_notebook.errors import AuthenticationError, ConnectionClosed, LocalProt
 from tos_notebook.reduction.mesh import MOST_RANKS, Mesh, Peer, PeerListener
 from tos_notebook.reduction.reducer import Reducer
 from tos_notebook.reduction.schedules import ring
+from tos_notebook.reduction.sharing import NO_OFFER, OFFER
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.base import Address, Endpoint
 from tos_notebook.transport.dial import open_channel
@@ -178,32 +179,32 @@ def test_a_peer_that_does_not_say_that_it_is_ready_is_lost() -> None:
     with listeners(2) as listening:
         peers = [listener.here for listener in listening]
         forming = Aside(lambda: Mesh(listening[1], 1, peers).form(LIMIT))
-        channel = listening[0].take(0, 1, LIMIT)
-        assert channel is not None
-        channel.send(b"no", None)
-        with pytest.raises(PeerLost, match=r"rank 0 .* says b'n'"):
+        arrived = listening[0].take(0, 1, LIMIT)
+        assert arrived is not None
+        arrived.channel.send(bytes(1 + OFFER), None)
+        with pytest.raises(PeerLost, match=r"rank 0 .* says b'.* to say that it is ready"):
             forming.result()
-        channel.close()
+        arrived.channel.close()
 
 
 def connects(listener: PeerListener, generation: int, rank: int) -> SocketChannel[Any]:
     """Connect as a rank says that it does."""
-    return open_channel(
-        *listener.here.address, SECRET, None, Timeouts(), struct.pack(">QI", generation, rank)
-    )
+    hello = struct.pack(">QI", generation, rank)
+    return open_channel(*listener.here.address, SECRET, None, Timeouts(), hello + NO_OFFER)
 
 
 def test_a_listener_keeps_two_channels_of_each_rank_however_many_come() -> None:
     before = open_sockets()
     with listeners(1) as (listener,):
         came = [connects(listener, generation, 1) for generation in range(20)]
-        channels = [listener.take(generation, 1, LIMIT) for generation in (19, 18)]
+        arrived = [listener.take(generation, 1, LIMIT) for generation in (19, 18)]
         assert [listener.take(generation, 1, 0.0) for generation in range(18)] == [None] * 18
         for early in came[:18]:
             with pytest.raises(ConnectionClosed):
                 early.receive(memoryview(bytearray(1)))
-        for each in (*channels, *came):
-            assert each is not None
+        assert arrived[0] is not None
+        assert arrived[1] is not None
+        for each in (arrived[0].channel, arrived[1].channel, *came):
             each.close()
     assert open_sockets() == before
 

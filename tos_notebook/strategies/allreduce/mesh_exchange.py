@@ -20,6 +20,7 @@ from ...errors import ConnectionClosed, PeerLost
 from ...layout import Layout
 from ...reduction.digest import digest
 from ...reduction.schedules import direct
+from ...reduction.sharing import Within
 from ...transport.base import Connection
 from ...wire.messages import Directive, Formed, Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
@@ -48,7 +49,7 @@ class MeshExchange:
     """
 
     _averager: Averager
-    _links: tuple[int, float, float]
+    _links: tuple[int, Within, float, float]
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class MeshExchange:
         self._awaited = Awaited(connection)
         self._peers = Peers(context, algorithm, layout.nbytes, self._awaited.check)
         self._of = of
-        self._parameters, self._work = layout.allocate(), layout.allocate()
+        self._parameters, self._work = layout.allocate(), self._peers.memory.vectors
         self.vectors = layout.vectors(self._parameters)
         self._means = layout.vectors(self._work)
         self._into, self._held = (
@@ -162,7 +163,8 @@ class MeshExchange:
         unlike = schedule.parts == 1 and schedule.name == "direct" and not self._codecs.lossless
         if self._aggregate is not None or not on_their_way(self._codecs) or unlike:
             schedule = direct(mesh.n)
-        self._links = ALGORITHMS.index(schedule.name), *(speed or (0.0, 0.0))
+        measured = (0.0, 0.0) if speed is None else (speed.latency, speed.bandwidth)
+        self._links = ALGORITHMS.index(schedule.name), mesh.within, *measured
         means = signed(self._means) if self._changes else self._means
         reducers = reducers_for(self._layout, mesh, schedule, self._codecs, self._aggregate)
         self._averager = Averager(mesh, schedule, means, reducers)

@@ -14,6 +14,7 @@ from ...coordination.cohort import Step, StepReport
 from ...coordination.membership import Member, Traffic
 from ...errors import CombinerError, ConnectError, NonFiniteUpdate, RemoteProtocolError, TosError
 from ...layout import Layout
+from ...reduction.sharing import Within
 from ...transport.base import BytesLike
 from ...wire.messages import Answer, Awaiting, Directive, Formed, Poll, Proceed, Push, Ready, Reply
 from ..ps.non_finite import find_non_finite
@@ -137,9 +138,16 @@ class MeshReduction(Reduction):
         version = self._parameters.adopt(parameters)
         # Only now, as nothing else can fail: a snapshot has both or neither.
         self._state = kept
-        if first.brought.bandwidth:
-            self._reports.describe_links(first.brought.way, first.brought.links)
+        self._describe(step)
         return version
+
+    def _describe(self, step: Step) -> None:
+        """Tell the user how workers exchange, if they have chosen that, or some share a host."""
+        brought = step[0].brought
+        within = max(report.brought.within for report in step)
+        if brought.bandwidth or within > Within.NONE:
+            chosen = brought.way if brought.bandwidth else ""
+            self._reports.describe_links(chosen, brought._replace(within=within).links)
 
 
 def _require_same(step: Step) -> None:

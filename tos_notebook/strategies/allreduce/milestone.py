@@ -14,9 +14,10 @@ from ...coordination.membership import Traffic
 from ...errors import RemoteProtocolError
 from ...events import DRIVER
 from ...layout import Layout
+from ...reduction.sharing import Within
 from ...wire.limits import MOST
 
-_HEAD = struct.Struct("<QQQQQBdd??IB")
+_HEAD = struct.Struct("<QQQQQBBdd??IB")
 
 _LINK = struct.Struct("<IQ")
 
@@ -24,6 +25,16 @@ MOST_LINKS = 16
 """The busiest links that a worker tells of. With 1000 workers it may have 999."""
 
 ALGORITHMS = ("ring", "direct", "halving", "two_level")
+
+
+WITHIN = {
+    Within.NONE: "",
+    Within.SHARED: " Workers of one host read each other's memory.",
+    Within.NO_MEMORY: " Workers of one host exchange over sockets, since the system gives no "
+    "memory to share.",
+    Within.APART: " Workers of one host exchange over sockets, since they cannot open each "
+    "other's memory, as in containers of their own.",
+}
 
 
 class Milestone(NamedTuple):
@@ -41,6 +52,8 @@ class Milestone(NamedTuple):
         Bytes to and from other workers.
     algorithm : int
         Of `ALGORITHMS`, by which the workers have exchanged.
+    within : Within
+        How workers of one host have reached each other.
     latency, bandwidth : float
         Of the links, in seconds and in bytes a second; 0 where they were not measured.
     copy : ndarray of uint8, shape (nbytes,), optional
@@ -61,6 +74,7 @@ class Milestone(NamedTuple):
     sent: int
     received: int
     algorithm: int
+    within: int
     latency: float
     bandwidth: float
     copy: Buffer | None = None
@@ -102,16 +116,17 @@ class Milestone(NamedTuple):
     @property
     def links(self) -> str:
         """How the workers have exchanged, for the user."""
-        return (
-            f"Workers exchange by {self.way}. A message between them takes "
-            f"{self.latency * 1e3:.2g} ms, and a link carries {self.bandwidth / 1e9:.2g} GB/s."
-        )
+        measured = (
+            f" A message between them takes {self.latency * 1e3:.2g} ms, and a link carries "
+            f"{self.bandwidth / 1e9:.2g} GB/s."
+        ) * bool(self.bandwidth)
+        return f"Workers exchange by {self.way}.{measured}{WITHIN[Within(self.within)]}"
 
     def pack(self) -> Buffer:
         """Return it as bytes."""
         there = [part for part in (self.copy, self.spoiled) if part is not None]
         flags = self.copy is not None, self.spoiled is not None
-        head = _HEAD.pack(*self[:8], *flags, self.peers, len(self.sent_to))
+        head = _HEAD.pack(*self[:9], *flags, self.peers, len(self.sent_to))
         head += b"".join(_LINK.pack(*link) for link in self.sent_to)
         return np.concatenate([np.frombuffer(head, np.uint8), *there])
 
@@ -148,8 +163,8 @@ def unpack(data: Buffer, layout: Layout, copied: int) -> Milestone:
         raise RemoteProtocolError(
             f"Push: expected {expected} bytes behind a milestone's numbers, got {len(rest)}."
         )
-    counts, (algorithm, *speed) = numbers[1:5], numbers[5:]
-    fit = max(counts) <= MOST and algorithm < len(ALGORITHMS)
+    counts, (algorithm, within, *speed) = numbers[1:5], numbers[5:]
+    fit = max(counts) <= MOST and algorithm < len(ALGORITHMS) and within in [*WITHIN]
     if not (fit and all(0 <= each < math.inf for each in speed)):
         raise RemoteProtocolError(f"Push: expected a milestone's numbers, got {numbers[1:]}.")
     copy = rest[:copied] if has_copy else None

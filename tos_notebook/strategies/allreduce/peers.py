@@ -12,6 +12,7 @@ from ...reduction.links import ask_none
 from ...reduction.measuring import Speed, measure
 from ...reduction.mesh import Mesh, Peer, PeerListener
 from ...reduction.schedules import Schedule, direct, halving, ring, two_level
+from ...reduction.sharing import Memory
 from ...transport.base import Address
 from ...wire.messages import Formed, Ready
 from ...worker.exchange import WorkerContext
@@ -26,6 +27,9 @@ one of them has died."""
 
 SLOWEST = 5e6
 """Bytes a second at which each worker gets the copy that it begins with. Some get it sooner."""
+
+PLAIN_ENOUGH = 1 << 20
+"""Bytes. Fewer go over plain TCP in the time that it takes to tell of shared memory."""
 
 FIXED: dict[str, Callable[[int], Schedule]] = {"ring": ring, "direct": direct, "halving": halving}
 """The algorithms for any number of workers on any hosts."""
@@ -59,6 +63,8 @@ class Peers:
     ----------
     whole : bool
         Whether each partition takes part.
+    memory : Memory
+        For what is exchanged: workers on this host read it there.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Peers:
         self._secret = context.secret
         self._endpoint = replace(context.endpoint, advice=ADVICE)
         self._algorithm, self._nbytes = algorithm, nbytes
+        self.memory = Memory(nbytes)
         self._ask = ask
         self._listener: PeerListener | None = None
         self._mesh: Mesh | None = None
@@ -122,15 +129,32 @@ class Peers:
         """
         places = zip(message.hosts, message.ports, message.fingerprints, strict=True)
         peers = [Peer(Address(host, port), bytes.fromhex(f) or None) for host, port, f in places]
-        mesh = Mesh(self._listening(), message.rank, peers, message.generation, self._ask)
+        mesh = Mesh(
+            self._listening(),
+            message.rank,
+            peers,
+            message.generation,
+            self._ask,
+            self.memory,
+            self._near(message),
+        )
         self._mesh, self.whole = mesh, message.whole
         mesh.form(FORMING + copied / SLOWEST)
         if mesh.n == 1 or self._algorithm in FIXED:
             return Links(mesh, FIXED.get(self._algorithm, ring)(mesh.n), None)
         if self._algorithm == "two_level":
             return Links(mesh, two_level(message.hosts), None)
-        speed = measure(mesh)
-        return Links(mesh, choose(mesh.n, self._nbytes, *speed, message.hosts), speed)
+        speed = measure(mesh, message.hosts)
+        latency, bandwidth, delta = speed
+        schedule = choose(mesh.n, self._nbytes, latency, bandwidth, message.hosts, delta)
+        return Links(mesh, schedule, speed)
+
+    def _near(self, message: Formed) -> list[int]:
+        """Return the ranks that may share memory with this one."""
+        here = message.rank
+        if self._nbytes < PLAIN_ENOUGH and not message.fingerprints[here]:
+            return []
+        return [rank for rank, host in enumerate(message.hosts) if host == message.hosts[here]]
 
     def cut(self) -> None:
         """End the links; the others notice."""
@@ -141,5 +165,6 @@ class Peers:
     def close(self) -> None:
         """End the links, and stop listening."""
         self.cut()
+        self.memory.close()
         if self._listener is not None:
             self._listener.close()

@@ -44,7 +44,7 @@ class Linked(Crew):
         message = push(self.counts[worker], base_version=self.run.parameters.version)
         message = message._replace(**changes)
         copy = join(self.layout.allocate(), state)
-        payload = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, copy).pack()
+        payload = Milestone(0, 1, 0, 0, 0, 0, 1, 0.0, 0.0, copy).pack()
         place = self.exchanges[worker].receive_into(message, len(payload))
         assert place is not None
         place[:] = payload.data

@@ -10,6 +10,7 @@ from tests.unit.worker.crew import Crew
 from tos_notebook.coordination import cohort
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import DRIVER
+from tos_notebook.reduction.sharing import Within
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce.milestone import MOST_LINKS, Milestone, longest, unpack
 from tos_notebook.testing.programs import Counting
@@ -19,16 +20,38 @@ from tos_notebook.wire.messages import Directive
 @pytest.mark.parametrize("place", ["rounds", "left_out", "sent", "received"])
 def test_numbers_that_no_history_can_hold_are_refused(place: str) -> None:
     layout = Counting().spec.layout
-    made = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0)
+    made = Milestone(0, 1, 0, 0, 0, 0, 1, 0.0, 0.0)
     assert unpack(made.pack(), layout, 0) == made
     with pytest.raises(RemoteProtocolError, match="a milestone's numbers"):
         unpack(made._replace(**{place: 2**63}).pack(), layout, 0)
 
 
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        (Within.NONE, ""),
+        (Within.SHARED, "read each other's memory"),
+        (Within.NO_MEMORY, "over sockets, since the system gives no memory"),
+        (Within.APART, "over sockets, since they cannot open each other's memory"),
+    ],
+)
+def test_the_user_learns_how_workers_of_one_host_exchange(within: Within, said: str) -> None:
+    made = Milestone(0, 1, 0, 0, 0, 0, within, 0.0, 0.0)
+    assert said in made.links
+    assert unpack(made.pack(), Counting().spec.layout, 0).links == made.links
+
+
+@pytest.mark.parametrize("within", [0, 5, 255])
+def test_a_way_that_does_not_exist_is_refused(within: int) -> None:
+    made = Milestone(0, 1, 0, 0, 0, 0, within, 0.0, 0.0)
+    with pytest.raises(RemoteProtocolError, match="a milestone's numbers"):
+        unpack(made.pack(), Counting().spec.layout, 0)
+
+
 def test_the_busiest_links_travel_and_there_is_no_room_for_more() -> None:
     layout = Counting().spec.layout
     links = tuple((rank, 100 - rank) for rank in range(MOST_LINKS))
-    made = Milestone(0, 1, 0, 0, 0, 0, 0.0, 0.0, peers=20, sent_to=links)
+    made = Milestone(0, 1, 0, 0, 0, 0, 1, 0.0, 0.0, peers=20, sent_to=links)
     assert unpack(made.pack(), layout, 0) == made
     assert len(made.pack()) == longest(layout, 0) - layout.nbytes
     with pytest.raises(RemoteProtocolError, match=f"at most {MOST_LINKS} of 20 links, got 17"):
@@ -42,7 +65,7 @@ def test_the_busiest_links_travel_and_there_is_no_room_for_more() -> None:
 
 
 def test_ranks_are_told_as_partitions_and_others_are_refused() -> None:
-    made = Milestone(0, 1, 0, 70, 50, 0, 0.0, 0.0, peers=3, sent_to=((2, 40), (0, 30)))
+    made = Milestone(0, 1, 0, 70, 50, 0, 1, 0.0, 0.0, peers=3, sent_to=((2, 40), (0, 30)))
     told = made._replace(driver=(9, 8)).traffic(4, [3, 4, 7])
     assert told == (70, 50, ((4, 7, 40), (4, 3, 30), (4, DRIVER, 9), (DRIVER, 4, 8)), 1)
     with pytest.raises(RemoteProtocolError, match="expected ranks below 2"):
