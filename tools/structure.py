@@ -66,7 +66,7 @@ EDGES = (
         frozenset({"tensorflow", "keras"}),
         # The demo stands for a user's notebook, which defines a model.
         anywhere=("program", "runtime", "data.tf_data", "data.examples", "demo"),
-        lazily=("magics", "cluster.connect", "tensorflowonspark"),
+        lazily=("magics", "cluster.connect", "nodes.context", "tensorflowonspark"),
     ),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
@@ -74,7 +74,10 @@ EDGES = (
             *("cluster", "data.rdd", "data.dataframe", "ml"),
             *("tensorflowonspark.params", "tensorflowonspark.pipeline"),
         ),
-        lazily=("worker.task", "tensorspark", "tensorflowonspark", "inference", "data.examples"),
+        lazily=(
+            *("worker.task", "tensorspark", "tensorflowonspark", "inference", "data.examples"),
+            *("nodes.spawn", "nodes.unpacking"),
+        ),
     ),
     Edge(
         frozenset({"pandas", "plotly"}),

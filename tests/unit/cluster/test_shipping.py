@@ -31,7 +31,13 @@ NAMED = {
     "strategies.treeaggregate.iteration",  # So it does with each iteration that is a job.
     "runtime.runner",  # The probe that `connect` sends imports it, and so does the daemon.
     *("tensorspark.mnist", "tensorspark.partitioner"),  # Programs hand these to Spark.
+    # The functions of nodes call these.
+    *(f"tensorflowonspark.{each}" for each in ("compat", "keras_fit", "marker", "reservation")),
+    "tensorflowonspark.TFManager",
 }
+
+HANDED = {"tensorflowonspark.pipeline": "tensorflowonspark.scoring"}
+"""Modules that hand something of another one to Spark, and no function of their own."""
 
 
 def hands_over(module: Module) -> bool:
@@ -68,6 +74,8 @@ def begun() -> set[str]:
     """The modules by which executors begin."""
     sides = {as_strategy(name).exchange.__module__ for name in STRATEGIES}
     handing = {name for name, module in PACKAGE.items() if hands_over(module)}
+    handing -= {f"{ROOT}.{name}" for name in HANDED}
+    handing |= {f"{ROOT}.{name}" for name in HANDED.values()}
     return handing | sides | {f"{ROOT}.{name}" for name in NAMED}
 
 
