@@ -32,7 +32,8 @@ NAMED = {
     "runtime.runner",  # The probe that `connect` sends imports it, and so does the daemon.
     *("tensorspark.mnist", "tensorspark.partitioner"),  # Programs hand these to Spark.
     # The functions of nodes call these.
-    *(f"tensorflowonspark.{each}" for each in ("compat", "keras_fit", "marker", "reservation")),
+    *(f"tensorflowonspark.{each}" for each in ("compat", "keras_fit", "marker", "namespace")),
+    "tensorflowonspark.reservation",
     "tensorflowonspark.TFManager",
 }
 
