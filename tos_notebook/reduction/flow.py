@@ -21,10 +21,6 @@ class _Unsent:
         self._head, self._data = head[sent:], self._data[max(0, sent - len(head)) :]
         return bool(sent or owed > link.owes)
 
-    def keep(self) -> None:
-        """Copy what is left."""
-        self._data = memoryview(bytes(self._data))
-
     @property
     def ended(self) -> bool:
         return not (self.waits or self.link.owes)
@@ -61,7 +57,7 @@ class Flow:
         link : Link
             On which nothing else is under way.
         head, data : bytes, memoryview
-            Must not change before `finish`, or `keep`.
+            Must not change before `finish`.
         """
         sent = link.send_some(head, data)
         if sent < len(head) + len(data) or link.owes:
@@ -87,11 +83,6 @@ class Flow:
             if not (got or moved):
                 wait((link,), [unsent.link for unsent in self.sending], self._patience)
         link.receive(target)
-
-    def keep(self) -> None:
-        """Copy what is left to send, since its memory is about to change."""
-        for unsent in self.sending:
-            unsent.keep()
 
     def finish(self) -> None:
         """Send all that is left."""

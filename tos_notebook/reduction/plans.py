@@ -79,8 +79,8 @@ class Step(NamedTuple):
     """The slice of the vector that others are added to before; else empty."""
     kept: Array
     """Where it is kept meanwhile."""
-    changes_sent: bool
-    """Whether what comes is added to what is sent."""
+    apart: Array
+    """A copy of the vector to send, where what comes is added to what is sent; else empty."""
 
 
 class Plan:
@@ -138,7 +138,10 @@ class Plan:
         ]
         sent = {part for message in made.sends for part in self._parts(message)}
         changes = made.adds and any(not sent.isdisjoint(each.parts) for each in received)
-        return Step((*self._sent(made.sends),), tuple(received), made, own, kept, changes)
+        # Elsewhere: a peer that shares this memory reads what is sent while that changes.
+        apart = np.empty_like(self.vector) if changes else self.vector[:0]
+        sends = self._sent(made.sends, apart.view(np.uint8).data if changes else self._data)
+        return Step((*sends,), tuple(received), made, own, kept, apart)
 
     def _size(self, message: Message) -> int:
         return self._bounds[message.stop] - self._bounds[message.start]
@@ -149,19 +152,19 @@ class Plan:
         parts = range(message.start, message.stop)
         return tuple(part for part in parts if bounds[part] < bounds[part + 1])
 
-    def _bytes(self, message: Message) -> memoryview:
+    def _bytes(self, message: Message, of: memoryview) -> memoryview:
         itemsize = self.vector.itemsize
         low, high = (self._bounds[part] * itemsize for part in message[1:])
-        return self._data[low:high]
+        return of[low:high]
 
-    def _sent(self, messages: tuple[Message, ...]) -> Iterator[Sent]:
+    def _sent(self, messages: tuple[Message, ...], of: memoryview) -> Iterator[Sent]:
         for message in messages:
             if self._size(message):
-                data = self._bytes(message)
+                data = self._bytes(message, of)
                 yield Sent(self._links[message.peer], self._parts(message)[0], data.nbytes, data)
 
     def _received(self, message: Message, adds: bool, kept: Array) -> Received:
-        data = self._bytes(message)
+        data = self._bytes(message, self._data)
         with_head = min(data.nbytes, PIECE) if adds else data.nbytes * (data.nbytes <= SMALL)
         return Received(
             self._links[message.peer],

@@ -140,11 +140,11 @@ class Reducer:
         self._mesh.reductions += 1
         self._held = [Held(weight, weight)] * self.schedule.parts
         for step in self._plan.steps:
+            if step.apart.size:
+                np.copyto(step.apart, self._plan.vector)
             for link, part, nbytes, data in step.sends:
                 unit, total = self._held[part]
                 flow.send(link, _HEAD.pack(self._mesh.reductions, nbytes, unit, total), data)
-            if step.changes_sent and flow.sending:
-                flow.keep()
             if step.round.adds:
                 self._add(step)
             else:

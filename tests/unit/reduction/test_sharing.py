@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.threads import LIMIT
+from tests.support.threads import LIMIT, Aside
 from tests.unit.reduction.conftest import SECRET, listeners, meshes, together
 from tests.unit.reduction.dying import MAKE
 from tests.unit.reduction.test_reducer import made, reduced
@@ -35,7 +35,7 @@ from tos_notebook.reduction.gathered import GatheringReducer
 from tos_notebook.reduction.links import Patience, TcpLink
 from tos_notebook.reduction.mesh import Mesh
 from tos_notebook.reduction.reducer import Reducer
-from tos_notebook.reduction.schedules import direct, ring
+from tos_notebook.reduction.schedules import at_once, direct, ring
 from tos_notebook.reduction.sharing import NO_OFFER, Memory, SharedLink, Within, accept
 from tos_notebook.transport import shared
 
@@ -44,6 +44,7 @@ SIZES = [0, 1, 5, 1000, 16_384, 300_001, 1_500_000]
 """Elements: fewer than ranks, those that are copied, those that are read in place."""
 NBYTES = 1 << 23
 SIGNAL = struct.Struct("<IIQQQ")
+HEAD = struct.Struct("<QQdd")
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def pair(seconds: float = LIMIT) -> Iterator[tuple[list[SharedLink], list[Memory
                 link.close()
 
 
-@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("make", [*ALL, at_once])
 @pytest.mark.parametrize(("n", "tls"), [(2, False), (3, True), (4, False), (7, False)])
 def test_the_mean_has_the_same_bits_as_over_sockets(make: Any, n: int, tls: bool) -> None:
     with memories(n) as held, meshes(n, tls, memories=held) as near, meshes(n) as far:
@@ -99,6 +100,22 @@ def test_the_mean_has_the_same_bits_as_over_sockets(make: Any, n: int, tls: bool
             for others in (inside, outside):
                 reduced(sharing, others, weights)
                 assert {each.tobytes() for each in others} == {vectors[0].tobytes()}
+
+
+def test_what_is_sent_at_once_does_not_change_while_a_peer_reads_it() -> None:
+    """A rank adds to its vector what comes, and the peer may read the vector only then."""
+    own, other = made(2, 300_000)
+    with memories(2) as held, meshes(2, memories=held) as formed:
+        one, link, flow = Reducer(formed[0], at_once(2)), formed[1].links[0], Flow(Patience(LIMIT))
+        ended = Aside(lambda: one.reduce(placed(held[0], own), 1.0))
+        lent = placed(held[1], other).view(np.uint8)
+        flow.send(link, HEAD.pack(1, lent.size, 1.0, 1.0), lent.data)
+        # Rank 0 has read all of it.
+        flow.finish()
+        came = bytearray(HEAD.size + lent.size)
+        flow.fill(link, memoryview(came))
+        ended.result()
+        assert came[HEAD.size :] == own.tobytes()
 
 
 def test_the_connection_carries_signals_alone() -> None:
@@ -315,7 +332,7 @@ def test_codecs_and_medians_have_the_same_bits_as_over_sockets(name: str, n: int
 
 @settings(max_examples=20, deadline=None)
 @given(
-    make=st.sampled_from(ALL),
+    make=st.sampled_from([*ALL, at_once]),
     weights=st.lists(st.sampled_from([0.0, 1e-30, 1.0, 7.0]), min_size=2, max_size=6),
     size=st.one_of(st.integers(0, 20), st.integers(16_000, 17_000), st.integers(0, 400_000)),
     dtype=st.sampled_from(["float32", "float64"]),
