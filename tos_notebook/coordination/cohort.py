@@ -283,8 +283,8 @@ class Cohort:
     def _take(self, epoch: int) -> Step | None:
         open_ones = [p for p in self._waiting if not self._state.ledger.is_finished(epoch, p)]
         step = [self._waiting[p] for p in sorted(open_ones) if self._reports_now(p, epoch)]
-        if self._rendezvous.used and len({r.message.settings_version for r in step}) > 1:
-            # Each has made other steps. When they have connected again, all have the same settings.
+        if self._rendezvous.used and self._differ(step):
+            # When they have connected again, all have the same settings, and make the same steps.
             self._repeat(step)
             return None
         self._rendezvous.note_step()
@@ -301,6 +301,11 @@ class Cohort:
                 partition = report.member.partition
                 self._absences.count(epoch, partition, report.message.samples)
         return step
+
+    def _differ(self, step: Step) -> bool:
+        """Whether workers have made other steps, or with one that they continue without by now."""
+        versions = {report.message.settings_version for report in step}
+        return len(versions) > 1 or self._rendezvous.lacks([r.member.partition for r in step])
 
     def _repeat(self, reports: Step) -> None:
         """Let workers that have trained a milestone together train it again."""

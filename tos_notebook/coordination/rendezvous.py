@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from string import hexdigits
 from typing import NamedTuple
 
@@ -62,6 +63,10 @@ class Rendezvous:
         """Return whether a worker is of the present generation, and knows it."""
         place = self._ready.get(member.partition)
         return member.partition in self._told and place is not None and place.member is member
+
+    def lacks(self, partitions: Collection[int]) -> bool:
+        """Return whether a worker of the present generation is of none of some partitions."""
+        return not self._formed.keys() <= set(partitions)
 
     def enter(self, member: Member, message: Ready) -> bool:
         """Note that a worker is ready; return whether that ends a generation.

@@ -77,6 +77,31 @@ def test_others_continue_in_the_midst_of_an_epoch_and_what_was_lost_is_reported(
     assert ": 50 of its rows" in note
 
 
+@pytest.mark.parametrize("reported", [False, True])
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_milestone_that_the_lost_one_has_a_part_in_is_trained_again(
+    lost: int, reported: bool
+) -> None:
+    """The others have exchanged with it, and its rows do not count."""
+    crew = Three()
+    crew.connect()
+    others = tuple(worker for worker in range(3) if worker != lost)
+    before = (lost, *others[:1]) if reported else others
+    for worker in before:
+        assert crew.report(worker, steps=10, samples=10).directive is Directive.WAIT
+    crew.lose(lost)
+    if reported:
+        assert crew.report(others[1], steps=10, samples=10).directive is Directive.WAIT
+    crew.run.continue_without([lost])
+    assert [crew.asked(worker).version for worker in others] == [0, 0]
+    formed = crew.connect(0, others)[0]
+    assert isinstance(formed, Formed)
+    assert len(formed.hosts) == 2
+    crew.train(0, 0, 20, others)
+    assert crew.run.parameters.version == 1
+    assert crew.run.error is None
+
+
 class Dying(SoftmaxRegression):
     """Ends the worker of one partition at one of its batches."""
 
