@@ -64,9 +64,11 @@ class Absences:
         untrained = state.rows.untrained
         lost = untrained.setdefault(partition, Untrained(partition, epoch, epoch))
         lost.last = epoch
-        # Known once the partition was used up in some epoch.
-        lost.known &= partition in state.rows.counts
-        lost.rows += max(0, state.rows.counts.get(partition, 0) - trained)
+        lost.rows -= trained
+        lost.uncounted += 1
+        # Known once the partition was used up in some epoch, be it a later one.
+        if partition in state.rows.counts:
+            lost.settle(state.rows.counts[partition])
         log.warning("Run %s: %s", state.run_id, lost)
         if state.ledger.epoch_done(epoch, state.ledger.partitions or 0):
             state.publish(EpochFinished(time.time(), epoch, state.samples.pop(epoch)))

@@ -49,7 +49,7 @@ class Jobs:
                 if self.state.ledger.contents.turn(self.state.ledger.partitions):
                     self.state.earlier = self.state.layout
                 self.state.layout = layout
-                self.state.rows.counts.clear()
+                self.state.rows.forget_counts()
                 # The rows of another layout say nothing of how many these are to be.
                 self.state.rows.unproven.clear()
                 self.state.labels.clear()

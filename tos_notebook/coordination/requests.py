@@ -202,7 +202,7 @@ class WorkerRequests:
     def _report_finish(self, member: Member, message: Finish) -> None:
         epoch, now = message.epoch, time.time()
         self._state.samples[epoch] += message.samples
-        self._state.rows.counts[member.partition] = message.samples
+        self._state.rows.count(member.partition, message.samples)
         self._state.publish(PartitionFinished(now, epoch, member.partition, message.samples))
         if self._state.ledger.epoch_done(epoch, self._state.ledger.partitions or 0):
             self._state.publish(EpochFinished(now, epoch, self._state.samples.pop(epoch)))

@@ -47,13 +47,21 @@ class Untrained:
     """Epochs, from 0."""
     last: int
     rows: int = 0
-    known: bool = True
-    """Whether the partition's rows were counted in an epoch before."""
+    """But for those of the epochs below."""
+    uncounted: int = 0
+    """Epochs of which it may still be learned how many rows the partition has."""
+    unknown: bool = False
+    """Whether there are others, of which it will not."""
+
+    def settle(self, count: int) -> None:
+        """Take note of how many rows the partition has."""
+        self.rows += self.uncounted * count
+        self.uncounted = 0
 
     def __str__(self) -> str:
         first, last = self.first + 1, self.last + 1
         when = f"epoch {first}" if first == last else f"epochs {first} to {last}"
-        rows = f"{self.rows:,}" if self.known else "an unknown number"
+        rows = "an unknown number" if self.uncounted or self.unknown else f"{self.rows:,}"
         return (
             f"Partition {self.partition} had no worker in {when}, and the others continued "
             f"without it: {rows} of its rows were not trained."
@@ -74,6 +82,19 @@ class RowRecords:
     """Whether rows were trained that are not those from before."""
     untrained: dict[int, Untrained] = field(default_factory=dict)
     """Of partitions without which the run continued."""
+
+    def count(self, partition: int, rows: int) -> None:
+        """Take note of how many rows a partition has, which was used up."""
+        self.counts[partition] = rows
+        if partition in self.untrained:
+            self.untrained[partition].settle(rows)
+
+    def forget_counts(self) -> None:
+        """Forget how many rows partitions have, since other ones take their places."""
+        self.counts.clear()
+        for lost in self.untrained.values():
+            lost.unknown |= lost.uncounted > 0
+            lost.uncounted = 0
 
 
 class ControlState:

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.strategies.allreduce.test_generations import Linked
 from tests.unit.worker.support import finish, of, push, until
 from tos_notebook.common.arrays import Array
+from tos_notebook.coordination.state import RowRecords, Untrained
 from tos_notebook.errors import ConfigError, RemoteProtocolError, TransportError
 from tos_notebook.events import EpochFinished
 from tos_notebook.strategies import AllReduce
@@ -168,6 +169,18 @@ def test_one_that_comes_back_trains_from_the_next_epoch_on_and_disturbs_none() -
     assert (len(formed.hosts), formed.whole) == (3, True)
     (note,) = crew.run.notes
     assert "in epoch 1, and the others continued without it: an unknown number" in note
+    # Until it is used up for the first time.
+    crew.train(1, 0, 33, (0, 1, 2))
+    crew.finish(1, 33, (0, 1, 2))
+    (note,) = crew.run.notes
+    assert "in epoch 1, and the others continued without it: 33 of its rows" in note
+
+
+def test_rows_of_another_layout_say_nothing_of_those_that_were_lost() -> None:
+    records = RowRecords(untrained={2: Untrained(2, 0, 0, uncounted=1)})
+    records.forget_counts()
+    records.count(2, 33)
+    assert "an unknown number of its rows" in str(records.untrained[2])
 
 
 def test_a_partition_that_has_a_worker_again_by_then_is_not_left_out() -> None:
