@@ -151,9 +151,9 @@ class Reports:
         self._state.publish(member.milestone(message, version, staleness, traffic, workers, steps))
 
     def describe_links(self, algorithm: str, text: str) -> None:
-        """Tell the user by which algorithm workers exchange with each other, and why."""
+        """Tell the user by which algorithm workers exchange with each other, and why, if at all."""
         with self._state.lock:
-            self._state.membership.links = Links(algorithm, text)
+            self._state.membership.links = Links(algorithm, text) if text else None
 
     def skip(self, member: Member, message: Push, error: BaseException) -> None:
         """Publish that an update is not in the parameters, though the run continues."""

@@ -127,6 +127,9 @@ class MeshReduction(Reduction):
         _require_same(step)
         # A step is of all workers that are connected to each other, in the order of their ranks.
         self._ranks = [report.member.partition for report in step]
+        for report in step:
+            # What no rank can say must end the step before the parameters are others.
+            self._traffic(report)
         first = step[0]
         if first.brought.copy is None:
             raise RemoteProtocolError(
@@ -145,9 +148,10 @@ class MeshReduction(Reduction):
         """Tell the user how workers exchange, if they have chosen that, or some share a host."""
         brought = step[0].brought
         within = max(report.brought.within for report in step)
-        if brought.bandwidth or within > Within.NONE:
-            chosen = brought.way if brought.bandwidth else ""
-            self._reports.describe_links(chosen, brought._replace(within=within).links)
+        chosen = brought.way if brought.bandwidth else ""
+        known = bool(chosen) or within > Within.NONE
+        text = brought._replace(within=within).links if known else ""
+        self._reports.describe_links(chosen, text)
 
 
 def _require_same(step: Step) -> None:

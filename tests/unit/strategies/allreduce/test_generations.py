@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,17 @@ from tests.unit.worker.support import push
 from tos_notebook.common.arrays import Array, Buffer
 from tos_notebook.coordination.rendezvous import ATTEMPTS, IN_VAIN
 from tos_notebook.errors import ConnectError, RemoteProtocolError, SessionClosed, WaitTimeout
+from tos_notebook.reduction.sharing import Within
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.strategies.allreduce.milestone import Milestone, join
 from tos_notebook.strategies.allreduce.trainer import Copied
 from tos_notebook.wire.messages import Awaiting, Directive, Formed, Poll, Ready, Reply
+
+Says = Mapping[str, Any]
+"""Fields of a milestone."""
+
+NOTHING: Says = {}
 
 
 class Linked(Crew):
@@ -39,12 +45,14 @@ class Linked(Crew):
         for worker in range(len(self.members) - 1):
             assert isinstance(self.ready(worker, epoch), Formed)
 
-    def report(self, worker: int, state: Sequence[Array] = (), **changes: Any) -> Reply:
-        """Report a worker's next milestone, with the optimizer's state."""
+    def report(
+        self, worker: int, state: Sequence[Array] = (), says: Says = NOTHING, **changes: Any
+    ) -> Reply:
+        """Report a worker's next milestone, with the optimizer's state, and what it says else."""
         message = push(self.counts[worker], base_version=self.run.parameters.version)
         message = message._replace(**changes)
         copy = join(self.layout.allocate(), state)
-        payload = Milestone(0, 1, 0, 0, 0, 0, 1, 0.0, 0.0, copy).pack()
+        payload = Milestone(0, 1, 0, 0, 0, 0, 1, 0.0, 0.0, copy)._replace(**says).pack()
         place = self.exchanges[worker].receive_into(message, len(payload))
         assert place is not None
         place[:] = payload.data
@@ -99,6 +107,28 @@ def test_a_place_that_cannot_be_one_is_refused_and_told_to_no_other(
     with pytest.raises(RemoteProtocolError, match="Ready: expected"):
         crew.exchanges[1].form(crew.members[1], Ready(0, *place))
     assert crew.ready(0).directive is Directive.WAIT
+
+
+def test_how_workers_exchange_is_told_for_as_long_as_they_do() -> None:
+    crew = Linked()
+    crew.connect()
+    notes = []
+    for number, within in enumerate((Within.SHARED, Within.APART, Within.NONE)):
+        crew.report(0, says={"within": within}, sequence=number)
+        crew.report(1, says={"within": within}, sequence=number)
+        crew.asked(0)
+        notes.append(crew.run.notes)
+    assert ["memory" in " ".join(each) for each in notes] == [True, True, False]
+    assert crew.run.parameters.version == 3
+
+
+def test_a_milestone_of_a_rank_that_does_not_exist_changes_nothing() -> None:
+    crew = Linked()
+    crew.connect()
+    crew.report(0)
+    crew.report(1, says={"peers": 1, "sent_to": ((2, 10),)})
+    assert "expected ranks below 2" in str(crew.run.error)
+    assert crew.run.parameters.version == 0
 
 
 def test_a_step_of_workers_with_different_settings_is_made_again() -> None:
