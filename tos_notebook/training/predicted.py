@@ -78,7 +78,8 @@ def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
         "worker's link (MB/s)",
         math.nan if way is None else way.worker / 1e6,
         link,
-        f"the same of each worker; measured is its exchange with the {PEERS[among]}",
+        f"the same of each worker; measured is its exchange with the {PEERS[among]}"
+        + ", of which those that share memory send signals alone" * among,
     )
     rates = [w.samples / w.interval for w in paces.workers if w.interval]
     yield Gauge(

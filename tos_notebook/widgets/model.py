@@ -51,6 +51,9 @@ class RunModel:
         self._epochs = 0
         self._partitions = 0
         self._bytes = 0
+        # Whether workers have exchanged among themselves, as often as they like in a milestone, and
+        # over memory, too: bytes do not tell then what a codec saves.
+        self._among = False
         self._failure: events.WorkerFailed | None = None
         self._error: Failure | None = None
         self._reason: str | None = None
@@ -197,6 +200,7 @@ class RunModel:
         row = self._workers.row(event, self._tally.workers)
         row.milestone(event)
         self._bytes += event.bytes_up + event.bytes_down
+        self._among |= bool(event.links)
         self._curves.milestone(event)
         self._lanes.add((row, time, event))
 
@@ -296,6 +300,7 @@ class RunModel:
         return {
             **facts,
             "id": self._id or facts["id"],
+            "model_bytes": 0 if self._among else facts["model_bytes"],
             "state": self._state,
             "epoch": min(self._tally.totals().epoch + 1, self._epochs),
             "epochs": self._epochs,

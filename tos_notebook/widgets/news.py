@@ -43,6 +43,7 @@ class Facts(InForce):
     master: str
     program: str
     model_bytes: int
+    """Of the parameters, as they are; 0 where they are not what a milestone exchanges."""
 
 
 class Failure(TypedDict):

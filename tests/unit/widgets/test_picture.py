@@ -180,6 +180,8 @@ def test_it_says_that_something_went_wrong_on_purpose() -> None:
 def test_it_says_how_much_less_has_travelled_than_without_a_codec() -> None:
     assert "10.7 times less than as they are" in html(trained(bytes_up=8, bytes_down=16))
     assert "less than" not in html(trained(bytes_up=128, bytes_down=128))
+    # Workers that share memory exchange among themselves what no link carries.
+    assert "less than" not in html(trained(bytes_up=8, bytes_down=16, links=((0, 1, 8),)))
 
 
 def test_the_same_stands_in_plain_text() -> None:
