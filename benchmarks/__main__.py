@@ -18,7 +18,7 @@ ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
         *("tensorboard", "observers", "dataframes", "inference", "streaming", "reduce"),
-        *("sharing", "allreduce", "mllib"),
+        *("sharing", "allreduce", "mllib", "feeding"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
     "scale": ("load", "memory", "stragglers"),

@@ -111,9 +111,10 @@ def print_table(rows: Iterable[Row]) -> None:
 
 
 def program(
-    measure: Callable[[bool], list[Row]],
+    measure: Callable[..., list[Row]],
     about: str | None,
     figure: Callable[[], Any] | None = None,
+    folder: tuple[str, str] | None = None,
 ) -> None:
     """Run one benchmark as a program.
 
@@ -125,19 +126,26 @@ def program(
         The module's docstring.
     figure : callable, optional
         Returns a plotly figure of what was measured.
+    folder : (str, str), optional
+        Name and help of an option. `measure` takes the folder, or None, by this name.
     """
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here instead")
     if figure is not None:
         parser.add_argument("--figure", type=Path, metavar="FILE", help="draw it here, as HTML")
+    if folder is not None:
+        parser.add_argument(f"--{folder[0]}", type=Path, metavar="DIR", help=folder[1])
     options = parser.parse_args()
+    more = {} if folder is None else {folder[0]: getattr(options, folder[0])}
     try:
         with quiet_stderr():
-            rows = measure(options.quick)
+            rows = measure(options.quick, **more)
     except TosError as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    rows = [replace(row, command=command(options.quick)) for row in rows]
+    # Which folder of this machine it was is nobody else's business.
+    given = "".join(f" --{name} DIR" for name, value in more.items() if value is not None)
+    rows = [replace(row, command=command(options.quick) + given) for row in rows]
     if figure is not None and options.figure is not None:
         figure().write_html(options.figure)
     if options.json is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +20,9 @@ MASTER = "local[2]"
 
 
 @contextmanager
-def spark(master: str = MASTER) -> Iterator[Any]:
+def spark(master: str = MASTER, config: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Start Spark with warm workers, and stop it afterwards."""
-    session = tos.connect(master)
+    session = tos.connect(master, config=config)
     try:
         yield session
     finally:

@@ -64,3 +64,22 @@ def test_a_program_prints_the_command_that_runs_it_again(tmp_path: Path) -> None
         env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
     )
     assert "$ python -m measure --quick\na " in done.stdout
+
+
+def test_a_folder_reaches_the_measurement_and_is_not_named_in_its_command(tmp_path: Path) -> None:
+    (tmp_path / "measure.py").write_text(
+        "from benchmarks.lib.harness import Row, program\n"
+        "def measure(quick, other):\n"
+        "    return [Row('a' if other is None else other.name, 1.0, 'x')]\n"
+        "program(measure, 'It measures.', folder=('other', 'a folder'))\n"
+    )
+    for given, told in ([], "measure\na "), (["--other", "/secret/b"], "measure --other DIR\nb "):
+        done = subprocess.run(
+            [sys.executable, "-m", "measure", *given],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        )
+        assert f"$ python -m {told}" in done.stdout
+        assert "secret" not in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 from array import array
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -17,6 +18,12 @@ from .values import DEEPEST, HEAD, KINDS, Description
 
 _WIDEST = 64
 """Elements of a tuple or list up to which each position is a column of its own."""
+
+_MARSHALLED = {
+    int: (ord("i"), np.dtype([("type", "u1"), ("value", "<i4")])),
+    float: (ord("g"), np.dtype([("type", "u1"), ("value", "<f8")])),
+}
+"""How `marshal` writes numbers: a byte for the type, then the value."""
 
 Buffers = list[Any]
 
@@ -138,15 +145,46 @@ def _text_of(name: str, text: Callable[[Any], str]) -> Callable[..., Description
 def _sequences(name: str) -> Callable[..., Description]:
     def encode(values: list[Sequence[Any]], buffers: Buffers, depth: int) -> Description:
         widths = set(map(len, values))
-        if len(widths) == 1 and 0 < (width := widths.pop()) <= _WIDEST:
+        width = widths.pop() if len(widths) == 1 else 0
+        if 0 < width <= _WIDEST:
             columns = [
                 _encode(list(column), buffers, depth + 1) for column in zip(*values, strict=True)
             ]
             return [name, width, columns]
+        if width and (numbers := _matrix(values, width)) is not None:
+            return ["matrix", name, width, _add(numbers, buffers)]
         buffers.append(array("q", map(len, values)))
         return [name, 0, _encode(list(chain.from_iterable(values)), buffers, depth + 1)]
 
     return encode
+
+
+def _matrix(values: list[Sequence[Any]], width: int) -> np.ndarray[Any, Any] | None:
+    """Return rows of one width as an array, if all numbers are floats, or ints of 32 bits."""
+    if type(values[0][0]) not in _MARSHALLED:
+        return None
+    code, number = _MARSHALLED[type(values[0][0])]
+    row = np.dtype([("type", "u1"), ("width", "<i4"), ("numbers", number, width)])
+    try:
+        # In one call for all. What it writes has these places only if each type is this one.
+        written = marshal.dumps(values, 2)
+    except ValueError:
+        return None
+    if len(written) != 5 + len(values) * row.itemsize:
+        return None
+    rows = np.frombuffer(written, row, offset=5)
+    numbers = rows["numbers"]
+    outer = ord("[" if type(values[0]) is list else "(")
+    if np.any(rows["type"] != outer) or np.any(rows["width"] != width):
+        return None
+    if np.any(numbers["type"] != code):
+        return None
+    found = np.ascontiguousarray(numbers["value"])
+    return found.astype(np.uint8) if _are_bytes(found) else found
+
+
+def _are_bytes(numbers: np.ndarray[Any, Any]) -> bool:
+    return numbers.dtype.kind == "i" and bool(numbers.min() >= 0 and numbers.max() <= 255)
 
 
 def _dict(values: list[dict[Any, Any]], buffers: Buffers, depth: int) -> Description:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice, pairwise
@@ -48,6 +48,9 @@ _TEXTS: dict[str, Callable[[str], Any]] = {
 }
 
 
+_SEQUENCES: dict[str, Callable[[Iterable[Any]], Any]] = {"list": list, "tuple": tuple}
+
+
 class _Decoder:
     def __init__(self, view: memoryview, sizes: list[int]) -> None:
         if any(size < 0 for size in sizes) or sum(sizes) != view.nbytes:
@@ -59,13 +62,16 @@ class _Decoder:
         self._left = MOST_VALUES
 
     def values(self, described: Description, count: int, depth: int = 0) -> list[Any]:
-        self._left -= max(count, 1)
-        if count < 0 or self._left < 0 or depth > 2 * DEEPEST:
-            raise RemoteProtocolError(f"Expected a block of at most {MOST_VALUES} values.")
+        self._spend(count, depth)
         found: list[Any] = _DECODERS[described[0]](self, described, count, depth)
         if len(found) != count:
             raise RemoteProtocolError(f"Expected {count} values, got {len(found)}.")
         return found
+
+    def _spend(self, count: int, depth: int) -> None:
+        self._left -= max(count, 1)
+        if count < 0 or self._left < 0 or depth > 2 * DEEPEST:
+            raise RemoteProtocolError(f"Expected a block of at most {MOST_VALUES} values.")
 
     def _next(self) -> memoryview:
         part = next(self._parts, None)
@@ -123,16 +129,24 @@ class _Decoder:
         columns = [self.values(column, count, depth + 1) for column in described]
         return zip(*columns, strict=True)
 
-    def _list(self, described: Description, count: int, depth: int) -> list[Any]:
-        return list(map(list, self._tuple(described, count, depth)))
-
-    def _tuple(self, described: Description, count: int, depth: int) -> list[Any]:
-        _, width, inner = described
+    def _sequences(self, described: Description, count: int, depth: int) -> list[Any]:
+        name, width, inner = described
+        make = _SEQUENCES[name]
         if width:
-            return list(self._columns(inner, count, depth))
+            return list(map(make, self._columns(inner, count, depth)))
         lengths = self._lengths(count)
         flat = iter(self.values(inner, sum(lengths), depth + 1))
-        return [tuple(islice(flat, length)) for length in lengths]
+        return [make(islice(flat, length)) for length in lengths]
+
+    def _matrix(self, described: Description, count: int, depth: int) -> list[Any]:
+        _, name, width, dtype = described
+        make, numbers = _SEQUENCES[name], self._numbers(dtype)
+        self._spend(len(numbers), depth)
+        if dtype == "|u1":
+            # Faster by far than `tolist`.
+            data = numbers.tobytes()
+            return [make(data[start : start + width]) for start in range(0, len(data), width)]
+        return list(map(make, numbers.reshape((count, width)).tolist()))
 
     def _record(self, described: Description, count: int, depth: int) -> list[Any]:
         _, width, names, columns = described
@@ -201,8 +215,8 @@ _DECODERS: dict[str, Callable[[_Decoder, Description, int, int], list[Any]]] = {
     "bytes": _Decoder._bytes,
     "bytearray": _Decoder._bytearray,
     **dict.fromkeys(_TEXTS, _Decoder._text),
-    "list": _Decoder._list,
-    "tuple": _Decoder._tuple,
+    **dict.fromkeys(_SEQUENCES, _Decoder._sequences),
+    "matrix": _Decoder._matrix,
     "record": _Decoder._record,
     "dict": _Decoder._dict,
     "array": _Decoder._array,

@@ -63,6 +63,37 @@ def test_whatever_a_row_holds_comes_out_equal_and_of_the_same_types(values: list
     assert [shape_of(each) for each in found] == [shape_of(each) for each in values]
 
 
+WIDE = st.integers(65, 80)
+NUMBERS = [0, 255, 256, -1, 2**31 - 1, -(2**31), 2**31, 2**70, True, 0.5, -0.0, np.inf, None, "a"]
+
+
+@given(
+    WIDE,
+    st.sampled_from([list, tuple]),
+    st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 64), st.sampled_from(NUMBERS))),
+)
+def test_wide_rows_come_out_equal_whichever_of_their_numbers_differ(
+    width: int, kind: Any, fill: list[Any], others: list[tuple[int, int, Any]]
+) -> None:
+    rows = [[value] * width for value in fill]
+    for row, at, value in others:
+        rows[row % len(rows)][at] = value
+    values = list(map(kind, rows))
+    found = through(values)
+    assert found == values
+    assert [shape_of(each) for each in found] == [shape_of(each) for each in values]
+
+
+@pytest.mark.parametrize("other", [np.float64(1.0), np.int32(1), [1], Row(1), (), 1j], ids=repr)
+@pytest.mark.parametrize("number", [1, 1.0])
+def test_one_value_of_another_type_in_a_wide_row_keeps_its_type(number: Any, other: Any) -> None:
+    rows = [[number] * 100, [number] * 99 + [other]]
+    found = through(rows)
+    assert found == rows
+    assert type(found[1][-1]) is type(other)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -163,6 +194,12 @@ def block(described: Any, *buffers: bytes, count: int = 1) -> bytes:
         block(["date", ["str"]], struct.pack("<q", 3), b"abc"),
         block(["decimal", ["str"]], struct.pack("<q", 3), b"abc"),
         block(["mixed", [["none"]]], b"\x05"),
+        block(["matrix", "list", 0, "|u1"], b"12"),
+        block(["matrix", "list", 3, "|u1"], b"12"),
+        block(["matrix", "list", -2, "|u1"], b"12"),
+        block(["matrix", "list", 1, "<i4"], b"12345678"),
+        block(["matrix", "dict", 2, "|u1"], b"12"),
+        block(["matrix", "list", 1, "|O"], b"12345678"),
     ],
     ids=repr,
 )
