@@ -87,7 +87,8 @@ class Body:
                 news.write(json.dumps(message).encode() + b"\n")
                 news.flush()
 
-        server = self._inbox(hub)
+        inbox = Inbox(hub)
+        server = self._server(inbox)
         try:
             tell({"inbox": server.address, "fingerprint": (server.fingerprint or b"").hex()})
             start = _read(orders)
@@ -102,13 +103,13 @@ class Body:
             tell({"rows": hub.rows_taken, "feeding": False, **outcome})
         finally:
             with suppress(TosError):
-                server.close(LINGER)
+                server.close(linger=LINGER if inbox.owes_results else 0.0)
 
-    def _inbox(self, hub: Hub) -> TalkServer:
+    def _server(self, inbox: Inbox) -> TalkServer:
         first, last = self.plan.ports
         server = self.plan.server
         endpoint = Endpoint(self.host, first, last, tls=server.fingerprint is not None)
-        return TalkServer(server.secret, Inbox(hub).serve, endpoint)
+        return TalkServer(server.secret, inbox.serve, endpoint)
 
     def _call(self, hub: Hub, start: Mapping[str, Any]) -> dict[str, Any]:
         job, index = self.plan.task_of(self.number)

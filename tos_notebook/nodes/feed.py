@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..common.checks import at_least_one
 from .hub import Hub
 
 
@@ -53,7 +54,13 @@ class DataFeed:
         -------
         list, or dict of str to list
             The rows; with `input_mapping` the values of each tensor.
+
+        Raises
+        ------
+        ConfigError
+            The number is below 1.
         """
+        at_least_one("batch_size", batch_size)
         rows, self.done_feeding = self._queue.take(
             batch_size, whole=not self.train_mode, for_results=not self.train_mode
         )

@@ -26,6 +26,11 @@ class EndPartition:
 class Source:
     """One partition that feeds a node.
 
+    Parameters
+    ----------
+    wants_results : bool
+        Whether it waits for a result for each row.
+
     Attributes
     ----------
     left : int
@@ -34,7 +39,8 @@ class Source:
         What was given back for its rows, and not fetched yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wants_results: bool = False) -> None:
+        self.wants_results = wants_results
         self.left = 0
         self.results: list[Any] = []
 
@@ -120,7 +126,7 @@ class RowQueue:
     def _rows(self, count: int, for_results: bool) -> Sequence[Any]:
         block = self._blocks[0]
         rows = block.rows[block.start : block.start + count]
-        if for_results and block.source is not None:
+        if block.source is not None and (for_results or block.source.wants_results):
             self.taken.append([block.source, count])
         self._drop(count)
         return rows

@@ -7,15 +7,16 @@ A task asks one thing after the other::
     {"end": true}                         the partition's last row was sent
     {"wait": seconds}                     how many rows are left, and the results so far
 
-Each answer says whether rows are still wanted (``"state"``), and ``"failure"`` if the node has
-failed. It comes once there was room for the rows.
+Each answer says whether rows are still wanted (``"state"``), ``"failure"`` if the node has failed,
+and how many rows it has ``"taken"``. Where there is no room for the rows yet, or another
+partition's results come first, the answer is ``"busy"``, and the task waits until one is not.
 """
 
 from __future__ import annotations
 
 import threading
 
-from ..errors import RemoteProtocolError, TosError
+from ..errors import DataError, RemoteProtocolError, TosError
 from .hub import EndPartition, Hub, RowQueue, Source
 from .packing import pack
 from .talk import Message, Talk
@@ -39,6 +40,11 @@ class Inbox:
         # Results come back in the order of rows: one partition at a time wants them.
         self._turns = threading.Lock()
 
+    @property
+    def owes_results(self) -> bool:
+        """Whether a task waits for results."""
+        return self._turns.locked()
+
     def serve(self, talk: Talk) -> None:
         """Serve one task until it leaves."""
         message, _ = talk.receive()
@@ -60,13 +66,13 @@ class Inbox:
             self._turns.release()
 
     def _feed(self, talk: Talk, name: str, results: bool) -> None:
-        queue, source, whole = self._hub.queue(name), Source(), False
+        queue, source, whole = self._hub.queue(name), Source(results), False
         talk.send(self._state())
         try:
             while True:
                 message, payload = talk.receive()
                 if "rows" in message:
-                    self._put(queue, payload, source)
+                    self._put(talk, queue, payload, source)
                     talk.send(self._state())
                 elif "end" in message:
                     whole = True
@@ -75,8 +81,12 @@ class Inbox:
                     talk.send(self._state())
                 elif "wait" in message:
                     found = self._hub.wait(source, results, min(float(message["wait"]), TURN))
-                    parts = pack(found) if found else []
-                    talk.send(self._state(left=source.left, results=len(found)), parts)
+                    state = self._state(left=source.left, results=len(found))
+                    try:
+                        talk.send(state, pack(found) if found else ())
+                    except DataError as error:
+                        talk.send({"unsendable": str(error)})
+                        raise
                 else:
                     raise RemoteProtocolError(f"Expected rows or a wait, got {sorted(message)}.")
         finally:
@@ -84,10 +94,13 @@ class Inbox:
                 # Spark tries the task again: what nobody has taken comes once more.
                 queue.forget(source)
 
-    def _put(self, queue: RowQueue, payload: memoryview, source: Source) -> None:
+    def _put(self, talk: Talk, queue: RowQueue, payload: memoryview, source: Source) -> None:
         rows = unpack(payload)
         while self._hub.open and not queue.put_rows(rows, source, TURN):
-            pass
+            talk.send(self._state(busy=True))
+            talk.receive()
 
     def _state(self, **more: object) -> Message:
-        return {"state": self._hub.get("state"), "failure": self._hub.failure, **more}
+        hub = self._hub
+        own = {"state": hub.get("state"), "failure": hub.failure, "taken": hub.rows_taken}
+        return {**own, **more}

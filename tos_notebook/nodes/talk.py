@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..common.threads import join_all
-from ..errors import RemoteProtocolError, TosError
+from ..errors import DataError, RemoteProtocolError, TosError, WaitTimeout
 from ..transport.acceptor import Acceptor
 from ..transport.base import LOOPBACK, Address, Endpoint
 from ..transport.dial import open_channel
@@ -54,14 +54,30 @@ class Talk:
             What JSON can hold.
         parts : sequence of bytes
             The payload, one after the other.
+
+        Raises
+        ------
+        DataError
+            The payload is larger than `MOST_PAYLOAD`.
         """
         text = json.dumps(message, separators=(",", ":")).encode()
+        size = sum(map(len, parts))
+        if size > MOST_PAYLOAD:
+            raise DataError(
+                f"Expected rows of at most {MOST_PAYLOAD} bytes in a block, got {size}. Make rows "
+                "smaller, such as by names of files instead of what is in them."
+            )
         payload = b"".join(parts) if len(parts) != 1 else parts[0]
         head = _HEAD.pack(len(text), len(payload)) + text
         self._channel.send(head, memoryview(payload) if len(payload) else None)
 
-    def receive(self) -> tuple[dict[str, Any], memoryview]:
+    def receive(self, most: int = MOST_PAYLOAD) -> tuple[dict[str, Any], memoryview]:
         """Wait for a message and its payload.
+
+        Parameters
+        ----------
+        most : int
+            Bytes of the payload that are taken.
 
         Raises
         ------
@@ -73,9 +89,9 @@ class Talk:
         head = bytearray(_HEAD.size)
         self._channel.receive(memoryview(head))
         length, size = _HEAD.unpack(head)
-        if length > MOST_TEXT or size > MOST_PAYLOAD:
+        if length > MOST_TEXT or size > most:
             raise RemoteProtocolError(
-                f"Expected a message of at most {MOST_TEXT} bytes with at most {MOST_PAYLOAD} "
+                f"Expected a message of at most {MOST_TEXT} bytes with at most {most} "
                 f"bytes beside it, but {self.peer} announces {length} and {size}."
             )
         text, payload = bytearray(length), memoryview(bytearray(size))
@@ -167,8 +183,15 @@ class TalkServer:
                 self._talks.pop(talk, None)
             talk.close()
 
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self, timeout: float = 5.0, linger: float = 0.0) -> None:
         """End listening and all connections; may be repeated.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for threads to end.
+        linger : float
+            Seconds before that, in which peers may leave by themselves.
 
         Raises
         ------
@@ -180,6 +203,8 @@ class TalkServer:
         self._acceptor.close(timeout)
         with self._lock:
             left = dict(self._talks)
+        with suppress(WaitTimeout):
+            join_all(left.values(), linger)
         for talk in left:
             with suppress(OSError):
                 talk.shutdown()

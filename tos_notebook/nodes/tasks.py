@@ -14,6 +14,7 @@ from ..errors import (
     ClusterUnreachable,
     ConfigError,
     ConnectionClosed,
+    DataError,
     TosError,
     TransportError,
     WaitTimeout,
@@ -107,7 +108,7 @@ class FeedRows:
     results : bool
         Whether to return a result for each row.
     timeout : float
-        Seconds without progress after which it gives up, once all rows were sent.
+        Seconds in which the node takes no row, and returns no result, after which it gives up.
     """
 
     server: ServerAddress
@@ -159,7 +160,9 @@ class FeedRows:
     ) -> Iterator[Any]:
         fingerprint = bytes.fromhex(answer["fingerprint"]) or None
         try:
-            node = open_talk(answer["inbox"], self.server.secret, fingerprint, Timeouts())
+            # The inbox answers every second, whatever the node's function does.
+            timeouts = Timeouts(patience=self.timeout)
+            node = open_talk(answer["inbox"], self.server.secret, fingerprint, timeouts)
         except TransportError as error:
             self._explain(driver, token, answer["name"], error)
             return
@@ -191,6 +194,8 @@ class _Feeding:
         self._sent = self._returned = 0
         self._owed = False
         """Whether an answer is still to come."""
+        self._taken, self._since = -1, monotonic()
+        """Rows that the node had taken when this task last saw it take some, and when that was."""
 
     def run(self, rows: Iterable[Any]) -> Iterator[Any]:
         """Feed rows, and yield results."""
@@ -205,7 +210,9 @@ class _Feeding:
                     self._settle()
                     yield from self._fetch(0.0)[0]
             self._settle()
-            self._check(self._node.ask({"end": True})[0])
+            answer, _ = self._node.ask({"end": True})
+            if not self._task.results:
+                self._check(answer)
             yield from self._rest()
         except _Over:
             if self._task.results:
@@ -214,19 +221,35 @@ class _Feeding:
     def _open(self) -> None:
         message: dict[str, Any] = {"open": self._task.queue, "results": self._task.results}
         answer, _ = self._node.ask(message)
-        while answer.get("busy"):
-            self._check(answer)
-            answer, _ = self._node.ask({"wait": TURN})
         if "refused" in answer:
             raise ConfigError(answer["refused"])
-        self._check(answer)
+        self._await(answer)
 
     def _settle(self) -> None:
         if self._owed:
             self._owed = False
-            self._check(self._node.receive()[0])
+            self._await(self._node.receive()[0])
+
+    def _await(self, answer: dict[str, Any]) -> None:
+        """Wait while the node is busy, from an answer of it on."""
+        self._since = monotonic()
+        while answer.get("busy"):
+            self._check(answer)
+            self._heed(answer, "its queue is full")
+            answer, _ = self._node.ask({"wait": TURN})
+        self._check(answer)
+
+    def _heed(self, answer: dict[str, Any], waiting: str) -> None:
+        """Raise if the node takes nothing for too long."""
+        taken, now = int(answer.get("taken", 0)), monotonic()
+        if taken != self._taken:
+            self._taken, self._since = taken, now
+        elif now - self._since > self._task.timeout:
+            raise WaitTimeout(self._late(waiting))
 
     def _check(self, answer: dict[str, Any]) -> None:
+        if "unsendable" in answer:
+            raise DataError(f"A result of node {self._name}: {answer['unsendable']}")
         state = answer.get("state")
         if state == FAILED:
             raise ConnectionClosed(f"Node {self._name} has failed: {answer['failure']}")
@@ -235,33 +258,34 @@ class _Feeding:
         if state != RUNNING:
             raise TransportError(f"Expected the state of node {self._name}, got {state!r}.")
 
-    def _fetch(self, seconds: float) -> tuple[list[Any], int]:
+    def _fetch(self, seconds: float) -> tuple[list[Any], dict[str, Any]]:
         answer, payload = self._node.ask({"wait": seconds})
         found = unpack(payload) if answer.get("results") else []
         self._returned += len(found)
         if not found:
             self._check(answer)
-        return found, int(answer["left"])
+        return found, answer
 
     def _rest(self) -> Iterator[Any]:
         """Wait until all rows are taken and all results have come; yield these."""
-        results, left, since = self._task.results, -1, monotonic()
+        results = self._task.results
+        self._since = monotonic()
         while True:
-            found, now = self._fetch(TURN)
+            found, answer = self._fetch(TURN)
             yield from found
-            if not now and not (results and self._returned < self._sent):
+            left = int(answer["left"])
+            if not left and not (results and self._returned < self._sent):
                 return
-            if found or now != left:
-                left, since = now, monotonic()
-            if monotonic() - since > self._task.timeout:
-                raise WaitTimeout(self._late(now))
+            if found:
+                self._since = monotonic()
+            self._heed(answer, f"{left} of {self._sent} wait" if left else "")
 
-    def _late(self, left: int) -> str:
-        if left:
+    def _late(self, waiting: str) -> str:
+        if waiting:
             return (
-                f"Node {self._name} has taken no row for {self._task.timeout:g} s: {left} of "
-                f"{self._sent} wait. Does its function read them, with next_batch? "
-                "Give a longer feed_timeout if a batch needs more time."
+                f"Node {self._name} has taken no row for {self._task.timeout:g} s: {waiting}. Does "
+                "its function read them, with next_batch? Give a longer feed_timeout if a batch "
+                "needs more time."
             )
         return (
             f"Node {self._name} has returned {self._returned} results for {self._sent} rows, and "
@@ -283,4 +307,5 @@ def _blocks(rows: Iterator[Any]) -> Iterator[tuple[list[bytes | memoryview], int
         packed = pack(block)
         size = sum(map(len, packed))
         yield packed, len(block)
-        count = max(1, min(MOST_ROWS, BLOCK * len(block) // size))
+        # Slowly, as the next rows may be much larger.
+        count = max(1, min(MOST_ROWS, 4 * count, BLOCK * len(block) // size))

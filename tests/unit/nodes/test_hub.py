@@ -67,6 +67,19 @@ def test_more_results_than_rows_are_refused() -> None:
         feed.batch_results([1, 2, 3])
 
 
+def test_a_feed_for_training_gives_results_back_to_whoever_wants_some() -> None:
+    hub, source = Hub(), Source(wants_results=True)
+    hub.queue("input").put_rows([1, 2], source, 1.0)
+    feed = DataFeed(hub)
+    feed.batch_results([-row for row in feed.next_batch(2)])
+    assert hub.wait(source, True, 0.0) == [-1, -2]
+
+
+def test_a_batch_of_no_rows_is_refused_rather_than_asked_for_without_end() -> None:
+    with pytest.raises(ConfigError, match="batch_size"):
+        DataFeed(Hub()).next_batch(0)
+
+
 def test_columns_become_tensors_by_the_order_of_their_names() -> None:
     hub = Hub()
     queue_in = hub.queue("input")
