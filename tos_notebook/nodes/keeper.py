@@ -215,7 +215,8 @@ def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
         It did not come so far.
     """
     reader, writer = os.pipe()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.close(reader)
         code = 1
         try:
@@ -225,7 +226,7 @@ def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
         finally:
             os._exit(code)
     os.close(writer)
-    os.wait()
+    os.waitpid(child, 0)
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read()
     if said != b"ok":
@@ -234,19 +235,20 @@ def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
 
 
 def _keep_detached(keeper: Keeper, writer: int) -> None:
-    code = 1
+    code, pipe = 1, os.fdopen(writer, "wb", 0)
     try:
         close_inherited({writer})
 
         def tell() -> None:
-            os.write(writer, b"ok")
-            os.close(writer)
+            pipe.write(b"ok")
+            pipe.close()
 
         keeper.run(tell)
         code = 0
     except BaseException as error:
-        with suppress(OSError):
-            os.write(writer, str(error).encode())
+        # Closed once the task has ended: the number may be another file's by now.
+        with suppress(OSError, ValueError):
+            pipe.write(str(error).encode())
         sys.stderr.write(f"{error}\n")
     finally:
         os._exit(code)

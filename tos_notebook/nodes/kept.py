@@ -9,17 +9,19 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from ..errors import WorkerError
-from .roster import DONE, LOST, STOPPED
+from .roster import DONE, LONGEST_LINE, LOST, STOPPED
 from .spawn import Process
 
 MOST_NEWS = 200
 """Lines of output that the driver is told at once, the last ones."""
 
-LONGEST_LINE = 2000
+LONGEST_PART = 1 << 16
+"""Bytes without a line's end after which they count as a line."""
 
 GRACE = 2.0
 """Seconds for a node to end after an interrupt, and again after a request to terminate."""
@@ -54,7 +56,8 @@ class Kept:
 
     def _echo(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb") as output:
-            for line in output:
+            # In parts, where a progress bar never ends its line.
+            for line in iter(partial(output.readline, LONGEST_PART), b""):
                 text = line.decode("utf-8", "replace").rstrip()
                 with self._lock:
                     self._lines.append(text[:LONGEST_LINE])
@@ -72,6 +75,8 @@ class Kept:
         """
         self._inbox.wait(timeout)
         if "inbox" not in self._told:
+            for thread in self._threads:
+                thread.join(GRACE)
             raise WorkerError("The process of the node did not begin.", frames=self.last_lines())
         return {key: self._told[key] for key in ("inbox", "fingerprint")}
 

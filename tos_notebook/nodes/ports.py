@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 
-from ..errors import TransportError
+from ..errors import ConfigError, TransportError
 
 FIXED = "TENSORFLOW_PORT"
 """The executor's environment variable that names the port."""
@@ -29,10 +29,14 @@ def hold_port(ports: tuple[int, int] = (0, 0)) -> socket.socket:
 
     Raises
     ------
+    ConfigError
+        `FIXED` is no number.
     TransportError
         None of them is free.
     """
     fixed = os.environ.get(FIXED)
+    if fixed and not fixed.isdecimal():
+        raise ConfigError(f"{FIXED}: expected a port, got {fixed!r}.")
     first, last = (int(fixed), int(fixed)) if fixed else ports
     for port in range(first, max(first, last) + 1):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

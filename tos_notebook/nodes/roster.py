@@ -14,6 +14,9 @@ from .context import TRAINING
 MOST_LINES = 500
 """Lines of its output that are kept of a node."""
 
+LONGEST_LINE = 2000
+"""Characters of a line that are kept."""
+
 READY, RUNNING, DONE, FAILED, LOST, STOPPED = (
     "ready",
     "running",
@@ -246,7 +249,7 @@ class Roster:
     def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
         """Wait for a condition; return whether it came within `timeout` seconds."""
         with self.changed:
-            return self.changed.wait_for(condition, timeout)
+            return self.changed.wait_for(condition, min(timeout, threading.TIMEOUT_MAX))
 
     def all_ended(self, jobs: Iterable[str] = TRAINING) -> bool:
         """Return whether all nodes of some jobs have ended."""

@@ -23,11 +23,18 @@ from ..transport.base import LOOPBACK, Endpoint
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from .plan import ServerAddress
-from .roster import LOST, Node, Roster
+from .roster import LONGEST_LINE, LOST, Node, Roster
 from .talk import Message, Talk, TalkServer
 
 LONGEST_TURN = 30.0
 """Seconds that an answer may wait for news."""
+
+_META = {
+    **dict.fromkeys(("executor_id", "task_index", "port", "pid", "tb_pid", "tb_port"), int),
+    **dict.fromkeys(("host", "job_name", "executor", "fingerprint"), str),
+    "inbox": list,
+}
+"""What a node has to say of itself."""
 
 
 class NodeServer:
@@ -72,7 +79,8 @@ class NodeServer:
         fed: list[Node] = []
         try:
             while True:
-                message, _ = talk.receive()
+                # Rows go to nodes: whoever sends some here is refused before they take memory.
+                message, _ = talk.receive(0)
                 if "register" in message:
                     node = self._register(talk, message) or node
                 elif "where" in message:
@@ -87,8 +95,8 @@ class NodeServer:
 
     def _register(self, talk: Talk, message: Message) -> Node | None:
         try:
-            node = self.roster.add(dict(message["register"]))
-        except (TosError, KeyError, TypeError, ValueError) as error:
+            node = self.roster.add(_checked(dict(message["register"])))
+        except (TosError, TypeError, ValueError) as error:
             talk.send({"refused": str(error)})
             return None
         talk.send({"registered": "OK"})
@@ -113,7 +121,7 @@ class NodeServer:
             seconds = min(float(message["await"]), LONGEST_TURN)
             count = int(message.get("count", roster.required))
             done = roster.wait_for(lambda: roster.stopping or roster.registered >= count, seconds)
-            return {"done": done, "cluster": roster.cluster}
+            return {"done": done, "whole": roster.whole, "cluster": roster.cluster}
         if "info" in message:
             return {"cluster": roster.cluster}
         if "feed_failed" in message:
@@ -147,7 +155,7 @@ class NodeServer:
         }
 
     def _take_news(self, message: Message, node: Node) -> None:
-        lines = list(map(str, message.get("lines", ())))
+        lines = [str(line)[:LONGEST_LINE] for line in message.get("lines", ())]
         rows, feeding = int(message.get("rows", 0)), bool(message.get("feeding", True))
         self.roster.report(node, lines, rows, feeding)
 
@@ -170,3 +178,13 @@ class NodeServer:
     def _release(self, fed: list[Node]) -> None:
         while fed:
             self.roster.release(fed.pop())
+
+
+def _checked(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what a node says of itself, as others rely on it; who is no node may say anything."""
+    for name, kind in _META.items() if "executor_id" in meta else ():
+        if type(meta.get(name)) is not kind:
+            raise RemoteProtocolError(
+                f"Expected a node that says its {name} ({kind.__name__}), got {meta.get(name)!r}."
+            )
+    return meta

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -54,9 +55,15 @@ def start(body: Body, fork: bool) -> Process:
     """
     (orders, to_orders), (from_news, news), (from_output, output) = os.pipe(), os.pipe(), os.pipe()
     begin = _fork if fork else _spawn
-    pid = begin(body, orders, news, output)
-    for descriptor in (orders, news, output):
-        os.close(descriptor)
+    try:
+        pid = begin(body, orders, news, output)
+    except BaseException:
+        for descriptor in (to_orders, from_news, from_output):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in (orders, news, output):
+            os.close(descriptor)
     return Process(pid, to_orders, from_news, from_output)
 
 
@@ -84,6 +91,9 @@ def _fork(body: Body, orders: int, news: int, output: int) -> int:
         _keep_only(orders, news, body.port.fileno(), output)
         _run(body, orders, news)
         code = 0
+    except BaseException:
+        # Into the pipe: its keeper tells the driver what it printed.
+        traceback.print_exc()
     finally:
         flush()
         os._exit(code)
@@ -144,6 +154,7 @@ def _spawn(body: Body, orders: int, news: int, output: int) -> int:
     from pyspark import cloudpickle
 
     port = body.port.fileno()
+    fields = cloudpickle.dumps((body.plan, body.number, body.main, body.args, body.host))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, *map(str, (os.getpid(), orders, news, port))],
@@ -152,11 +163,14 @@ def _spawn(body: Body, orders: int, news: int, output: int) -> int:
         stderr=output,
         pass_fds=(orders, news, port),
         env=environment,
+        # An interrupt of the notebook is not meant for it.
+        start_new_session=True,
     )
-    fields = body.plan, body.number, body.main, body.args, body.host
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(cloudpickle.dumps(fields))
+        pipe.write(fields)
+    # Its keeper waits for it: subprocess, which knows of an end now, does not.
+    process.returncode = 0
     return process.pid
 
 

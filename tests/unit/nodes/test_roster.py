@@ -13,7 +13,8 @@ from tos_notebook.nodes.roster import DONE, FAILED, LOST, STOPPED, Node, Roster
 def meta(number: int, job: str = "worker", **more: Any) -> dict[str, Any]:
     """Return what a node says of itself."""
     own = {"executor_id": number, "job_name": job, "task_index": number, "host": "h"}
-    return {**own, "port": 1000 + number, "executor": f"h/{number}", **more}
+    own |= {"port": 1000 + number, "executor": f"h/{number}", "pid": 1, "tb_pid": 0, "tb_port": 0}
+    return {**own, "inbox": ["127.0.0.1", 1], "fingerprint": "", **more}
 
 
 def joined(roster: Roster, *numbers: int, job: str = "worker") -> list[Node]:

@@ -1,0 +1,97 @@
+"""A node's process belongs to its keeper: nobody else ends or reaps it, and its end has a cause."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.worker.support import until
+from tos_notebook.errors import WorkerError
+from tos_notebook.nodes.body import Body
+from tos_notebook.nodes.kept import LONGEST_PART, Kept, KeptHere
+from tos_notebook.nodes.plan import NodePlan, ServerAddress
+from tos_notebook.nodes.spawn import Process, start
+from tos_notebook.transport.auth import new_secret
+
+
+@pytest.fixture
+def body() -> Iterator[Body]:
+    server = ServerAddress.of("127.0.0.1", 1, new_secret(), None)
+    with socket.socket() as port:
+        yield Body(NodePlan(server, {"worker": [0]}), 0, print, None, "127.0.0.1", port)
+
+
+def test_a_process_that_ends_at_once_is_told_so_and_reaped_by_its_keeper_only(
+    body: Body, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    kept = Kept(start(body, fork=False))
+    # It looks at whatever it has started before.
+    subprocess.run(["true"], check=True)
+    try:
+        with pytest.raises(WorkerError, match="did not begin"):
+            kept.wait_for_inbox(10.0)
+    finally:
+        kept.kill()
+    assert kept.outcome()["message"].endswith("exit code 1.")
+
+
+def test_an_interrupt_of_the_notebook_does_not_reach_a_node_beside_it(
+    body: Body, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    kept = Kept(start(body, fork=False))
+    try:
+        # Kernels interrupt all processes of their group.
+        assert os.getpgid(kept.process.pid) != os.getpgid(0)
+    finally:
+        kept.kill()
+    assert kept.outcome()["message"].endswith(
+        f"{signal.SIGKILL.name} ended it; it may have run out of memory."
+    )
+
+
+def test_a_function_that_cannot_be_sent_starts_nothing_and_leaves_nothing_open(body: Body) -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+    body.args = threading.Lock()
+    with pytest.raises(TypeError, match="pickle"):
+        start(body, fork=False)
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_keeps_a_node_from_beginning_is_told(body: Body) -> None:
+    body.host = "192.0.2.7"
+    kept = Kept(start(body, fork=True))
+    try:
+        with pytest.raises(WorkerError) as caught:
+            kept.wait_for_inbox(10.0)
+    finally:
+        kept.kill()
+    assert any("Cannot listen on 192.0.2.7" in line for line in caught.value.frames)
+
+
+def test_a_progress_bar_without_line_ends_is_shown_and_takes_no_memory() -> None:
+    (orders, to_orders), (from_news, news), (from_output, output) = (os.pipe() for _ in "123")
+    kept: Any = KeptHere(Process(os.getpid(), to_orders, from_news, from_output))
+    try:
+        with os.fdopen(output, "wb") as printed:
+            printed.write(b"\r." * LONGEST_PART)
+            printed.flush()
+            until(lambda: len(kept.last_lines()) == 2, 10.0)
+    finally:
+        os.close(news)
+        kept.kill()
+        os.close(orders)
