@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.executors import contact_host
 from ..errors import ConfigError
 from ..nodes.cluster import ClusterOptions, NodeCluster, default_fs
-from ..nodes.context import NodeContext
+from ..nodes.context import LEADERS, NodeContext
 from ..nodes.server import NodeServer
 from ..nodes.servers import EXPOSED, stays_here
 from ..nodes.tasks import FeedRows
@@ -59,7 +60,9 @@ class TFCluster:
             "cluster_template": dict(cluster.options.template),
             "num_executors": self.num_executors,
             "default_fs": self.defaultFS,
+            "working_dir": os.getcwd(),  # noqa: PTH109
             "server_addr": cluster.server.address,
+            "release_port": cluster.options.release_port,
         }
 
     @property
@@ -149,7 +152,7 @@ class TFCluster:
         grace_secs : float
             Not needed: workers have until `timeout` for what they do after their feed.
         timeout : float
-            Seconds; -1 for no end.
+            Seconds; 0 or less for no end.
 
         Raises
         ------
@@ -157,21 +160,33 @@ class TFCluster:
             A node has failed.
         WaitTimeout
             The workers have not ended in time. They are ended now.
+        TosError
+            A row of the stream could not be fed.
         """
         try:
             if ssc is not None:
                 self._end_stream(ssc)
             if self.input_mode == InputMode.SPARK:
                 self._cluster.close_feed()
-            self._cluster.wait(timeout if timeout >= 0 else math.inf)
+            self._cluster.wait(timeout if timeout > 0 else math.inf)
         finally:
             self._cluster.stop()
 
     def _end_stream(self, ssc: Any) -> None:
+        roster = self._cluster.roster
         while not ssc.awaitTerminationOrTimeout(1):
-            if self._cluster.roster.done:
-                ssc.stop(stopSparkContext=False, stopGraceFully=True)
-                return
+            failed = roster.failure is not None or roster.feed_error is not None
+            if failed or roster.done:
+                # What is still to come after an error would be lost.
+                ssc.stop(stopSparkContext=False, stopGraceFully=not failed)
+                break
+        self._cluster.check()
+        if roster.feed_error is not None:
+            raise roster.feed_error
+
+    def close(self) -> None:
+        """End the cluster at once; may be repeated."""
+        self._cluster.stop()
 
     def tensorboard_url(self) -> str | None:
         """Return TensorBoard's address; None if it was not asked for."""
@@ -263,6 +278,8 @@ def _template(
     nodes: int, servers: int, leader: str | None, evaluator: bool
 ) -> dict[str, Sequence[int]]:
     """Return the numbers of nodes by their jobs, in the order that programs rely on."""
+    if leader and leader not in LEADERS:
+        raise ConfigError(f"master_node: expected one of {LEADERS} or None, got {leader!r}.")
     workers = nodes - servers - (1 if leader else 0) - (1 if evaluator else 0)
     if servers < 0 or workers < 0 or (workers == 0 and not leader):
         raise ConfigError(

@@ -164,8 +164,10 @@ class TFEstimator(
         try:
             # Nodes take the columns in the order of their names, whatever the mapping's own is.
             cluster.train(dataset.select(*map(quoted, columns)).rdd, args.epochs)
-        finally:
             cluster.shutdown(grace_secs=self.getGraceSecs())
+        finally:
+            # After an error, too: nodes that take no rows would not end by themselves.
+            cluster.close()
         return self._copyValues(TFModel(self.args))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
-from ..errors import ConfigError, TransportError, WaitTimeout
+from ..errors import ClusterUnreachable, ConfigError, TransportError, WaitTimeout
 from ..nodes.plan import ServerAddress
 from ..nodes.roster import Roster
 from ..nodes.server import LONGEST_TURN, NodeServer
@@ -18,6 +19,9 @@ from . import util
 
 TFOS_SERVER_HOST, TFOS_SERVER_PORT = "TFOS_SERVER_HOST", "TFOS_SERVER_PORT"
 """Environment variables: the host by which executors reach the server, and its port or ports."""
+
+TURN = 1.0
+"""Seconds after which a server looks whether there is an error."""
 
 
 class Reservations:
@@ -108,7 +112,11 @@ class Server:
             Some are missing.
         """
         roster, given = self.reservations.roster, status if status is not None else {}
-        roster.wait_for(lambda: roster.whole or "error" in given, timeout)
+        deadline = monotonic() + timeout
+        # In turns, as nobody tells of the error.
+        while not roster.wait_for(lambda: roster.whole, min(TURN, deadline - monotonic())):
+            if "error" in given or monotonic() >= deadline:
+                break
         if not roster.whole:
             raise WaitTimeout(
                 f"Expected {roster.required} nodes within {timeout:g} s, but {roster.remaining} "
@@ -204,9 +212,17 @@ class Client:
         return list(self._ask(info=True)["cluster"])
 
     def await_reservations(self) -> list[dict[str, Any]]:
-        """Wait until all reservations are there; return them."""
+        """Wait until all reservations are there; return them.
+
+        Raises
+        ------
+        ClusterUnreachable
+            The server was stopped before.
+        """
         while not (answer := self._ask(**{"await": LONGEST_TURN}))["done"]:
             pass
+        if not answer["whole"]:
+            raise ClusterUnreachable("The server was stopped before all nodes had registered.")
         return list(answer["cluster"])
 
     def request_stop(self) -> str:
