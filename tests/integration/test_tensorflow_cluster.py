@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.support import until
-from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerError
+from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerEnvironment, WorkerError
+from tos_notebook.nodes.cluster import ClusterOptions, NodeCluster
 from tos_notebook.nodes.context import NodeContext
 from tos_notebook.tensorflowonspark import TFCluster, TFNode
 from tos_notebook.tensorflowonspark.TFCluster import InputMode
@@ -206,6 +207,32 @@ def test_what_cannot_be_fed_is_refused_and_leaves_the_cluster_usable(spark_conte
         cluster.shutdown(timeout=60)
 
 
+def test_an_error_in_what_makes_the_rows_is_the_users_own_line_and_the_group_stays_theirs(
+    spark_context: Any,
+) -> None:
+    def broken(row: int) -> int:
+        raise ValueError("my row")
+
+    with running(spark_context, square, nodes=1, input_mode=InputMode.SPARK) as cluster:
+        with pytest.raises(WorkerError, match="ValueError: my row"):
+            cluster.train(spark_context.parallelize([1], 1).map(broken), 1)
+        # Jobs of the notebook after it are none of the cluster's.
+        assert "tensorflow" not in (spark_context.getLocalProperty("spark.jobGroup.id") or "")
+
+
+def test_a_node_on_the_drivers_machine_that_cannot_begin_is_an_error_at_once(
+    spark_context: Any,
+) -> None:
+    def claim(job: str, index: int, cluster: Any) -> dict[str, str]:
+        if job == "ps":
+            raise WorkerEnvironment("no GPU here")
+        return {}
+
+    options = ClusterOptions({"ps": [0], "worker": [1]}, timeout=60.0, local=[0])
+    with pytest.raises(WorkerEnvironment, match="no GPU here"):
+        NodeCluster(spark_context, square, None, options, claim)
+
+
 def test_a_function_that_takes_no_rows_is_named_when_the_feed_waits_too_long(
     spark_context: Any,
 ) -> None:
@@ -217,7 +244,7 @@ def test_a_function_that_takes_no_rows_is_named_when_the_feed_waits_too_long(
         with pytest.raises(WaitTimeout, match="worker:0 has taken no row for 1 s: 9 of 10 wait"):
             cluster.train(spark_context.parallelize(range(10), 1), 1, feed_timeout=1)
         with pytest.raises(WaitTimeout, match="worker:0 still run"):
-            cluster.shutdown(timeout=0)
+            cluster.shutdown(timeout=0.1)
         assert states(cluster) == {"worker:0": "stopped"}
 
 
@@ -251,6 +278,7 @@ def page(url: str) -> bytes:
         ({"num_executors": 2, "num_ps": -1}, "num_executors"),
         ({"num_executors": 2, "num_ps": 1, "driver_ps_nodes": True}, "driver_ps_nodes"),
         ({"num_executors": 2, "num_ps": 0, "eval_node": True}, "eval_node"),
+        ({"num_executors": 2, "num_ps": 0, "master_node": "worker"}, "master_node"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(given: dict[str, Any], text: str) -> None:

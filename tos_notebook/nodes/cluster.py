@@ -21,7 +21,7 @@ from ..cluster.executors import (
     where_to_look,
     worker_ports,
 )
-from ..cluster.jobs import cancel, run_job
+from ..cluster.jobs import cancel, in_pool, named, pool_of, run_job, spoken
 from ..cluster.reach import listening_host
 from ..common.threads import in_thread
 from ..errors import ClusterUnreachable, ConfigError, TosError, WaitTimeout, WorkerError
@@ -41,6 +41,11 @@ logger = logging.getLogger(__name__)
 
 END = 10.0
 """Seconds for nodes to end, once they were told to."""
+
+IDLE = (
+    "Dynamic allocation is on: Spark ends executors that run no task for a while, and the nodes "
+    "there end with them. Set spark.dynamicAllocation.executorIdleTimeout to more than nodes wait."
+)
 
 _numbers = itertools.count(1)
 
@@ -121,22 +126,26 @@ class NodeCluster:
         if not is_probed(sc, address):
             warm_up(sc, server=address)
         endpoint = Endpoint(listening_host(host), port, tls=encrypts_loopback(sc))
+        ports, files = worker_ports(sc), default_fs(sc)
         self.roster = Roster(len(options.numbers))
-        self.server = NodeServer(self.roster, endpoint, host)
         self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}"
+        self._feeds = itertools.count(1)
+        self.server = NodeServer(self.roster, endpoint, host)
         plan = NodePlan(
             server=self.server.address,
             template=dict(options.template),
-            default_fs=default_fs(sc),
+            default_fs=files,
             working_dir=os.getcwd(),  # noqa: PTH109
             queues=tuple(options.queues),
             release_port=options.release_port,
-            ports=worker_ports(sc),
+            ports=ports,
             tensorboard=options.tensorboard,
             log_dir=options.log_dir,
         )
-        self._job = self._start(plan, main, args, claim)
+        self._job: Future[None] = Future()
+        self._local: list[Future[None]] = []
         try:
+            self._job = self._start(plan, main, args, claim)
             self._wait_until_whole()
         except BaseException:
             self.stop()
@@ -146,13 +155,15 @@ class NodeCluster:
         remote = [number for number in self.options.numbers if number not in self.options.local]
         free = slots(self.sc)
         grows = setting(self.sc, "spark.dynamicAllocation.enabled", "false") == "true"
+        if self.options.feed and grows:
+            logger.warning("%s", IDLE)
         background = self.options.feed or (len(remote) > free and not grows)
         task = StartNode(plan, main, args, claim, background, min(len(remote), free))
         name = f"TensorFlow cluster {self.number}"
         for number in self.options.local:
             # A process of its own: this one is the user's.
             keeper = Keeper(plan, number, main, args, claim, fork=False)
-            in_thread(f"tos-node-{number}", keeper.run)
+            self._local.append(in_thread(f"tos-node-{number}", keeper.run))
 
         def call() -> None:
             run_job(
@@ -166,11 +177,12 @@ class NodeCluster:
         return in_thread(f"tos-cluster-{self.number}", call)
 
     def _wait_until_whole(self) -> None:
-        roster, job = self.roster, self._job
-        job.add_done_callback(lambda _: roster.wake())
+        roster = self.roster
+        for each in (self._job, *self._local):
+            each.add_done_callback(lambda _: roster.wake())
 
         def settled() -> bool:
-            return roster.whole or roster.failure is not None or job_failed(job)
+            return roster.whole or roster.failure is not None or self._error is not None
 
         if not roster.wait_for(settled, self.options.timeout):
             look = where_to_look(self.sc, None)
@@ -193,11 +205,18 @@ class NodeCluster:
         failed = self.roster.failure
         if failed is not None:
             raise node_error(failed)
-        if job_failed(self._job) and not self.roster.stopping:
-            error = self._job.exception()
-            if isinstance(error, TosError):
-                raise error
+        error = self._error
+        if error is not None and not self.roster.stopping:
+            found = named(error)
+            if isinstance(found, TosError):
+                raise found from found.__cause__
             raise ClusterUnreachable(f"Spark could not start the nodes: {error}") from error
+
+    @property
+    def _error(self) -> Exception | None:
+        """What has ended the job that starts nodes, or a node on the driver's machine."""
+        errors = (job.exception() for job in (self._job, *self._local) if job.done())
+        return next((error for error in errors if isinstance(error, Exception)), None)
 
     @property
     def spec(self) -> dict[str, list[str]]:
@@ -224,7 +243,7 @@ class NodeCluster:
         Raises
         ------
         WorkerError
-            A node has failed.
+            A node has failed, or what makes the rows.
         WaitTimeout
             A node takes no rows for so long.
         ConfigError
@@ -235,10 +254,27 @@ class NodeCluster:
         task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
         self.check()
         self.roster.begin_feed()
-        run_job(self.sc, lambda: rows, lambda _, part: task(part), self._group, "Feed TensorFlow")
+        self._run_feed(rows, task)
         self.check()
         if self.roster.feed_error is not None:
             raise self.roster.feed_error
+
+    def _run_feed(self, rows: RDD[Any], task: FeedRows) -> None:
+        """Run a job of its own: the caller's later ones are none of this cluster's."""
+        sc, group = self.sc, f"{self._group}-feed-{next(self._feeds)}"
+        pool = pool_of(sc)
+
+        def call() -> None:
+            run_job(sc, lambda: rows, lambda _, part: task(part), group, "Feed TensorFlow")
+
+        job = in_thread(group, lambda: in_pool(sc, pool, call))
+        try:
+            with spoken():
+                job.result()
+        finally:
+            # After an interrupt.
+            if not job.done():
+                cancel(sc, group)
 
     def results(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> RDD[Any]:
         """Return an RDD of what the nodes give back for the rows of another, in their order."""
@@ -262,7 +298,7 @@ class NodeCluster:
         """
         roster, deadline = self.roster, monotonic() + timeout
         ended: Callable[[], bool] = lambda: (  # noqa: E731
-            roster.failure is not None or roster.all_ended(jobs) or job_failed(self._job)
+            roster.failure is not None or roster.all_ended(jobs) or self._error is not None
         )
         # In turns, so that an interrupt gets through.
         while not roster.wait_for(ended, max(0.0, min(1.0, deadline - monotonic()))):
@@ -281,14 +317,16 @@ class NodeCluster:
     def stop(self) -> None:
         """End all nodes; may be repeated."""
         self.roster.stop()
-        if not self.roster.wait_for(self._gone, END):
-            logger.warning("Some nodes of TensorFlow cluster %s do not answer.", self.number)
-        if not self._job.done():
-            try:
+        try:
+            if not self.roster.wait_for(self._gone, END):
+                logger.warning("Some nodes of TensorFlow cluster %s do not answer.", self.number)
+            if not self._job.done():
                 cancel(self.sc, self._group)
-            except WaitTimeout as error:
-                logger.warning("%s", error)
-        self.server.close()
+        except WaitTimeout as error:
+            logger.warning("%s", error)
+        finally:
+            # After an interrupt, too: nodes end when they do not reach it any more.
+            self.server.close()
 
     def _gone(self) -> bool:
         return all(node.ended for node in self.roster.nodes.values())
@@ -298,11 +336,6 @@ class NodeCluster:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-
-
-def job_failed(job: Future[None]) -> bool:
-    """Whether the job that starts nodes has ended with an error."""
-    return job.done() and job.exception() is not None
 
 
 def node_error(node: Node) -> WorkerError:
