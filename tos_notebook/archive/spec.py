@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..common.arrays import Array
+from ..common.arrays import Array, Arrays
 from ..errors import RemoteProtocolError
 from ..layout import Layout
 
@@ -355,11 +355,7 @@ class Runner(Protocol):
         ...
 
     def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
+        self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int
     ) -> Advanced | None:
         """Make the optimizer's step, and train on the next rows, in one call.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+Arrays = Sequence[Array]
 
 Buffer = npt.NDArray[np.uint8]
 """Bytes, which may be viewed as arrays of any dtype."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..archive.spec import Advanced, Trained, read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
-from ..common.arrays import Array
+from ..common.arrays import Array, Arrays
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..readable import summary
 from .import_guard import without_keras
@@ -119,11 +119,7 @@ class TensorFlowRunner:
         return dict(zip(self.spec.outputs, np.asarray(means).tolist(), strict=True))
 
     def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
+        self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int
     ) -> Advanced | None:
         """See `Runner.advance`; the parameters before are in TensorFlow's variables."""
         if self._both is None or len(columns[0]) > batch_size:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..archive.spec import Advanced, FeedSpec, ProgramSpec, Trained
 from ..blocks.block import Columns
-from ..common.arrays import Array, Buffer
+from ..common.arrays import Array, Arrays, Buffer
 from ..layout import Layout, ParameterSpec
 
 Tensors = dict[str, Array]
@@ -75,13 +75,7 @@ class NumpyProgram:
         self.apply(parameters, self._copied(means)[1])
         return list(parameters.values())
 
-    def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
-    ) -> Advanced:
+    def advance(self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int) -> Advanced:
         """See `Runner.advance`."""
         layout = self.spec.layout
         parameters = layout.vectors(layout.pack(self.update(vectors, means)))

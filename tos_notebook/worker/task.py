@@ -16,7 +16,7 @@ from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive
 from ..cluster.gpus import claim_gpus
-from ..common.arrays import Array
+from ..common.arrays import Array, Arrays
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
 from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
@@ -186,11 +186,7 @@ class LateRunner:
         return self._runner().updater()
 
     def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
+        self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int
     ) -> Advanced | None:
         """See `Runner.advance`."""
         return self._runner().advance(vectors, means, columns, batch_size)

@@ -15,7 +15,7 @@ from tests.unit.strategies.allreduce.test_allreduce import Moving
 from tests.unit.strategies.allreduce.test_mesh import LIMIT, X, Y, own_partition
 from tos_notebook.archive.spec import Advanced, Trained
 from tos_notebook.codecs.pair import as_codecs
-from tos_notebook.common.arrays import Array
+from tos_notebook.common.arrays import Array, Arrays
 from tos_notebook.errors import TransportError
 from tos_notebook.events import CommandApplied, MilestoneCommitted, UpdateSkipped, WorkerJoined
 from tos_notebook.steering.machine import Command
@@ -63,11 +63,7 @@ class Variables(Moving):
         return made
 
     def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
+        self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int
     ) -> Advanced | None:
         if len(columns[0]) > self._most:
             return None
@@ -187,11 +183,7 @@ class Lost(Variables):
         self._left = call
 
     def advance(
-        self,
-        vectors: Sequence[Array],
-        means: Sequence[Array],
-        columns: Sequence[Array],
-        batch_size: int,
+        self, vectors: Arrays, means: Arrays, columns: Arrays, batch_size: int
     ) -> Advanced | None:
         made = super().advance(vectors, means, columns, batch_size)
         if own_partition() == 0:
