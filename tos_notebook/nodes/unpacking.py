@@ -140,13 +140,12 @@ class _Decoder:
 
     def _matrix(self, described: Description, count: int, depth: int) -> list[Any]:
         _, name, width, dtype = described
-        make, numbers = _SEQUENCES[name], self._numbers(dtype)
-        self._spend(len(numbers), depth)
+        self._spend(count * width, depth)
+        make, numbers = _SEQUENCES[name], self._numbers(dtype).reshape((count, width))
         if dtype == "|u1":
-            # Faster by far than `tolist`.
-            data = numbers.tobytes()
-            return [make(data[start : start + width]) for start in range(0, len(data), width)]
-        return list(map(make, numbers.reshape((count, width)).tolist()))
+            # Faster than `tolist`.
+            return [make(row.tobytes()) for row in numbers]
+        return list(map(make, numbers.tolist()))
 
     def _record(self, described: Description, count: int, depth: int) -> list[Any]:
         _, width, names, columns = described
