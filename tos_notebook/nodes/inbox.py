@@ -19,7 +19,7 @@ import threading
 from ..errors import DataError, RemoteProtocolError, TosError
 from .hub import EndPartition, Hub, RowQueue, Source
 from .packing import pack
-from .talk import Message, Talk
+from .talk import Talk
 from .unpacking import unpack
 
 TURN = 1.0
@@ -80,8 +80,10 @@ class Inbox:
                         queue.put(EndPartition())
                     talk.send(self._state())
                 elif "wait" in message:
+                    # Looked at before: of a function that has ended there are no more results.
+                    state = self._state()
                     found = self._hub.wait(source, results, min(float(message["wait"]), TURN))
-                    state = self._state(left=source.left, results=len(found))
+                    state |= {"left": source.left, "results": len(found)}
                     try:
                         talk.send(state, pack(found) if found else ())
                     except DataError as error:
@@ -100,7 +102,7 @@ class Inbox:
             talk.send(self._state(busy=True))
             talk.receive()
 
-    def _state(self, **more: object) -> Message:
+    def _state(self, **more: object) -> dict[str, object]:
         hub = self._hub
         own = {"state": hub.get("state"), "failure": hub.failure, "taken": hub.rows_taken}
         return {**own, **more}

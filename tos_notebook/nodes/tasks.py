@@ -194,6 +194,8 @@ class _Feeding:
         self._sent = self._returned = 0
         self._owed = False
         """Whether an answer is still to come."""
+        self._answer: dict[str, Any] = {}
+        """The last one to rows."""
         self._taken, self._since = -1, monotonic()
         """Rows that the node had taken when this task last saw it take some, and when that was."""
 
@@ -202,7 +204,7 @@ class _Feeding:
         try:
             self._open()
             for block, count in _blocks(iter(rows)):
-                self._settle()
+                self._check(self._settle())
                 self._node.send({"rows": count}, block)
                 self._owed = True
                 self._sent += count
@@ -210,9 +212,7 @@ class _Feeding:
                     self._settle()
                     yield from self._fetch(0.0)[0]
             self._settle()
-            answer, _ = self._node.ask({"end": True})
-            if not self._task.results:
-                self._check(answer)
+            self._node.ask({"end": True})
             yield from self._rest()
         except _Over:
             if self._task.results:
@@ -225,10 +225,12 @@ class _Feeding:
             raise ConfigError(answer["refused"])
         self._await(answer)
 
-    def _settle(self) -> None:
+    def _settle(self) -> dict[str, Any]:
+        """Wait for the answer to what was sent last; return it."""
         if self._owed:
             self._owed = False
             self._await(self._node.receive()[0])
+        return self._answer
 
     def _await(self, answer: dict[str, Any]) -> None:
         """Wait while the node is busy, from an answer of it on."""
@@ -237,7 +239,7 @@ class _Feeding:
             self._check(answer)
             self._heed(answer, "its queue is full")
             answer, _ = self._node.ask({"wait": TURN})
-        self._check(answer)
+        self._answer = answer
 
     def _heed(self, answer: dict[str, Any], waiting: str) -> None:
         """Raise if the node takes nothing for too long."""
@@ -262,7 +264,8 @@ class _Feeding:
         answer, payload = self._node.ask({"wait": seconds})
         found = unpack(payload) if answer.get("results") else []
         self._returned += len(found)
-        if not found:
+        # A node that has given back a result for each row may end.
+        if not found and not (self._task.results and self._returned == self._sent):
             self._check(answer)
         return found, answer
 
