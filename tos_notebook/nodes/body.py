@@ -25,11 +25,12 @@ from typing import Any, BinaryIO
 from ..common.tracebacks import describe
 from ..errors import TosError
 from ..transport.base import Endpoint
+from ..transport.sockets import is_loopback
 from .context import LEADERS, NodeContext
 from .hub import Hub
 from .inbox import Inbox
 from .plan import NodePlan, spec_of
-from .ports import SHARED
+from .ports import SHARED, shield
 from .roster import DONE, FAILED
 from .talk import TalkServer
 
@@ -88,7 +89,7 @@ class Body:
                 news.flush()
 
         inbox = Inbox(hub)
-        server = self._server(inbox)
+        server, shields = self._server(inbox), self._shields()
         try:
             tell({"inbox": server.address, "fingerprint": (server.fingerprint or b"").hex()})
             start = _read(orders)
@@ -104,6 +105,13 @@ class Body:
         finally:
             with suppress(TosError):
                 server.close(linger=LINGER if inbox.owes_results else 0.0)
+            for sock in shields:
+                sock.close()
+
+    def _shields(self) -> list[socket.socket]:
+        # Where no node is on another host, nobody else is to reach TensorFlow's server.
+        alone = self.plan.release_port and is_loopback(self.host)
+        return shield(self.port.getsockname()[1]) if alone else []
 
     def _server(self, inbox: Inbox) -> TalkServer:
         first, last = self.plan.ports
