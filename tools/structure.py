@@ -30,7 +30,12 @@ GROUPS = {
     ),
     "Who trains what, and how it is combined": (
         *("coordination", "worker", "strategies.base", "strategies.ps"),
-        *("strategies.allreduce", "strategies.treeaggregate", "strategies"),
+        *(
+            "strategies.allreduce",
+            "strategies.treeaggregate",
+            "strategies.tensorflow",
+            "strategies",
+        ),
         "testing",
     ),
     "A run": (

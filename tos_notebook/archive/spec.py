@@ -73,6 +73,9 @@ class ProgramSpec:
     scales_loss : bool
         Whether the optimizer scales the loss, and lowers the scale where gradients are not finite.
         It makes no step by those: they are to reach it, and are no error.
+    sessions : bool
+        Whether the archive holds a TF1-style graph itself, which sessions train on variables that
+        are on TensorFlow's servers.
     """
 
     kind: str
@@ -84,6 +87,7 @@ class ProgramSpec:
     frozen: str = ""
     gradients: bool = False
     scales_loss: bool = False
+    sessions: bool = False
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
@@ -98,6 +102,7 @@ class ProgramSpec:
                 "frozen": self.frozen,
                 "gradients": self.gradients,
                 "scales_loss": self.scales_loss,
+                "sessions": self.sessions,
             }
         ).encode()
 
@@ -126,6 +131,7 @@ class ProgramSpec:
                 str(value.get("frozen", "")),
                 bool(value.get("gradients", False)),
                 bool(value.get("scales_loss", False)),
+                bool(value.get("sessions", False)),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a program specification: {error}") from error
@@ -414,5 +420,23 @@ class Runner(Protocol):
             `traceback.format_list` writes them, innermost last and without the last line break; the
             layer's name where no code of the user's made the operation. None if the program's own
             operations did not raise it.
+        """
+        ...
+
+
+class SessionRunner(Runner, Protocol):
+    """Trains a program on variables that are on TensorFlow's servers; `vectors` are not used."""
+
+    def connect(self, servers: Sequence[str], host: str, partition: int) -> None:
+        """Train on the variables of these servers from now on.
+
+        Parameters
+        ----------
+        servers : sequence of str
+            Their addresses, as host:port, in the order of their tasks.
+        host : str
+            Where they reach this process.
+        partition : int
+            The worker's.
         """
         ...

@@ -18,6 +18,7 @@ SHIPPED = (
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),
+    "strategies.tensorflow.exchange",
     # The rules that workers apply, told by their names.
     *("persist.described", "persist.values"),
     *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),

@@ -45,6 +45,7 @@ class SavedProgram(Program):
         self.layout, self.optimizer_state = spec.layout, spec.optimizer_state
         self._learning_rate, self._frozen = spec.learning_rate, spec.frozen
         self.gradients, self._scales_loss = spec.gradients, spec.scales_loss
+        self.sessions = spec.sessions
         model = model.for_gradients() if model is not None and spec.gradients else model
         self._model = model
         kept = Path(self._folder.name, "saved.zip")
@@ -74,6 +75,12 @@ class SavedProgram(Program):
                 "program=model)."
             )
         return self._model.for_gradients()
+
+    def for_sessions(self) -> Program:
+        """See `Program.for_sessions`: as it was saved, else the model's."""
+        if self.sessions:
+            return self
+        return super().for_sessions() if self._model is None else self._model.for_sessions()
 
     def for_steps(self) -> Program:
         """See `Program.for_steps`: as it was saved, else the model's."""

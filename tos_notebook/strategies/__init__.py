@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from .allreduce.strategy import AllReduce
     from .ps.strategy import ParameterServer
     from .registry import STRATEGIES, as_strategy, describe
+    from .tensorflow.strategy import TensorFlowCluster
     from .treeaggregate.strategy import TreeAggregate
 
 _HOMES = {
     "AllReduce": ".allreduce.strategy",
     "ParameterServer": ".ps.strategy",
     "STRATEGIES": ".registry",
+    "TensorFlowCluster": ".tensorflow.strategy",
     "TreeAggregate": ".treeaggregate.strategy",
     "as_strategy": ".registry",
     "describe": ".registry",
@@ -28,6 +30,7 @@ __all__ = [
     "STRATEGIES",
     "AllReduce",
     "ParameterServer",
+    "TensorFlowCluster",
     "TreeAggregate",
     "as_strategy",
     "describe",

@@ -35,6 +35,11 @@ def without_optimizer() -> Updater:
     raise LocalProtocolError("Expected a program that was exported for gradients, got none.")
 
 
+def without_program() -> Path:
+    """Raise: there is no program to load in the driver."""
+    raise LocalProtocolError("Expected the archive of the program, got none.")
+
+
 @dataclass(frozen=True, slots=True)
 class TrainerSetup:
     """What the driver's side of one run is made from.
@@ -51,6 +56,10 @@ class TrainerSetup:
         What an update with NaN or infinity does: end the run, or be left out.
     updater : callable
         Loads the program's optimizer in this process, for strategies that need gradients.
+    archive : callable
+        Returns the program as it was exported, for strategies that need a graph.
+    host : str
+        Where executors reach this process.
     """
 
     layout: Layout
@@ -58,6 +67,8 @@ class TrainerSetup:
     settings: Settings
     non_finite: NonFinite = "raise"
     updater: Callable[[], Updater] = without_optimizer
+    archive: Callable[[], Path] = without_program
+    host: str = "127.0.0.1"
 
 
 class Strategy(Protocol):
@@ -87,6 +98,7 @@ class Strategy(Protocol):
 
         ``"gradients"``: workers compute them, and the optimizer makes its step elsewhere.
         ``"no optimizer"``: it makes none, so that it must not have scaled the loss either.
+        ``"graph"``: sessions run the operations of a TF1-style graph.
         """
 
     @property

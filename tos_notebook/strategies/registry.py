@@ -13,10 +13,11 @@ from ..persist.described import describe as describe_by_name
 from .allreduce.strategy import AllReduce
 from .base import Strategy
 from .ps.strategy import ParameterServer
+from .tensorflow.strategy import TensorFlowCluster
 from .treeaggregate.strategy import TreeAggregate
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
-    kind.name: kind for kind in (ParameterServer, AllReduce, TreeAggregate)
+    kind.name: kind for kind in (ParameterServer, AllReduce, TreeAggregate, TensorFlowCluster)
 }
 """Every strategy, by name. A new one is an entry here and a folder of its own."""
 

@@ -197,7 +197,8 @@ def check_strategy(strategy: Any, timeout: float = TIMEOUT) -> CheckReport:
         A check failed; the message is the report. What made the first one fail is the
         ``__cause__``, and has what the strategy raised, in whichever thread, as its own.
     ConfigError
-        It is not a strategy, takes the optimizer's place, or the timeout is not above 0.
+        It is not a strategy, takes the optimizer's place, needs TensorFlow, or the timeout is not
+        above 0.
 
     Examples
     --------
@@ -214,6 +215,11 @@ def check_strategy(strategy: Any, timeout: float = TIMEOUT) -> CheckReport:
         raise ConfigError(
             f"check_strategy: expected a strategy that trains by the program's optimizer, got "
             f"{made.name!r}, which takes its place. Compare it with its own formula instead."
+        )
+    if "graph" in made.needs:
+        raise ConfigError(
+            f"check_strategy: expected a strategy that trains programs without TensorFlow, got "
+            f"{made.name!r}, whose sessions run a graph. Train a small one on Spark instead."
         )
     findings, errors = [], list[Exception]()
     for what, check in CHECKS.items():

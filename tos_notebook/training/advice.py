@@ -65,6 +65,9 @@ class RunAdvisor:
     def _changes(self, settings: Settings, paces: Paces) -> Iterator[Change]:
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
         strategy, nbytes = self._parts.strategy, self._parts.program.layout.nbytes
+        if "graph" in strategy.needs:
+            # It is compared with others, and cannot be swapped.
+            return
         # Gradients of more batches are those of a larger batch, which trains otherwise.
         larger = settings.strategy.pushes == "gradients"
         if not larger and self._fits(2 * settings.sync_interval, settings):

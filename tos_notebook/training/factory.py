@@ -264,6 +264,8 @@ class RunFactory:
                     request.settings,
                     self.options.non_finite,
                     lambda: load_updater(_export(self.program, request.first)),
+                    lambda: _export(self.program, request.first),
+                    self.host,
                 )
             ),
             request.settings,

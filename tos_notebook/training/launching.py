@@ -43,12 +43,19 @@ def probe(sc: Any, host: str, port: int) -> None:
 def captured(program: Any, options: CheckedOptions) -> Program:
     """Return the program of what a session is given, as the strategy trains it."""
     made, by_gradients = capture(program), "gradients" in options.strategy.needs
+    if made.sessions and "graph" not in options.strategy.needs:
+        raise ConfigError(
+            f"program: expected the model, or what tos.capture returns, for strategy "
+            f"{options.strategy.name!r}; got a program of a session with strategy 'tensorflow'."
+        )
     if made.gradients and not by_gradients:
         raise ConfigError(
             f"program: expected the model, or what tos.capture returns, for strategy "
             f"{options.strategy.name!r}; got a program of a session that trains by gradients."
         )
     twin = made.for_gradients() if by_gradients else made
+    if "graph" in options.strategy.needs:
+        return twin.for_sessions()
     if "no optimizer" in options.strategy.needs and twin.scales_loss:
         raise ConfigError(
             f"program: expected gradients as they are for strategy {options.strategy.name!r}, "

@@ -40,7 +40,8 @@ def theory(parts: RunParts) -> pd.DataFrame:
     import pandas as pd
 
     settings = parts.training.settings
-    found = [] if settings.strategy.lockstep else _of_staleness(parts)
+    stale = not settings.strategy.lockstep and "graph" not in parts.strategy.needs
+    found = _of_staleness(parts) if stale else []
     found += _of_exchanges(parts, parts.history.paces())
     return pd.DataFrame(map(asdict, found)).set_index("name")
 
@@ -116,9 +117,9 @@ def _cluster(parts: RunParts, paces: Paces) -> Cluster | None:
     """Return the workers and links that predictions are for.
 
     None before the first milestones, and where each epoch is a Spark job: no formula says how long
-    Spark takes for one.
+    Spark takes for one. None, too, where TensorFlow moves the variables itself.
     """
-    if parts.training.settings.strategy.tree_depth is not None:
+    if parts.training.settings.strategy.tree_depth is not None or "graph" in parts.strategy.needs:
         return None
     every = _steps(parts, paces)
     seconds = [w.compute / every for w in paces.workers if w.compute > 0]
@@ -160,6 +161,8 @@ def _interval(parts: RunParts, steps: float) -> int:
 def _name(parts: RunParts) -> str:
     """Return the way of training that a run is, as `Cluster.way` names it."""
     settings, name = parts.training.settings, parts.strategy.name
+    if "graph" in parts.strategy.needs:
+        return name
     if not settings.strategy.lockstep:
         return "ps bsp" if settings.sync.barrier else "ps asp"
     if name == "treeaggregate":

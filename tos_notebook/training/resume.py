@@ -241,6 +241,7 @@ def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> No
         program.read(),
         settings,
         updater=lambda: factory.load_updater(program.export(origin.columns)),
+        archive=lambda: program.export(origin.columns),
     )
     trial = Coordinator(
         origin.run_id,

@@ -47,6 +47,11 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
         changes = _changes(chosen)
         settings = now.changed(**changes)
         detail = _detail(chosen.strategy, settings)
+        if "graph" in chosen.strategy.needs:
+            raise ConfigError(
+                f"strategy: expected one that a run can swap to; got {chosen.strategy.name!r}, "
+                "whose servers have the variables from the start. Start another run with it."
+            )
         # Settings are told apart as they are shown: a user's own combiner cannot be compared.
         if chosen.strategy == run.strategy and repr(settings) == repr(now):
             if swaps.asked is None:

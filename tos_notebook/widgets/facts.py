@@ -71,7 +71,8 @@ class RunFacts:
     def _now(self, run: Run) -> InForce:
         found = _in_force(run)
         self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
-        unfit = {"sync"} if found["lockstep"] else set()
+        # Where pushes are not merged, nothing depends on how far workers are apart.
+        unfit = {"sync"} if found["lockstep"] or found["combiner"] is None else set()
         unfit |= {"sync_interval"} if found["sync_interval"] is None else set()
         described = [_described(a, unfit) for a in self.actions.values()]
         return {**found, "actions": described}

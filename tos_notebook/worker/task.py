@@ -9,9 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ..archive.spec import Advanced, ProgramSpec, Runner, Trained, Updater, read_spec
+from ..archive.spec import (
+    Advanced,
+    ProgramSpec,
+    Runner,
+    SessionRunner,
+    Trained,
+    Updater,
+    read_spec,
+)
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive
@@ -205,6 +213,10 @@ class LateRunner:
         if self._loaded is not None:
             self._loaded.reset_optimizer_state()
 
+    def connect(self, servers: Sequence[str], host: str, partition: int) -> None:
+        """See `SessionRunner.connect`."""
+        cast(SessionRunner, self._runner()).connect(servers, host, partition)
+
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""
         return None if self._loaded is None else self._loaded.explain(error)
@@ -244,6 +256,7 @@ def runner_of(program: str, run: str, cores: int, gpus: Sequence[str]) -> Runner
 def _load(archive: Path, cores: int, gpus: Sequence[str]) -> Runner:
     try:
         from ..runtime.runner import TensorFlowRunner, configure_threads, device_for
+        from ..runtime.sessions import GraphRunner
     except ImportError as error:
         raise WorkerEnvironment(
             f"Executor host {socket.gethostname()} cannot import what training needs: {error}. "
@@ -251,4 +264,6 @@ def _load(archive: Path, cores: int, gpus: Sequence[str]) -> Runner:
             "PYSPARK_PYTHON."
         ) from error
     configure_threads(cores)
+    if read_spec(archive).sessions:
+        return GraphRunner(archive, cores)
     return TensorFlowRunner(archive, device_for(gpus))

@@ -40,7 +40,7 @@ def test_nothing_shows_as_an_empty_list() -> None:
 def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:
     rows = tos.strategies.describe()
     assert isinstance(rows, list)
-    assert [row["name"] for row in rows] == ["ps", "allreduce", "treeaggregate"]
+    assert [row["name"] for row in rows] == ["ps", "allreduce", "treeaggregate", "tensorflow"]
     assert rows[1]["defaults"]["algorithm"] == "auto"
     lines = repr(rows).splitlines()
     assert lines[0].split() == ["name", "summary", "when", "defaults"]

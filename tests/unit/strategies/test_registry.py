@@ -24,7 +24,10 @@ def test_a_name_a_class_and_an_object_give_a_strategy(given: Any) -> None:
     ("given", "message"),
     [
         ("pss", r"^strategy: expected one of ps, .*; got 'pss'\. Did you mean ps\?$"),
-        ("sgd", r"^strategy: expected one of ps, allreduce, treeaggregate; got 'sgd'\.$"),
+        (
+            "sgd",
+            r"^strategy: expected one of ps, allreduce, treeaggregate, tensorflow; got 'sgd'\.$",
+        ),
         (
             7,
             r"expected a name \(.*ps.*\) or an object such as .*ParameterServer.*got 7 of type int",
@@ -48,6 +51,7 @@ def test_names_are_completed_before_they_are_used() -> None:
         "AllReduce",
         "ParameterServer",
         "STRATEGIES",
+        "TensorFlowCluster",
         "TreeAggregate",
         "as_strategy",
         "describe",

@@ -36,6 +36,11 @@ def test_a_strategy_that_takes_the_optimizers_place_is_not_for_these_checks() ->
         tos.testing.check_strategy("treeaggregate")
 
 
+def test_a_strategy_that_needs_a_graph_is_not_for_these_checks() -> None:
+    with pytest.raises(ConfigError, match="got 'tensorflow', whose sessions run a graph"):
+        tos.testing.check_strategy("tensorflow")
+
+
 class Half(Downpour):
     """Merges half of each change."""
 

@@ -39,6 +39,8 @@ class Program(Predictor):
         Names of the tensors that the optimizer keeps for the parameters, on each worker.
     gradients : bool
         Whether workers only compute gradients, and the optimizer makes its step elsewhere.
+    sessions : bool
+        Whether sessions train the graph itself, on variables of TensorFlow's servers.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Program(Predictor):
     layout: Layout
     optimizer_state: tuple[str, ...] = ()
     gradients: bool = False
+    sessions: bool = False
 
     def __init__(self) -> None:
         self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
@@ -83,6 +86,20 @@ class Program(Predictor):
         if self.gradients and self._twin is not None:
             return self._twin
         return self
+
+    def for_sessions(self) -> Program:
+        """Return the program of the same graph, which sessions train on TensorFlow's servers.
+
+        Raises
+        ------
+        UnsupportedProgram
+            It is not a TF1-style graph.
+        """
+        raise UnsupportedProgram(
+            "Expected a captured TF1 graph for strategy 'tensorflow', which runs its train "
+            f"operation in sessions; got a {self.kind} program. Train it with "
+            "strategy='allreduce'."
+        )
 
     def _lay_out(self) -> None:
         """Set `layout`."""
@@ -128,6 +145,7 @@ class Program(Predictor):
             self.frozen,
             self.gradients,
             self.scales_loss,
+            self.sessions,
         )
 
     @property

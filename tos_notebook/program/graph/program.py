@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ...archive.served_graph import ServedGraph
 from ...archive.spec import FeedSpec
 from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
@@ -25,6 +27,7 @@ from ..export.step import Optimizing, Step, layout_of, refuse_driver_bound, trac
 from .elements import Elements, feed_spec
 from .halves import halves_of
 from .optimizer_state import VARIABLES, powers_of, state_of
+from .packed import pack, places_of
 from .rebuild import SCOPE, Part, ancestors, as_function
 
 v1 = tf.compat.v1
@@ -114,6 +117,15 @@ class GraphProgram(Program):
         self.optimizer_state = tuple(v.op.name for v in self._state)
         self._refuse_unfed()
 
+    def for_sessions(self) -> Program:
+        """See `Program.for_sessions`."""
+        if self.sessions:
+            return self
+        twin = copy(self)
+        Program.__init__(twin)
+        twin.sessions = True
+        return twin
+
     def _lay_out(self) -> None:
         self._halves, shared = None, []
         if self.gradients:
@@ -196,12 +208,40 @@ class GraphProgram(Program):
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         values = self._values(self._needed)
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
-        own = ((f"{SCOPE}/{op.name}", op) for op in self._needed)
+        scope = "" if self.sessions else f"{SCOPE}/"
+        own = ((f"{scope}{op.name}", op) for op in self._needed)
         _, *functions = graphs(self._graph)
         frames = collect([*own, *named_operations(functions)])
+        if self.sessions:
+            self._pack(values, frames, target)
+            return
         with eagerly():
             step = self._rebuild(values, specs)
             export(step, self._spec(tuple(self._outputs)), specs, frames, target)
+
+    def _pack(self, values: Mapping[str, Array], frames: bytes, target: Path) -> None:
+        """Pack the graph itself, cut or whole."""
+        names = [v.op.name for v in self._exchanged]
+        whole = Part(self._needed, [op.name for op in self._train])
+        first, update, gradients = whole, Part(()), dict[str, str]()
+        if self._halves is not None:
+            first, update = self._halves.first, self._halves.update
+            gradients = {name: t.name for name, t in self._halves.gradients.items()}
+        parts = ServedGraph(
+            [feed.name for feed in self._feeds],
+            [tensor.name for tensor in self._constants],
+            [tensor.name for tensor in self._outputs.values()],
+            [op.name for op in first.needed],
+            first.runs,
+            [*names, *(name for name in values if name not in names)],
+            places_of(self._needed),
+            None if self._rate is None else self._rate.op.name,
+            gradients,
+            [op.name for op in update.needed],
+            update.runs,
+        )
+        spec = self._spec(tuple(self._outputs))
+        pack(self._graph, parts, spec, frames, values, list(self._constants.values()), target)
 
     def _rebuild(self, values: Mapping[str, Array], columns: Sequence[tf.TensorSpec]) -> Step:
         """Rebuild the step around eager variables of the given values."""

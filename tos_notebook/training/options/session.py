@@ -127,7 +127,7 @@ class SessionOptions:
         checked = CheckedOptions(**values)
         own = strategy.settings(checked.combiner, checked.codec)
         own.check(checked.sync, checked.sync_interval)
-        if "gradients" in strategy.needs and self.optimizer_state == "reset":
+        if strategy.needs & {"gradients", "graph"} and self.optimizer_state == "reset":
             raise ConfigError(
                 "optimizer_state: expected 'keep', since one optimizer makes the steps of all "
                 "workers; got 'reset'. Leave it out."
