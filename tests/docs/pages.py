@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.DOTALL)
 HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
 
 
@@ -33,3 +34,9 @@ def sections(path: Path) -> Sections:
 def slug(heading: str) -> str:
     """Return the anchor that GitHub and the site give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def programs(path: Path) -> dict[str, str]:
+    """Return the code of a page that is to run, by the heading that it is below."""
+    found = {name: "\n".join(BLOCK.findall(text)) for name, text in sections(path).items()}
+    return {name: code for name, code in found.items() if code}

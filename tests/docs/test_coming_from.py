@@ -10,16 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
-BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.DOTALL)
+from tests.docs.pages import DOCS, programs
+
+PAGE = DOCS / "coming-from.md"
 HELD_OUT = 300
-
-
-def programs() -> dict[str, str]:
-    """Return the code that is to run, by the heading that it is below."""
-    _, *sections = re.split(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    found = zip(sections[::2], sections[1::2], strict=True)
-    return {heading: "\n".join(BLOCK.findall(text)) for heading, text in found}
 
 
 def images() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -47,11 +41,7 @@ def names(spark_context: Any) -> dict[str, Any]:
 
 
 def test_the_page_has_a_program_for_each_neighbour() -> None:
-    assert [name for name, code in programs().items() if code] == [
-        "TensorFlowOnSpark",
-        "Elephas",
-        "dist-keras",
-    ]
+    assert list(programs(PAGE)) == ["TensorFlowOnSpark", "Elephas", "dist-keras"]
 
 
 def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
@@ -60,7 +50,7 @@ def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
     rows = np.column_stack([y, x])
     csv.write_text("\n".join(",".join(map(str, row)) for row in rows.tolist()))
     paths = {"csv": str(csv), "export_dir": str(tmp_path / "m"), "output": str(tmp_path / "out")}
-    exec(programs()["TensorFlowOnSpark"], names | paths)
+    exec(programs(PAGE)["TensorFlowOnSpark"], names | paths)
     lines = [line for part in sorted((tmp_path / "out").glob("part-*")) for line in part.open()]
     pairs = np.array([tuple(map(int, re.findall(r"\d+", line))) for line in lines])
     np.testing.assert_array_equal(pairs[:, 0], y)
@@ -69,7 +59,7 @@ def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
 
 def test_elephas(names: dict[str, Any]) -> None:
     known = dict(names)
-    exec(programs()["Elephas"], known)
+    exec(programs(PAGE)["Elephas"], known)
     assert known["accuracy"] > 0.8
 
 
@@ -80,6 +70,6 @@ def test_dist_keras(names: dict[str, Any]) -> None:
         pixels = names[f"x_{part}"].astype(np.float32).tolist()
         rows = zip(pixels, names[f"y_{part}"].tolist(), strict=True)
         known[name] = spark.createDataFrame(list(rows), "pixels array<float>, digit int").cache()
-    exec(programs()["dist-keras"], known)
+    exec(programs(PAGE)["dist-keras"], known)
     assert len(known["accuracies"]) == 4
     assert min(known["accuracies"].values()) > 0.8, known["accuracies"]
