@@ -57,6 +57,10 @@ LAB = [
     "jsonschema>=4.18,<4.25",
 ]
 
+LEGACY_KERAS = [
+    "tf-keras>=2.18,<3",  # Keras 2; each release takes the TensorFlow of its own number only
+]
+
 TENSORBOARD = [
     "tensorboard>=2.18,<3",  # writes and reads event files; as old as TensorFlow may be
 ]
@@ -128,6 +132,7 @@ setup(
     extras_require={
         "demo": DEMO,
         "lab": LAB,
+        "legacy-keras": LEGACY_KERAS,
         "tensorboard": TENSORBOARD,
         "mlflow": MLFLOW,
         "docs": DOCS,

@@ -24,6 +24,12 @@ _temporary: dict[str, str] = {}
 """By application: the URI of its directory."""
 
 
+def default_fs(sc: SparkContext) -> str:
+    """Return Hadoop's default file system, without a slash at its end."""
+    found = str(sc._jsc.hadoopConfiguration().get("fs.defaultFS") or "file://")
+    return found[:-1] if found.startswith("file:///") else found.rstrip("/")
+
+
 def hadoop_path(sc: SparkContext, uri: str) -> Any:
     """Return a Hadoop Path; a bare path is on Spark's default file system, as for ``spark.read``.
 

@@ -27,9 +27,10 @@ SHIPPED = (
     *("tensorspark.mnist", "tensorspark.partitioner"),
     # What programs written for TensorFlowOnSpark call there.
     *(f"tensorflowonspark.{each}" for each in ("compat", "dfutil", "gpu_info", "keras_fit")),
-    *(f"tensorflowonspark.{each}" for each in ("marker", "namespace", "reservation", "scoring")),
+    *(f"tensorflowonspark.{each}" for each in ("legacy_keras", "marker", "namespace")),
+    *(f"tensorflowonspark.{each}" for each in ("reservation", "scoring", "util")),
     *(f"tensorflowonspark.{each}" for each in ("TFCluster", "TFManager", "TFNode", "TFParallel")),
-    *("tensorflowonspark.TFSparkNode", "tensorflowonspark.util"),
+    "tensorflowonspark.TFSparkNode",
 )
 """Packages and modules that executors load, in their order. They import each other only.
 

@@ -5,31 +5,42 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.environment import is_probed, warm_up
 from ..cluster.executors import (
+    DRIVER,
     contact_host,
     contact_port,
     encrypts_loopback,
+    executor_of_ended,
     setting,
     slots,
     where_to_look,
     worker_ports,
 )
+from ..cluster.files import default_fs
 from ..cluster.jobs import cancel, in_pool, named, pool_of, run_job, spoken
 from ..cluster.reach import listening_host
 from ..common.threads import in_thread
-from ..errors import ClusterUnreachable, ConfigError, TosError, WaitTimeout, WorkerError
+from ..errors import (
+    ClusterUnreachable,
+    ConfigError,
+    SessionClosed,
+    TosError,
+    WaitTimeout,
+    WorkerError,
+)
 from ..transport.base import Endpoint
 from .body import Main
 from .context import TRAINING
 from .keeper import Claim, Keeper, no_claim
-from .plan import NodePlan, spec_of
+from .plan import ClusterOptions, NodePlan, spec_of
 from .roster import Node, Roster
 from .server import NodeServer
 from .tasks import FeedRows, StartNode
@@ -50,42 +61,6 @@ IDLE = (
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
-    """How a cluster is to be.
-
-    Attributes
-    ----------
-    template : mapping of str to sequence of int
-        The numbers of its nodes by their jobs.
-    feed : bool
-        Whether Spark's tasks feed it rows: nodes then leave their tasks' slots to these.
-    queues : sequence of str
-        Names of the nodes' queues.
-    release_port : bool
-        See `NodePlan`.
-    tensorboard, log_dir
-        See `NodePlan`.
-    timeout : float
-        Seconds for all nodes to begin.
-    """
-
-    template: Mapping[str, Sequence[int]]
-    feed: bool = False
-    queues: Sequence[str] = ("input", "output", "error")
-    release_port: bool = True
-    tensorboard: bool = False
-    log_dir: str | None = None
-    timeout: float = 600.0
-    local: Sequence[int] = field(default=())
-    """Numbers of nodes that run in the driver's own machine."""
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers of all nodes, in order."""
-        return sorted(itertools.chain.from_iterable(self.template.values()))
-
-
 class NodeCluster:
     """A TensorFlow cluster on Spark's executors. A context manager; leaving it ends the nodes.
 
@@ -99,6 +74,13 @@ class NodeCluster:
     options : ClusterOptions
     claim : callable
         See `keeper.Claim`.
+
+    Attributes
+    ----------
+    server : NodeServer
+        What the nodes talk to.
+    roster : Roster
+        What is known of the nodes.
 
     Raises
     ------
@@ -128,10 +110,9 @@ class NodeCluster:
         endpoint = Endpoint(listening_host(host), port, tls=encrypts_loopback(sc))
         ports, files = worker_ports(sc), default_fs(sc)
         self.roster = Roster(len(options.numbers))
-        self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}"
         self._feeds = itertools.count(1)
         self.server = NodeServer(self.roster, endpoint, host)
-        plan = NodePlan(
+        self._plan = NodePlan(
             server=self.server.address,
             template=dict(options.template),
             default_fs=files,
@@ -144,12 +125,45 @@ class NodeCluster:
         )
         self._job: Future[None] = Future()
         self._local: list[Future[None]] = []
+        self._given = main, args, claim
+        self._fed: tuple[RDD[Any], str, float] | None = None
+        self._feed_closed = self._closed = False
+        self._lock = threading.Lock()
         try:
-            self._job = self._start(plan, main, args, claim)
-            self._wait_until_whole()
+            self._begin()
         except BaseException:
             self.stop()
             raise
+
+    def _begin(self, again: bool = False) -> None:
+        """Start the nodes, and wait until all are there."""
+        with self._lock:
+            if self._closed:
+                raise SessionClosed(f"TensorFlow cluster {self.number} was stopped.")
+            if again:
+                self.roster.begin_again()
+            start = self.roster.start
+            # Spark runs no job of a group that was cancelled.
+            self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}-{start}"
+            self._local = []
+            self._job = self._start(replace(self._plan, start=start), *self._given)
+        self._wait_until_whole()
+
+    def _begin_again(self) -> bool:
+        """Begin again if a node has failed and that is allowed; return whether it was so."""
+        try:
+            self.check()
+        except TosError as error:
+            if self._closed or self.roster.start >= self.options.restarts:
+                raise
+            logger.warning(
+                "TensorFlow cluster %s begins again (%s of %s): %s",
+                *(self.number, self.roster.start + 1, self.options.restarts, error),
+            )
+            self._end()
+            self._begin(again=True)
+            return True
+        return False
 
     def _start(self, plan: NodePlan, main: Main, args: Any, claim: Claim) -> Future[None]:
         remote = [number for number in self.options.numbers if number not in self.options.local]
@@ -159,7 +173,7 @@ class NodeCluster:
             logger.warning("%s", IDLE)
         background = self.options.feed or (len(remote) > free and not grows)
         task = StartNode(plan, main, args, claim, background, min(len(remote), free))
-        name = f"TensorFlow cluster {self.number}"
+        name, group = f"TensorFlow cluster {self.number}", self._group
         for number in self.options.local:
             # A process of its own: this one is the user's.
             keeper = Keeper(plan, number, main, args, claim, fork=False)
@@ -170,7 +184,7 @@ class NodeCluster:
                 self.sc,
                 lambda: self.sc.parallelize(remote, len(remote)),
                 lambda _, numbers: task(numbers),
-                self._group,
+                group,
                 name,
             )
 
@@ -182,7 +196,8 @@ class NodeCluster:
             each.add_done_callback(lambda _: roster.wake())
 
         def settled() -> bool:
-            return roster.whole or roster.failure is not None or self._error is not None
+            failed = roster.failure is not None or self._error is not None
+            return roster.whole or roster.stopping or failed
 
         if not roster.wait_for(settled, self.options.timeout):
             look = where_to_look(self.sc, None)
@@ -190,7 +205,8 @@ class NodeCluster:
                 f"Expected {roster.required} nodes within {self.options.timeout:g} s, but "
                 f"{roster.registered} have come. {look}"
             )
-        self.check()
+        if not roster.whole:
+            self.check()
 
     def check(self) -> None:
         """Raise what has failed.
@@ -204,13 +220,27 @@ class NodeCluster:
         """
         failed = self.roster.failure
         if failed is not None:
-            raise node_error(failed)
+            raise self._node_error(failed)
         error = self._error
         if error is not None and not self.roster.stopping:
             found = named(error)
             if isinstance(found, TosError):
                 raise found from found.__cause__
             raise ClusterUnreachable(f"Spark could not start the nodes: {error}") from error
+
+    def _node_error(self, node: Node) -> WorkerError:
+        """Return what has failed in a node, the user's own line first."""
+        meta, host = node.meta, str(node.meta.get("host", "?"))
+        task, executor = meta.get("spark_task"), DRIVER
+        if task is not None:
+            executor, host = executor_of_ended(self.sc, *map(int, task), host)
+        return WorkerError(
+            f"{node.message} (in node {node.name})",
+            executor=executor,
+            host=host,
+            partition=int(meta["executor_id"]),
+            frames=node.frames,
+        )
 
     @property
     def _error(self) -> Exception | None:
@@ -240,6 +270,8 @@ class NodeCluster:
     def feed(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> None:
         """Feed the nodes the rows of an RDD, and wait until they have taken all of them.
 
+        Where the cluster begins again meanwhile, it is fed all of them once more.
+
         Raises
         ------
         WorkerError
@@ -252,12 +284,22 @@ class NodeCluster:
             A row cannot be sent.
         """
         task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
-        self.check()
+        self._fed = rows, queue, timeout
+        self._begin_again()
+        failed = self._feed_once(rows, task)
+        while self._begin_again():
+            failed = self._feed_once(rows, task)
+        if failed is not None:
+            raise failed
+
+    def _feed_once(self, rows: RDD[Any], task: FeedRows) -> TosError | None:
+        """Feed all rows; return why they could not be fed."""
         self.roster.begin_feed()
-        self._run_feed(rows, task)
-        self.check()
-        if self.roster.feed_error is not None:
-            raise self.roster.feed_error
+        try:
+            self._run_feed(rows, task)
+        except TosError as error:
+            return error
+        return self.roster.feed_error
 
     def _run_feed(self, rows: RDD[Any], task: FeedRows) -> None:
         """Run a job of its own: the caller's later ones are none of this cluster's."""
@@ -296,7 +338,16 @@ class NodeCluster:
         WaitTimeout
             They still run.
         """
-        roster, deadline = self.roster, monotonic() + timeout
+        deadline = monotonic() + timeout
+        while self._wait_for_ends(deadline, timeout, jobs):
+            if self._fed is not None:
+                self.feed(*self._fed)
+            if self._feed_closed:
+                self.close_feed()
+
+    def _wait_for_ends(self, deadline: float, timeout: float, jobs: Sequence[str]) -> bool:
+        """Wait for the ends of some jobs' functions; return whether the cluster begins again."""
+        roster = self.roster
         ended: Callable[[], bool] = lambda: (  # noqa: E731
             roster.failure is not None or roster.all_ended(jobs) or self._error is not None
         )
@@ -308,14 +359,25 @@ class NodeCluster:
                     f"Expected the nodes to end within {timeout:g} s; {', '.join(running)} still "
                     "run."
                 )
-        self.check()
+        return self._begin_again()
 
     def close_feed(self) -> None:
         """Let `next_batch` end in all nodes, once they have taken what has come."""
+        self._feed_closed = True
         self.roster.close_feed()
 
     def stop(self) -> None:
         """End all nodes; may be repeated."""
+        with self._lock:
+            self._closed = True
+        try:
+            self._end()
+        finally:
+            # After an interrupt, too: nodes end when they do not reach it any more.
+            self.server.close()
+
+    def _end(self) -> None:
+        """End all nodes of this start."""
         self.roster.stop()
         try:
             if not self.roster.wait_for(self._gone, END):
@@ -324,9 +386,6 @@ class NodeCluster:
                 cancel(self.sc, self._group)
         except WaitTimeout as error:
             logger.warning("%s", error)
-        finally:
-            # After an interrupt, too: nodes end when they do not reach it any more.
-            self.server.close()
 
     def _gone(self) -> bool:
         return all(node.ended for node in self.roster.nodes.values())
@@ -336,21 +395,3 @@ class NodeCluster:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-
-
-def node_error(node: Node) -> WorkerError:
-    """Return what has failed in a node, the user's own line first."""
-    meta = node.meta
-    return WorkerError(
-        f"{node.message} (in node {node.name})",
-        executor=str(meta.get("executor", "?")),
-        host=str(meta.get("host", "?")),
-        partition=int(meta["executor_id"]),
-        frames=node.frames,
-    )
-
-
-def default_fs(sc: SparkContext) -> str:
-    """Return Hadoop's default file system, without a slash at its end."""
-    found = str(sc._jsc.hadoopConfiguration().get("fs.defaultFS") or "file://")
-    return found[:-1] if found.startswith("file:///") else found.rstrip("/")

@@ -61,6 +61,8 @@ class Keeper:
         Whether its process may be a fork of this one.
     parent : int
         The process that has started the calling one: the same for all tasks of an executor.
+    task : (int, int), optional
+        Spark's numbers of the stage and of the task attempt that has started the node.
     """
 
     plan: NodePlan
@@ -70,6 +72,7 @@ class Keeper:
     claim: Claim = no_claim
     fork: bool = field(default_factory=may_fork)
     parent: int = field(default_factory=os.getppid)
+    task: tuple[int, int] | None = field(default_factory=lambda: spark_task())
 
     def run(self, registered: Callable[[], object] = lambda: None) -> None:
         """Start the node, and stay until it has ended.
@@ -190,9 +193,19 @@ class Keeper:
             "port": port,
             "executor": executor_token(talk.host, self.parent),
             "pid": pid,
+            "spark_task": self.task,
+            "start": self.plan.start,
             "tb_pid": board.pid if board else 0,
             "tb_port": board.port if board else 0,
         }
+
+
+def spark_task() -> tuple[int, int] | None:
+    """Return Spark's numbers of the stage and the attempt of this task; None outside of tasks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else (context.stageId(), context.taskAttemptId())
 
 
 def executor_token(host: str, parent: int) -> str:

@@ -1,7 +1,8 @@
-"""What a node has to know before it begins, and how it is sent to executors."""
+"""What a cluster is to be, and what each of its nodes has to know before it begins."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,46 @@ class ServerAddress(tuple[str, int]):
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """How a cluster is to be.
+
+    Attributes
+    ----------
+    template : mapping of str to sequence of int
+        The numbers of its nodes by their jobs.
+    feed : bool
+        Whether Spark's tasks feed it rows: nodes then leave their tasks' slots to these.
+    queues : sequence of str
+        Names of the nodes' queues.
+    release_port : bool
+        See `NodePlan`.
+    tensorboard, log_dir
+        See `NodePlan`.
+    timeout : float
+        Seconds for all nodes to begin.
+    restarts : int
+        How often the whole cluster begins again after a node has failed or was lost. Its function
+        restores what it has saved, and the rows of the last `feed` come once more.
+    """
+
+    template: Mapping[str, Sequence[int]]
+    feed: bool = False
+    queues: Sequence[str] = ("input", "output", "error")
+    release_port: bool = True
+    tensorboard: bool = False
+    log_dir: str | None = None
+    timeout: float = 600.0
+    restarts: int = 0
+    local: Sequence[int] = field(default=())
+    """Numbers of nodes that run in the driver's own machine."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all nodes, in order."""
+        return sorted(itertools.chain.from_iterable(self.template.values()))
+
+
+@dataclass(frozen=True)
 class NodePlan:
     """A cluster to be, as each of its nodes knows it.
 
@@ -52,6 +93,8 @@ class NodePlan:
         Whether the first worker shows TensorBoard.
     log_dir : str or None
         The folder that TensorBoard shows.
+    start : int
+        How often the cluster has begun again.
     """
 
     server: ServerAddress
@@ -63,7 +106,7 @@ class NodePlan:
     ports: tuple[int, int] = (0, 0)
     tensorboard: bool = False
     log_dir: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    start: int = 0
 
     def task_of(self, number: int) -> tuple[str, int]:
         """Return job and task of a node; ``("default", -1)`` if it belongs to no job."""

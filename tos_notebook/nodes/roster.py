@@ -38,7 +38,7 @@ class Node:
     ----------
     meta : dict
         What it has said of itself: ``executor_id``, ``host``, ``job_name``, ``task_index``,
-        ``port``, ``inbox`` and its ``fingerprint``, ``tb_port``, ``pid``.
+        ``port``, ``inbox`` and its ``fingerprint``, ``tb_port``, ``pid``, ``spark_task``.
     state : str
     lines : deque of str
         The last of its output.
@@ -84,6 +84,11 @@ class Roster:
     def __init__(self, required: int) -> None:
         self.required = required
         self.changed = threading.Condition(threading.RLock())
+        self.start = 0
+        """How often the cluster has begun again."""
+        self._forget()
+
+    def _forget(self) -> None:
         self.nodes: dict[int, Node] = {}
         self.reservations: list[dict[str, Any]] = []
         self.failure: Node | None = None
@@ -94,6 +99,15 @@ class Roster:
         self.stopping = False
         self.done = False
         """Whether the feed is over, since someone asked for it or no node wants more."""
+
+    def begin_again(self) -> None:
+        """Forget all nodes: others are to come. Those that still speak are told to stop."""
+        with self.changed:
+            for node in self.nodes.values():
+                self.end(node, STOPPED)
+            self.start += 1
+            self._forget()
+            self.changed.notify_all()
 
     def add(self, meta: Mapping[str, Any]) -> Node | None:
         """Take a reservation.
@@ -106,10 +120,15 @@ class Roster:
         Raises
         ------
         RemoteProtocolError
-            A node of this number is there already.
+            A node of this number is there already, or it belongs to an earlier start.
         """
         with self.changed:
             number = meta.get("executor_id")
+            if number is not None and meta.get("start", self.start) != self.start:
+                raise RemoteProtocolError(
+                    f"Expected a node of start {self.start}, but number {number} is of start "
+                    f"{meta['start']}: the cluster has begun again."
+                )
             node = Node(dict(meta))
             if number is not None:
                 before = self.nodes.get(int(number))
@@ -155,6 +174,8 @@ class Roster:
     def report(self, node: Node, lines: Iterable[str], rows: int, feeding: bool) -> None:
         """Take what a node says while it runs."""
         with self.changed:
+            if node.ended:
+                return
             before = len(node.lines), node.rows, node.feeding
             node.lines.extend(lines)
             node.rows, node.feeding = rows, feeding and node.feeding

@@ -140,16 +140,20 @@ class NodeServer:
             roster.run(node)
         closed = bool(message.get("closed"))
 
+        def stop() -> bool:
+            # A node that has ended is one of an earlier start.
+            return roster.stopping or node.ended
+
         def news() -> bool:
             return (
-                roster.stopping
+                stop()
                 or (roster.whole and not running)
                 or (roster.feed_closed and running and not closed)
             )
 
         roster.wait_for(news, min(float(message["beat"]), LONGEST_TURN))
         return {
-            "stop": roster.stopping,
+            "stop": stop(),
             "close_feed": roster.feed_closed,
             "cluster": roster.cluster if roster.whole and not running else None,
         }

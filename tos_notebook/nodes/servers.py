@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.executors import contact_host
 from ..errors import ConfigError, WaitTimeout
 from ..transport.sockets import is_loopback
-from .cluster import ClusterOptions, NodeCluster
+from .cluster import NodeCluster
 from .context import NodeContext
+from .plan import ClusterOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

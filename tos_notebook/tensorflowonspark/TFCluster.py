@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.executors import contact_host
+from ..cluster.files import default_fs
 from ..errors import ConfigError
-from ..nodes.cluster import ClusterOptions, NodeCluster, default_fs
+from ..nodes.cluster import NodeCluster
 from ..nodes.context import LEADERS, NodeContext
+from ..nodes.plan import ClusterOptions
 from ..nodes.server import NodeServer
 from ..nodes.servers import EXPOSED, stays_here
 from ..nodes.tasks import FeedRows
+from .legacy_keras import WithLegacyKeras
 from .TFSparkNode import GpuClaim
 from .util import requested_gpus
 
@@ -270,7 +273,8 @@ def run(
     )
     if not stays_here(contact_host(sc)):
         logger.warning("%s Use a network that only you reach.", EXPOSED)
-    cluster = NodeCluster(sc, map_fun, tf_args, options, GpuClaim(requested_gpus(tf_args)))
+    main, claim = WithLegacyKeras(map_fun), GpuClaim(requested_gpus(tf_args))
+    cluster = NodeCluster(sc, main, tf_args, options, claim)
     return TFCluster(cluster, input_mode)
 
 

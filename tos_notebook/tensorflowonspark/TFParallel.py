@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.executors import is_local, slots
+from ..cluster.files import default_fs
 from ..cluster.jobs import spoken
 from ..errors import ConfigError
 from . import util
@@ -92,10 +93,7 @@ def run(
     """
     if use_barrier:
         _check_slots(sc, num_executors)
-    default_fs = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
-    if default_fs.startswith("file://") and default_fs != "file://":
-        default_fs = default_fs.removesuffix("/")
-    task = _Task(map_fn, tf_args, num_executors, default_fs, use_barrier)
+    task = _Task(map_fn, tf_args, num_executors, default_fs(sc), use_barrier)
     numbers = sc.parallelize(range(num_executors), num_executors)
     with spoken():
         (numbers.barrier() if use_barrier else numbers).mapPartitions(task).collect()

@@ -88,3 +88,29 @@ def test_who_wants_no_more_rows_is_fed_no_more_and_the_last_one_ends_the_feed() 
     assert roster.all_ended(("worker",)) is False
     roster.end(one, DONE)
     assert roster.all_ended(("worker",))
+
+
+def test_a_cluster_that_begins_again_forgets_its_nodes_and_takes_none_of_before() -> None:
+    roster = Roster(1)
+    (before,) = joined(roster, 0)
+    roster.end(before, FAILED, "mine")
+    roster.stop()
+    roster.begin_again()
+    assert (roster.whole, roster.failure, roster.stopping, roster.feed_closed) == (
+        *(False, None, False, False),
+    )
+    with pytest.raises(RemoteProtocolError, match="of start 1, but number 0 is of start 0"):
+        roster.add(meta(0, start=0))
+    (now,) = [roster.add(meta(0, start=1))]
+    assert now is not None
+    roster.report(before, ["late"], 9, feeding=False)
+    assert (roster.done, now.rows, roster.whole) == (False, 0, True)
+
+
+def test_a_node_that_still_ran_when_its_cluster_began_again_fails_it_no_more() -> None:
+    roster = Roster(1)
+    (before,) = joined(roster, 0)
+    roster.begin_again()
+    assert before.state == STOPPED
+    roster.end(before, LOST, "gone")
+    assert roster.failure is None

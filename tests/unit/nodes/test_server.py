@@ -1,0 +1,41 @@
+"""What the driver answers its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.nodes.test_roster import meta
+from tos_notebook.nodes.roster import Roster
+from tos_notebook.nodes.server import NodeServer
+from tos_notebook.nodes.talk import Talk, open_talk
+from tos_notebook.transport.sockets import Timeouts
+
+
+@pytest.fixture
+def server() -> Iterator[NodeServer]:
+    made = NodeServer(Roster(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def talk(server: NodeServer) -> Iterator[Talk]:
+    address = server.address
+    made = open_talk(address, address.secret, address.fingerprint, Timeouts())
+    yield made
+    made.close()
+
+
+def test_a_node_of_an_earlier_start_is_told_to_stop_and_the_next_one_begins(
+    server: NodeServer, talk: Talk
+) -> None:
+    assert talk.ask({"register": meta(0, start=0)})[0] == {"registered": "OK"}
+    server.roster.begin_again()
+    assert talk.ask({"beat": 30, "running": True})[0]["stop"]
+    answer, _ = talk.ask({"register": meta(0, start=0)})
+    assert "has begun again" in answer["refused"]
+    talk.ask({"register": meta(0, start=1)})
+    answer, _ = talk.ask({"beat": 0, "running": False})
+    assert (answer["stop"], [node["executor_id"] for node in answer["cluster"]]) == (False, [0])
