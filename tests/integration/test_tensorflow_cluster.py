@@ -203,6 +203,8 @@ def test_what_cannot_be_fed_is_refused_and_leaves_the_cluster_usable(spark_conte
             cluster.train(spark_context.parallelize([1]), -1)
         with pytest.raises(DataError, match="Turn it into"):
             cluster.train(spark_context.parallelize([{1, 2}], 1), 1)
+        with pytest.raises(WorkerError, match="ZeroDivisionError"):
+            cluster.train(spark_context.parallelize([0], 1).map(lambda row: 1 / row), 1)
         assert cluster.inference(spark_context.parallelize([3], 1)).collect() == [9]
         cluster.shutdown(timeout=60)
 

@@ -26,7 +26,7 @@ _temporary: dict[str, str] = {}
 
 def default_fs(sc: SparkContext) -> str:
     """Return Hadoop's default file system, without a slash at its end."""
-    found = str(sc._jsc.hadoopConfiguration().get("fs.defaultFS") or "file://")
+    found = str(sc._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
     return found[:-1] if found.startswith("file:///") else found.rstrip("/")
 
 

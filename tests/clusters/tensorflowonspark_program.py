@@ -1,0 +1,245 @@
+"""What users of TensorFlowOnSpark suffer from, tried on the Spark of ``spark-defaults.conf``.
+
+    python tensorflowonspark_program.py
+
+Prints a line of JSON for each thing that is tried: its name, and what was found. Spark runs as any
+program would start it, without this package's own settings.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from tos_notebook.errors import TosError, WorkerError
+from tos_notebook.nodes.cluster import NodeCluster
+from tos_notebook.nodes.hub import RowQueue
+from tos_notebook.nodes.plan import ClusterOptions, ServerAddress
+from tos_notebook.nodes.talk import open_talk
+from tos_notebook.tensorflowonspark import TFCluster, TFNode
+from tos_notebook.transport.auth import new_secret
+from tos_notebook.transport.sockets import Timeouts
+
+SPARK = TFCluster.InputMode.SPARK
+
+
+def start(sc: SparkContext, main: Any, args: Any = None, nodes: int = 2, **given: Any) -> Any:
+    """Start a cluster that Spark feeds."""
+    return TFCluster.run(sc, main, args, nodes, 0, input_mode=SPARK, **given)
+
+
+def nodes_of(cluster: Any) -> list[Any]:
+    """Return what the driver knows of the nodes, in their order."""
+    return [node for _, node in sorted(cluster._cluster.roster.nodes.items())]
+
+
+def square(args: Any, ctx: Any) -> None:
+    """Give back the square of each row."""
+    feed = TFNode.DataFeed(ctx.mgr, train_mode=False)
+    while not feed.should_stop():
+        feed.batch_results([row * row for row in feed.next_batch(7)])
+
+
+def endless(rows: Any) -> Iterator[list[float]]:
+    """Yield more rows than anyone takes."""
+    return ([0.0] * 1000 for _ in range(10**7))
+
+
+def leave_early(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """A consumer returns, or wants no more, in the middle of a feed that would not end."""
+
+    def main(args: str, ctx: Any) -> None:
+        feed = ctx.get_data_feed()
+        feed.next_batch(10)
+        Path(args, f"left-{ctx.task_index}").write_text(str(time.time()))
+        if ctx.task_index:
+            feed.terminate()
+
+    cluster = start(sc, main, str(folder))
+    cluster.train(sc.parallelize(range(4), 4).mapPartitions(endless), 1)
+    fed = time.time()
+    cluster.shutdown()
+    left = max(float(path.read_text()) for path in folder.glob("left-*"))
+    states = [node.state for node in nodes_of(cluster)]
+    return {"states": states, "seconds": round(fed - left, 2)}
+
+
+def raise_error(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """The user's function raises, while it is fed and while it is not."""
+
+    def main(args: str, ctx: Any) -> None:
+        if args:
+            ctx.get_data_feed().next_batch(10)
+        Path(folder, f"raised-{ctx.task_index}").write_text(str(time.time()))
+        raise ValueError("mine")
+
+    said = []
+    for when in ("", "fed"):
+        cluster = start(sc, main, when)
+        try:
+            cluster.train(sc.parallelize(range(4), 4).mapPartitions(endless), 1)
+            cluster.shutdown()
+        except WorkerError as error:
+            came = time.time()
+            cluster._cluster.stop()
+            raised = min(float(path.read_text()) for path in folder.glob("raised-*"))
+            said.append([error.message, error.frames[0], error.executor, round(came - raised, 2)])
+    return {"said": said, "sum": sc.parallelize(range(10)).sum()}
+
+
+def kill_node(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """A node's process is killed: an error that names it, or another start."""
+
+    def main(args: str, ctx: Any) -> None:
+        if Path(args).exists():
+            print("again")
+            return
+        if ctx.task_index == 1:
+            Path(args).touch()
+            os.kill(os.getpid(), 9)
+        threading.Event().wait()
+
+    def run(restarts: int) -> list[Any]:
+        mark = folder / f"mark-{restarts}"
+        options = ClusterOptions({"worker": [0, 1]}, restarts=restarts)
+        with NodeCluster(sc, main, str(mark), options) as cluster:
+            try:
+                cluster.wait(120)
+            except WorkerError as error:
+                return [error.message, error.executor]
+            return [list(node.lines) for node in cluster.roster.nodes.values()]
+
+    return {"without": run(0), "with": run(1), "sum": sc.parallelize(range(10)).sum()}
+
+
+def feed_unevenly(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """One partition has nearly all rows, others have none."""
+
+    def main(args: Any, ctx: Any) -> None:
+        feed, total = ctx.get_data_feed(), 0
+        while not feed.should_stop():
+            total += sum(feed.next_batch(64))
+        print(total)
+
+    def deal(number: int, rows: Any) -> Any:
+        return iter([range(1000), range(1000, 1001), (), ()][number])
+
+    cluster = start(sc, main)
+    cluster.train(sc.parallelize(range(4), 4).mapPartitionsWithIndex(deal), 2)
+    cluster.shutdown()
+    nodes = nodes_of(cluster)
+    total = sum(int(node.lines[-1]) for node in nodes)
+    return {"rows": sum(node.rows for node in nodes), "total": total}
+
+
+def share_executors(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """More nodes than slots; two clusters at once; Python workers are not used again."""
+
+    def main(args: Any, ctx: Any) -> None:
+        print(ctx.executor_id, ctx.job_name, ctx.task_index, Path("executor_id").exists())
+        square(args, ctx)
+
+    one, two = start(sc, main, nodes=3), start(sc, main, nodes=1, master_node="chief")
+    rows = sc.parallelize(range(100), 5)
+    found = [cluster.inference(rows).sum() for cluster in (one, two)]
+    for cluster in (one, two):
+        cluster.shutdown()
+    said = [node.lines[0] for cluster in (one, two) for node in nodes_of(cluster)]
+    return {"said": said, "found": found, "expected": sum(n * n for n in range(100))}
+
+
+def keep_port(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """Nobody else gets a node's port before TensorFlow's server has it."""
+
+    def main(args: Any, ctx: Any) -> None:
+        import socket
+
+        port = int(ctx.cluster_spec["worker"][ctx.task_index].rpartition(":")[2])
+        with socket.socket() as other:
+            try:
+                other.bind(("", port))
+            except OSError:
+                print("kept")
+        ctx.start_cluster_server()
+        with socket.create_connection(("127.0.0.1", port)):
+            print("served")
+
+    cluster = TFCluster.run(sc, main, None, 2, 0)
+    cluster.shutdown()
+    return {"said": [list(node.lines) for node in nodes_of(cluster)]}
+
+
+def send_blocks(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """Rows come in blocks, not one by one."""
+
+    def main(args: Any, ctx: Any) -> None:
+        blocks, put = [0], RowQueue.put_rows
+
+        def count(*given: Any) -> bool:
+            blocks[0] += 1
+            return put(*given)
+
+        RowQueue.put_rows = count  # type: ignore[method-assign]
+        feed = ctx.get_data_feed()
+        while not feed.should_stop():
+            feed.next_batch(1000)
+        print(blocks[0])
+
+    cluster = start(sc, main)
+    began = time.time()
+    cluster.train(sc.parallelize(range(200_000), 4).map(lambda n: [float(n)] * 10), 1)
+    seconds = time.time() - began
+    cluster.shutdown()
+    nodes = nodes_of(cluster)
+    blocks = sum(int(node.lines[-1]) for node in nodes)
+    rows = sum(node.rows for node in nodes)
+    return {"rows": rows, "blocks": blocks, "rows_per_s": round(rows / seconds)}
+
+
+def ask_who_it_is(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """The driver's server and the nodes' own let nobody in without the cluster's secret."""
+    cluster = start(sc, square)
+    server = cluster.server.address
+    places = [(*server, server.fingerprint)] + [
+        (*node["inbox"], bytes.fromhex(node["fingerprint"]) or None)
+        for node in cluster.cluster_info
+    ]
+    refused = 0
+    for host, port, fingerprint in places:
+        guess = ServerAddress.of(host, port, new_secret(), fingerprint)
+        try:
+            open_talk(guess, guess.secret, fingerprint, Timeouts()).close()
+        except TosError:
+            refused += 1
+    found = cluster.inference(sc.parallelize([3], 1)).collect()
+    cluster.shutdown()
+    return {"places": len(places), "refused": refused, "found": found}
+
+
+TRIED: tuple[Callable[[SparkContext, Path], dict[str, Any]], ...] = (
+    *(leave_early, raise_error, kill_node, feed_unevenly),
+    *(share_executors, keep_port, send_blocks, ask_who_it_is),
+)
+
+
+def main() -> None:
+    """Try all of it with one Spark."""
+    sc = SparkContext()
+    for tried in TRIED:
+        folder = Path(tried.__name__).absolute()
+        folder.mkdir()
+        try:
+            found = tried(sc, folder)
+        except Exception as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"tried": tried.__name__, **found}), flush=True)
+    sc.stop()
+
+
+if __name__ == "__main__":
+    main()
