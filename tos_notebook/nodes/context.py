@@ -6,8 +6,9 @@ import getpass
 import logging
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+from ..errors import UnsupportedProgram
 from .feed import DataFeed
 from .hub import Hub
 
@@ -123,6 +124,21 @@ class NodeContext:
             return
         self.tmp_socket.close()
         self.tmp_socket = None
+
+    def export_saved_model(
+        self, sess: Any, export_dir: str, tag_set: str, signatures: Mapping[str, Any]
+    ) -> NoReturn:
+        """Say what to call instead: TensorFlow 2 saves models itself.
+
+        Raises
+        ------
+        UnsupportedProgram
+            Always.
+        """
+        raise UnsupportedProgram(
+            "export_saved_model was for TensorFlow 1. Use tf.saved_model.save, model.export, or "
+            "tf.compat.v1.saved_model.simple_save for a session."
+        )
 
     def __repr__(self) -> str:
         return f"NodeContext({self.job_name}:{self.task_index}, {self.cluster_spec})"

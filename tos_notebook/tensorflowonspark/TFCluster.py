@@ -52,13 +52,14 @@ class TFCluster:
     def __init__(self, cluster: NodeCluster, input_mode: int) -> None:
         self._cluster = cluster
         self.sc: SparkContext = cluster.sc
-        self.defaultFS = default_fs(cluster.sc)
-        self.num_executors = len(cluster.options.numbers)
+        self.defaultFS, self.working_dir = default_fs(cluster.sc), os.getcwd()  # noqa: PTH109
+        self.num_executors = number = len(cluster.options.numbers)
+        self.nodeRDD = cluster.sc.parallelize(range(number), number)
         self.cluster_id = cluster.number
         self.input_mode = input_mode
         self.queues = list(cluster.options.queues)
         self.server: NodeServer = cluster.server
-        self.cluster_meta = {
+        self.meta = self.cluster_meta = {
             "id": cluster.number,
             "cluster_template": dict(cluster.options.template),
             "num_executors": self.num_executors,

@@ -44,10 +44,7 @@ def export_saved_model(
     UnsupportedProgram
         Always.
     """
-    raise UnsupportedProgram(
-        "TFNode.export_saved_model was for TensorFlow 1. Use tf.saved_model.save, model.export, or "
-        "tf.compat.v1.saved_model.simple_save for a session."
-    )
+    NodeContext().export_saved_model(sess, export_dir, tag_set, signatures)
 
 
 def next_batch(mgr: Any, batch_size: int, qname: str = "input") -> NoReturn:
