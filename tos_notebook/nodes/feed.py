@@ -40,7 +40,8 @@ class DataFeed:
         columns = sorted((input_mapping or {}).items())
         self.input_tensors = [tensor for _, tensor in columns] if input_mapping else None
         self._queue = mgr.queue(qname_in)
-        mgr.queue(qname_out)
+        if not train_mode:
+            mgr.queue(qname_out)
 
     def next_batch(self, batch_size: int) -> Any:
         """Wait for rows, and return them.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -10,7 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tos_notebook.nodes.context import NodeContext
 from tos_notebook.tensorflowonspark import compat
+from tos_notebook.tensorflowonspark.legacy_keras import WithLegacyKeras
 
 
 class Doubler(tf.Module):
@@ -57,3 +61,35 @@ def test_a_model_that_trains_alone_fits_as_before_with_the_patch() -> None:
     before = fitted()
     assert compat.patch_keras_fit()
     assert fitted() == before
+
+
+@pytest.mark.parametrize(("asked", "rate"), [("1", 0.2), ("0", 0.001)])
+def test_keras_two_takes_lr_where_a_program_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, asked: str, rate: float
+) -> None:
+    class Optimizer:
+        """Drops ``lr``, as the one of tf-keras does."""
+
+        def __init__(self, learning_rate: float = 0.001, **kwargs: Any) -> None:
+            self._process_kwargs(kwargs)
+            self.rate = self._build_learning_rate(learning_rate)
+
+        def _process_kwargs(self, kwargs: dict[str, Any]) -> None:
+            kwargs.pop("lr", None)
+            assert not kwargs
+
+        def _build_learning_rate(self, learning_rate: float) -> float:
+            return learning_rate
+
+    parts = "tf_keras.src.optimizers.optimizer".split(".")
+    for count in range(1, 5):
+        name = ".".join(parts[:count])
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["tf_keras.src.optimizers.optimizer"]._BaseOptimizer = Optimizer  # type: ignore[attr-defined]
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", asked)
+
+    def main(args: Any, ctx: NodeContext) -> list[float]:
+        return [Optimizer(lr=0.2).rate, Optimizer(0.5).rate]
+
+    for _ in range(2):
+        assert WithLegacyKeras(main)(None, NodeContext()) == [rate, 0.5]
