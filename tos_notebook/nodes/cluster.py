@@ -233,7 +233,8 @@ class NodeCluster:
         meta, host = node.meta, str(node.meta.get("host", "?"))
         task, executor = meta.get("spark_task"), DRIVER
         if task is not None:
-            executor, host = executor_of_ended(self.sc, *map(int, task), host)
+            stage, attempt = map(int, task)
+            executor, host = executor_of_ended(self.sc, stage, attempt, host)
         return WorkerError(
             f"{node.message} (in node {node.name})",
             executor=executor,

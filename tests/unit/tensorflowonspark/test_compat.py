@@ -81,7 +81,7 @@ def test_keras_two_takes_lr_where_a_program_asks_for_it(
         def _build_learning_rate(self, learning_rate: float) -> float:
             return learning_rate
 
-    parts = "tf_keras.src.optimizers.optimizer".split(".")
+    parts = ["tf_keras", "src", "optimizers", "optimizer"]
     for count in range(1, 5):
         name = ".".join(parts[:count])
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
