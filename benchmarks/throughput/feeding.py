@@ -42,7 +42,7 @@ from ..lib.peers import Peer
 NODES = 2
 BATCH_SIZE = 100
 KINDS: dict[str, Callable[[Any], list[Any]]] = {
-    "lists of numbers": lambda images: images.tolist(),  # type: ignore[no-any-return]
+    "lists of numbers": lambda images: images.tolist(),
     "arrays of NumPy": list,
 }
 """How images become the pixels of rows."""
@@ -125,7 +125,7 @@ def _bare(peers: list[Peer], kind: str, count: int) -> float:
     for peer in peers:
         peer.start(kind)
     ends = [peer.result() for peer in peers]
-    took = max(end for _, end in ends) - min(begin for begin, _ in ends)
+    took: float = max(end for _, end in ends) - min(begin for begin, _ in ends)
     return EPOCHS[kind] * count / took
 
 

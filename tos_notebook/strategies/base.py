@@ -85,8 +85,10 @@ class Strategy(Protocol):
     """A line on when to choose it."""
     commands: frozenset[Command]
     """What its runs obey: pause, resume and stop, and those others that a run does not refuse."""
-    sync: SyncMode
-    """How far a worker may be ahead of others, where the user does not say."""
+
+    @property
+    def sync(self) -> SyncMode:
+        """How far a worker may be ahead of others, where the user does not say."""
 
     @property
     def sync_interval(self) -> int:

@@ -23,7 +23,7 @@ def places_of(operations: Iterable[Any]) -> dict[str, str]:
     ----------
     operations : iterable of tf.Operation
     """
-    found = {}
+    found: dict[str, str] = {}
     for op in operations:
         arguments = list(op.op_def.input_arg)
         for index, tensor in enumerate(op.inputs):

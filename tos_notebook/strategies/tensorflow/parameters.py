@@ -99,7 +99,7 @@ class ServedParameters:
     def write(self, values: Mapping[str, Array]) -> None:
         """Assign variables by name."""
         with self._lock:
-            self._values = self._values | values
+            self._values = {**self._values, **values}
             if self._served is not None:
                 self._served.write(values)
 
