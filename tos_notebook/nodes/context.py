@@ -102,8 +102,11 @@ class NodeContext:
     def absolute_path(self, path: str) -> str:
         """Return a path with its file system, which is the default one unless it names another.
 
-        A path that does not begin with ``/`` is one of the user's home folder on HDFS, and of the
-        driver's working folder elsewhere.
+        Parameters
+        ----------
+        path : str
+            One that does not begin with ``/`` is in the user's home folder on HDFS, and in the
+            driver's working folder elsewhere.
         """
         return absolute_path(self, path)
 
@@ -114,7 +117,13 @@ class NodeContext:
         qname_out: str = "output",
         input_mapping: Mapping[str, str] | None = None,
     ) -> DataFeed:
-        """Return what reads the rows that Spark feeds this node; see `DataFeed`."""
+        """Return what reads the rows that Spark feeds this node.
+
+        Parameters
+        ----------
+        train_mode, qname_in, qname_out, input_mapping
+            See `DataFeed`.
+        """
         return DataFeed(self.mgr or Hub(), train_mode, qname_in, qname_out, input_mapping)
 
     def release_port(self) -> None:

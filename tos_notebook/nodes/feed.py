@@ -81,6 +81,11 @@ class DataFeed:
     def batch_results(self, results: Iterable[Any]) -> None:
         """Give back a result for each row of the last batches, in their order.
 
+        Parameters
+        ----------
+        results : iterable
+            Of values that a row may have.
+
         Raises
         ------
         ConfigError

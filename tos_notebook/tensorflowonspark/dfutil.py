@@ -23,7 +23,12 @@ loadedDF: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def isLoadedDF(df: Any) -> bool:
-    """Tell whether a DataFrame is one that `loadTFRecords` has returned, and not one made of it."""
+    """Tell whether a DataFrame is one that `loadTFRecords` has returned, and not one made of it.
+
+    Parameters
+    ----------
+    df : DataFrame
+    """
     return df in loadedDF
 
 
