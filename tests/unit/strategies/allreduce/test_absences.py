@@ -170,10 +170,11 @@ def test_one_that_comes_back_trains_from_the_next_epoch_on_and_disturbs_none() -
     (note,) = crew.run.notes
     assert "in epoch 1, and the others continued without it: an unknown number" in note
     # Until it is used up for the first time.
-    crew.train(1, 0, 33, (0, 1, 2))
-    crew.finish(1, 33, (0, 1, 2))
+    crew.connect(1)
+    crew.train(1, 0, 30, (0, 1, 2))
+    crew.finish(1, 30, (0, 1, 2))
     (note,) = crew.run.notes
-    assert "in epoch 1, and the others continued without it: 33 of its rows" in note
+    assert "in epoch 1, and the others continued without it: 30 of its rows" in note
 
 
 def test_rows_of_another_layout_say_nothing_of_those_that_were_lost() -> None:
