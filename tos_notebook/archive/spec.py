@@ -373,8 +373,10 @@ class Runner(Protocol):
             The parameters before the step: those of the last call, which was `train` or this.
         means : sequence of ndarray
             See `Updater.update`.
-        columns, batch_size
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
             See `train`.
+        batch_size : int
+            Likewise.
 
         Returns
         -------
