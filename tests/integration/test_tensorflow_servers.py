@@ -12,6 +12,7 @@ import tensorflow as tf
 from pyspark.sql import SparkSession
 
 from tos_notebook.errors import ConfigError
+from tos_notebook.nodes.ports import _outer_addresses
 from tos_notebook.nodes.servers import TensorFlowCluster, tensorflow_cluster
 
 
@@ -57,6 +58,21 @@ def test_other_spark_jobs_run_beside_the_servers(
 ) -> None:
     assert spark.sparkContext.parallelize(range(100), 4).sum() == 4950
     local.check()
+
+
+def test_servers_answer_this_host_only(local: TensorFlowCluster) -> None:
+    port = int(local.spec["local"][0].rpartition(":")[2])
+    outer = [address[:2] for _, address in _outer_addresses(port) if "fe80" not in address[0]]
+    for address in [("127.0.0.1", port), *outer]:
+        with socket.create_connection(address, 5) as client:
+            client.settimeout(5.0 if address[0] == "127.0.0.1" else 0.5)
+            # The beginning of HTTP/2, which gRPC speaks.
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            if address[0] == "127.0.0.1":
+                assert client.recv(9)
+            else:
+                with pytest.raises(TimeoutError):
+                    client.recv(9)
 
 
 def test_servers_are_gone_when_the_cluster_is_left(spark: SparkSession) -> None:
