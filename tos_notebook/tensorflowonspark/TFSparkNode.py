@@ -56,7 +56,7 @@ class GpuClaim:
     def __call__(
         self, job: str, index: int, cluster: Sequence[Mapping[str, Any]]
     ) -> Mapping[str, str]:
-        """Return the environment for a node, and set it here, too.
+        """Return the environment for a node; this process may be the notebook's, and keeps its own.
 
         Parameters
         ----------
@@ -81,8 +81,7 @@ class GpuClaim:
                 f"num_gpus: expected {self.requested} GPUs for {job}:{index}, got {len(found)}. "
                 "Ask Spark for them (spark.task.resource.gpu.amount), or lower num_gpus."
             )
-        os.environ[VISIBLE] = ",".join(found)
-        return {VISIBLE: os.environ[VISIBLE]}
+        return {VISIBLE: ",".join(found)}
 
     def _of_spark(self) -> list[str]:
         if not _has_spark_resource_api():

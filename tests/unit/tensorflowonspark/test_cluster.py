@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -10,7 +11,8 @@ import pytest
 
 from tos_notebook.errors import DataError, WaitTimeout, WorkerError
 from tos_notebook.nodes.roster import FAILED, Roster
-from tos_notebook.tensorflowonspark import TFCluster, pipeline, reservation
+from tos_notebook.tensorflowonspark import TFCluster, gpu_info, pipeline, reservation
+from tos_notebook.tensorflowonspark.TFSparkNode import GpuClaim
 
 META = {"executor_id": 0, "job_name": "worker", "task_index": 0}
 
@@ -78,6 +80,15 @@ def test_an_estimator_whose_feed_fails_does_not_wait_for_nodes_that_take_nothing
         estimator._fit(MagicMock(columns=["a"]))
     cluster.shutdown.assert_not_called()
     cluster.close.assert_called_once()
+
+
+def test_the_gpus_of_a_node_on_the_drivers_machine_are_not_the_notebooks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setattr(gpu_info, "is_gpu_available", lambda: False)
+    assert GpuClaim()("ps", 0, ()) == {"CUDA_VISIBLE_DEVICES": ""}
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
 
 
 def test_an_error_of_the_job_ends_the_wait_for_reservations(
