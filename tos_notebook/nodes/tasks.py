@@ -168,10 +168,13 @@ class FeedRows:
             return
         try:
             yield from _Feeding(node, answer["name"], self).run(rows)
+            return
         except TransportError as error:
-            self._explain(driver, token, answer["name"], error)
+            problem = error
         finally:
+            # A node that has failed may wait for its tasks to leave before the driver knows why.
             node.close()
+        self._explain(driver, token, answer["name"], problem)
 
     def _explain(self, driver: Talk, token: str, name: str, error: TransportError) -> None:
         """Raise why a node has gone, as the driver knows it; return if it wants no rows."""
