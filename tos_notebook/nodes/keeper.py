@@ -205,7 +205,7 @@ def spark_task() -> tuple[int, int] | None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return None if context is None else (context.stageId(), context.taskAttemptId())
+    return None if context is None else (int(context.stageId()), int(context.taskAttemptId()))
 
 
 def executor_token(host: str, parent: int) -> str:
