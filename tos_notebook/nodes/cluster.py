@@ -287,11 +287,11 @@ class NodeCluster:
         task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
         self._fed = rows, queue, timeout
         self._begin_again()
-        failed = self._feed_once(rows, task)
+        error = self._feed_once(rows, task)
         while self._begin_again():
-            failed = self._feed_once(rows, task)
-        if failed is not None:
-            raise failed
+            error = self._feed_once(rows, task)
+        if error is not None:
+            raise error
 
     def _feed_once(self, rows: RDD[Any], task: FeedRows) -> TosError | None:
         """Feed all rows; return why they could not be fed."""

@@ -121,8 +121,12 @@ class NodeContext:
 
         Parameters
         ----------
-        train_mode, qname_in, qname_out, input_mapping
-            See `DataFeed`.
+        train_mode : bool
+            Whether nothing is given back.
+        qname_in, qname_out : str
+            Queues to read rows from, and to give results back by.
+        input_mapping : mapping of str to str, optional
+            From columns to tensors; see `DataFeed`.
         """
         return DataFeed(self.mgr or Hub(), train_mode, qname_in, qname_out, input_mapping)
 

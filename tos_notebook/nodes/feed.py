@@ -84,7 +84,7 @@ class DataFeed:
         Parameters
         ----------
         results : iterable
-            Of values that a row may have.
+            Of numbers, strings, bytes, arrays, or lists of these.
 
         Raises
         ------
