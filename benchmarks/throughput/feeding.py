@@ -1,11 +1,12 @@
 """Rows of MNIST from an RDD to the nodes of a TensorFlow cluster, against other ways to them.
 
-Two nodes call `next_batch(100)` until the feed ends, and do nothing else. A row is a tuple of the
-784 pixels and the label: the pixels a list of numbers, or an array of NumPy. Rates are of all rows
-over the whole call of `TFCluster.train`.
+Two nodes call `next_batch(100)` until the feed ends. They do nothing else, or make arrays of
+float32 of each batch, as for training. A row is a tuple of the 784 pixels and the label: the pixels
+a list of numbers, or an array of NumPy. Rates are of all rows over the whole call of
+`TFCluster.train`.
 
-- In process: two bare processes hold MNIST as arrays, and make the same batches of the same Python
-  rows of them. On ``local[2]``.
+- In process: two bare processes hold MNIST as arrays, make the same batches of the same Python rows
+  of them, and do the same with each. On ``local[2]``.
 - TensorFlowOnSpark 2.2.5: the same function in its nodes, the same RDD, the same Spark. It wants an
   executor for each node, so this is on ``local-cluster[2,1,1024]``, for both.
 
@@ -21,6 +22,7 @@ For TensorFlowOnSpark, a folder with it and with the last setuptools that it wor
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import os
 import sys
@@ -30,6 +32,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from tos_notebook.errors import ConfigError
 from tos_notebook.tensorflowonspark import TFCluster
@@ -46,7 +50,7 @@ KINDS: dict[str, Callable[[Any], list[Any]]] = {
     "arrays of NumPy": list,
 }
 """How images become the pixels of rows."""
-EPOCHS = {"lists of numbers": 4, "arrays of NumPy": 16}
+EPOCHS = {"lists of numbers": 3, "arrays of NumPy": 12}
 """How often all rows are fed in one measurement, so that it takes seconds."""
 EXECUTORS = f"local-cluster[{NODES},1,1024]"
 
@@ -56,23 +60,30 @@ def rows_of(kind: str, images: Any, labels: Any) -> list[tuple[Any, int]]:
     return list(zip(KINDS[kind](images), labels.tolist(), strict=True))
 
 
+def use(batch: list[tuple[Any, int]], arrays: bool) -> None:
+    """Make arrays of a batch, if asked to."""
+    if arrays:
+        np.array([image for image, _ in batch], np.float32)
+        np.array([label for _, label in batch])
+
+
 def read(args: Any, ctx: Any) -> None:
     """Take all rows: what runs in a node, of both."""
     feed = ctx.get_data_feed()
     while not feed.should_stop():
-        feed.next_batch(BATCH_SIZE)
+        use(feed.next_batch(BATCH_SIZE), args.arrays)
 
 
-def in_process(number: int) -> Callable[[str], tuple[float, float]]:
+def in_process(number: int) -> Callable[[str, bool], tuple[float, float]]:
     """Return the function that one of the bare processes runs; it returns begin and end."""
     images, labels = (column[number::NODES] for column in mnist()[0])
 
-    def batches(kind: str) -> tuple[float, float]:
+    def batches(kind: str, arrays: bool) -> tuple[float, float]:
         began = perf_counter()
         for _ in range(EPOCHS[kind]):
             for start in range(0, len(labels), BATCH_SIZE):
                 part = slice(start, start + BATCH_SIZE)
-                rows_of(kind, images[part], labels[part])
+                use(rows_of(kind, images[part], labels[part]), arrays)
         return began, perf_counter()
 
     return batches
@@ -91,11 +102,11 @@ def rdd(sc: Any, kind: str, data: Labelled) -> Iterator[Any]:
 
 
 @contextmanager
-def nodes(module: Any, sc: Any) -> Iterator[tuple[Any, float]]:
+def nodes(module: Any, sc: Any, arrays: bool = False) -> Iterator[tuple[Any, float]]:
     """Run a cluster of ours or theirs; give it, and the seconds until its nodes were ready."""
     began = perf_counter()
-    mode = module.InputMode.SPARK
-    cluster = module.run(sc, read, argparse.Namespace(), NODES, 0, input_mode=mode)
+    args, mode = argparse.Namespace(arrays=arrays), module.InputMode.SPARK
+    cluster = module.run(sc, read, args, NODES, 0, input_mode=mode)
     took = perf_counter() - began
     yield cluster, took
     cluster.shutdown()
@@ -120,13 +131,13 @@ def _of_spark(rows: Any, count: int, epochs: int) -> float:
     return epochs * count / (perf_counter() - began)
 
 
-def _bare(peers: list[Peer], kind: str, count: int) -> float:
+def _bare(peers: list[Peer], kind: str, arrays: bool, count: int) -> float:
     """Let the bare processes read all rows; return rows a second."""
     for peer in peers:
-        peer.start(kind)
+        peer.start(kind, arrays)
     ends = [peer.result() for peer in peers]
-    took: float = max(end for _, end in ends) - min(begin for begin, _ in ends)
-    return EPOCHS[kind] * count / took
+    took = max(end for _, end in ends) - min(begin for begin, _ in ends)
+    return float(EPOCHS[kind] * count / took)
 
 
 def in_turns(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -147,19 +158,20 @@ def _row(what: str, goal: str, found: dict[str, list[float]], other: str) -> Row
     return Row(f"{what}: ours / {other}", median(ratios), "x", goal, parts, len(ratios))
 
 
-def against_processes(kind: str, session: Any, peers: list[Peer], rounds: int) -> Row:
+def against_processes(kind: str, arrays: bool, session: Any, peers: list[Peer], rounds: int) -> Row:
     """Compare with bare processes."""
     sc, data, epochs = session.sparkContext, mnist()[0], EPOCHS[kind]
     count = len(data[1])
-    with rdd(sc, kind, data) as rows, nodes(TFCluster, sc) as (cluster, _):
+    with rdd(sc, kind, data) as rows, nodes(TFCluster, sc, arrays) as (cluster, _):
         sides = {
             "ours": lambda: fed(cluster, rows, count, epochs),
-            "in process": lambda: _bare(peers, kind, count),
+            "in process": lambda: _bare(peers, kind, arrays, count),
             "Spark's own tasks": lambda: _of_spark(rows, count, epochs),
         }
         found = in_turns(sides, rounds)
+    what = f"rows of {kind}{', made arrays' if arrays else ''}"
     # Arrays in process are views, and cost next to nothing.
-    return _row(f"rows of {kind}", ">= 0.5" if "list" in kind else "", found, "in process")
+    return _row(what, ">= 0.5" if "list" in kind else "", found, "in process")
 
 
 def against_theirs(kind: str, session: Any, theirs: Any, rounds: int) -> Row:
@@ -193,9 +205,7 @@ def _theirs(folder: Path) -> Any:
     if not (folder / "tensorflowonspark").is_dir():
         raise ConfigError(f"--tensorflowonspark: expected a folder with that package: {folder}")
     sys.path.insert(0, str(folder))
-    from tensorflowonspark import TFCluster as Theirs
-
-    return Theirs
+    return importlib.import_module("tensorflowonspark.TFCluster")
 
 
 def run(quick: bool, tensorflowonspark: Path | None) -> list[Row]:
@@ -204,7 +214,8 @@ def run(quick: bool, tensorflowonspark: Path | None) -> list[Row]:
     with ExitStack() as stack:
         peers = [stack.enter_context(Peer(in_process, number)) for number in range(NODES)]
         session = stack.enter_context(spark())
-        rows = [against_processes(kind, session, peers, rounds) for kind in KINDS]
+        ways = [(kind, arrays) for kind in KINDS for arrays in (False, True)]
+        rows = [against_processes(*way, session, peers, rounds) for way in ways]
         rows.append(until_ready(session, 5 if quick else 20))
     if tensorflowonspark is None:
         print("TensorFlowOnSpark is left out: name its folder with --tensorflowonspark DIR.")

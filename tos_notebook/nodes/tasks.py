@@ -30,8 +30,10 @@ from .plan import NodePlan, ServerAddress
 from .talk import Talk, open_talk
 from .unpacking import unpack
 
-BLOCK = 1 << 20
-"""Bytes of rows that are sent at once, about."""
+BLOCK = 1 << 18
+"""Bytes of rows that are sent at once, about. Lists of more leave the processor's caches, and are
+what Python's garbage collector looks through again and again.
+"""
 
 FIRST_ROWS, MOST_ROWS = 32, 8192
 """Rows of the first block, which shows how large a row is, and of any block at most."""
