@@ -429,7 +429,7 @@ class Runner(Protocol):
 class SessionRunner(Runner, Protocol):
     """Trains a program on variables that are on TensorFlow's servers; `vectors` are not used."""
 
-    def connect(self, servers: Sequence[str], host: str, partition: int) -> None:
+    def connect(self, servers: Sequence[str], host: str, partition: int) -> int:
         """Train on the variables of these servers from now on.
 
         Parameters
@@ -440,5 +440,10 @@ class SessionRunner(Runner, Protocol):
             Where they reach this process.
         partition : int
             The worker's.
+
+        Returns
+        -------
+        int
+            The port of this process's own server.
         """
         ...

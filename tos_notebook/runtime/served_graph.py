@@ -23,6 +23,10 @@ v1 = tf.compat.v1
 PS, WORKER = "ps", "worker"
 """Names of TensorFlow's jobs."""
 
+REUSE = "TF_GRPC_REUSE_PORT"
+"""What lets sockets that keep others out share the port of TensorFlow's server; see
+`nodes.ports.shield`."""
+
 ANSWER = 600_000
 """Milliseconds for an operation in a session."""
 

@@ -15,7 +15,7 @@ from ..common.arrays import Array
 from ..errors import ClusterUnreachable, WaitTimeout
 from ..readable import readable
 from .import_guard import without_keras
-from .served_graph import PS, PackedGraph, accumulator, connect, reader_of, writer_of
+from .served_graph import PS, REUSE, PackedGraph, accumulator, connect, reader_of, writer_of
 
 with without_keras():
     import tensorflow as tf
@@ -40,6 +40,7 @@ class VariableServers:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         # The variables' steps take little; GPUs are the workers'.
         environment |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+        environment |= {REUSE: "1"}
         self._processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "tos_notebook.runtime.variable_server"],

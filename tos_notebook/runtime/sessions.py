@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..common.arrays import Array
 from ..errors import LocalProtocolError, TransportError
 from ..readable import summary
 from .import_guard import without_keras
-from .served_graph import WORKER, PackedGraph, accumulator, connect, task_of
+from .served_graph import REUSE, WORKER, PackedGraph, accumulator, connect, task_of
 
 with without_keras():
     import tensorflow as tf
@@ -33,6 +34,7 @@ def own_server(cores: int) -> int:
         Cores of one task.
     """
     if not _servers:
+        os.environ[REUSE] = "1"
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=cores)
         _servers.append(tf.distribute.Server.create_local_server(config))
     return int(_servers[0].target.rpartition(":")[2])
@@ -58,13 +60,13 @@ class GraphRunner:
         self._fed: dict[str, Any] = {}
         self._fetches: list[Any] = []
 
-    def connect(self, servers: Sequence[str], host: str, partition: int) -> None:
+    def connect(self, servers: Sequence[str], host: str, partition: int) -> int:
         """See `SessionRunner.connect`."""
-        place = tuple(servers), host, partition
+        place, port = (tuple(servers), host, partition), own_server(self._cores)
         if place == self._connected:
-            return
+            return port
         self.reset()
-        worker = f"{host}:{own_server(self._cores)}"
+        worker = f"{host}:{port}"
         graph = tf.Graph()
         device = f"/job:{WORKER}/task:{task_of(worker)}"
         with graph.as_default(), tf.device(device):
@@ -72,6 +74,7 @@ class GraphRunner:
         with _reaching(servers):
             self._session = connect(graph, servers, worker)
         self._connected = place
+        return port
 
     def _build(self, servers: int, partition: int, device: str) -> None:
         packed, parts = self._packed, self._packed.parts

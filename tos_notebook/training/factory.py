@@ -226,7 +226,12 @@ class RunFactory:
         history = History()
         own = () if request.checkpointer is None else (request.checkpointer,)
         bus = EventBus([history, *own], request.sinks)
-        training = self._training(request, bus, initial)
+        try:
+            training = self._training(request, bus, initial)
+        except BaseException:
+            # The strategy cannot train here.
+            bus.close()
+            raise
         self.server.serve(training)
         swept: list[Strategy] = [self.options.strategy]
         parts = RunParts(

@@ -213,9 +213,9 @@ class LateRunner:
         if self._loaded is not None:
             self._loaded.reset_optimizer_state()
 
-    def connect(self, servers: Sequence[str], host: str, partition: int) -> None:
+    def connect(self, servers: Sequence[str], host: str, partition: int) -> int:
         """See `SessionRunner.connect`."""
-        cast(SessionRunner, self._runner()).connect(servers, host, partition)
+        return cast(SessionRunner, self._runner()).connect(servers, host, partition)
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

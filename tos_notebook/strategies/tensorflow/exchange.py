@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
@@ -12,12 +13,17 @@ from ...archive.spec import Runner, SessionRunner, Trained
 from ...common.arrays import Array
 from ...errors import RemoteProtocolError
 from ...layout import Layout
+from ...nodes.ports import shield
 from ...transport.base import BytesLike, Connection
+from ...transport.sockets import is_loopback
 from ...wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ...wire.settings import WorkerSettings
 from ...worker.exchange import WorkerContext, ask, expect
 
 _ADDRESS = re.compile(r"[\w.:\[\]-]{1,255}:\d{1,5}")
+
+_shields: dict[int, list[socket.socket]] = {}
+"""What keeps others from this process's TensorFlow server, which has no end, by its port."""
 
 
 class SessionExchange:
@@ -50,7 +56,10 @@ class SessionExchange:
 
     def prepare(self, runner: Runner, epoch: int) -> None:
         """See `Exchange.prepare`."""
-        cast(SessionRunner, runner).connect(self._servers, self._host, self._partition)
+        connect = cast(SessionRunner, runner).connect
+        port = connect(self._servers, self._host, self._partition)
+        if is_loopback(self._host) and port not in _shields:
+            _shields[port] = shield(port)
 
     def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Exchange.train`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ import numpy as np
 from ...common.arrays import Array, Buffer
 from ...errors import CheckpointError
 from ...layout import Layout
+from ...nodes.ports import shield
+from ...nodes.servers import stays_here
 
 if TYPE_CHECKING:
     from ...runtime.served_graph import PackedGraph
@@ -44,6 +47,7 @@ class ServedParameters:
         self._lock = threading.RLock()
         self._servers: VariableServers | None = None
         self._served: ServedVariables | None = None
+        self._shields: list[socket.socket] = []
         self.addresses: list[str] = []
 
     def _by_name(self, buffer: Buffer) -> dict[str, Array]:
@@ -67,6 +71,8 @@ class ServedParameters:
             assert self._servers is not None
             if self._served is None:
                 host = f"[{self._host}]" if ":" in self._host else self._host
+                if stays_here(self._host):
+                    self._shields = [s for port in self._servers.ports() for s in shield(port)]
                 self.addresses = [f"{host}:{port}" for port in self._servers.ports()]
                 self._served = ServedVariables(self._packed, self.addresses, self._values)
 
@@ -91,6 +97,8 @@ class ServedParameters:
                     served.close()
             finally:
                 servers.close()
+                for sock in self._shields:
+                    sock.close()
 
     def _read(self) -> dict[str, Array]:
         with self._lock:
