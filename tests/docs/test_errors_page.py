@@ -31,6 +31,7 @@ OTHERS = {
     ("persist.sealed", "ValueError()"): "the same",
     ("training.checkpoint.event_log", "TypeError()"): "the same",
     ("persist.values", "TypeError()"): "the same",
+    ("strategies.tensorflow.exchange", "ValueError()"): "caught there: servers' addresses",
     ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("worker.loading", "ValueError()"): "caught there: a column of rows",

@@ -17,10 +17,44 @@ class Counter(Protocol):
     """Counts milestones, and says what workers do next."""
 
     def push(self, member: Member, message: Push) -> Reply:
-        """Count a milestone."""
+        """Count a milestone.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+            The milestone.
+
+        Returns
+        -------
+        Reply
+            What became of it, and what the worker does next.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It contradicts itself, or what was counted before; nothing was changed.
+        """
 
     def poll(self, member: Member, message: Poll) -> Proceed:
-        """Answer a waiting worker; with a version if it is to train."""
+        """Answer a waiting worker.
+
+        Parameters
+        ----------
+        member : Member
+        message : Poll
+            What it has.
+
+        Returns
+        -------
+        Proceed
+            With a version if it is to train.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has taken its place.
+        """
 
 
 class SessionPeer:

@@ -16,7 +16,6 @@ from ...coordination.settings import Settings
 from ...errors import CheckpointError, NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from ..allreduce.reduction import Brought, Reduction
-from .counting import NON_FINITE
 from .parameters import ServedParameters
 from .trainer import Copied, SessionTrainer
 
@@ -66,7 +65,7 @@ class Averaging(Reduction):
             raise
 
     def _find_non_finite(self, report: StepReport) -> NonFiniteUpdate:
-        return NonFiniteUpdate(NON_FINITE)
+        return NonFiniteUpdate("The loss of a batch is NaN or infinity, and its gradients may be.")
 
 
 class LockstepTrainer(SessionTrainer):
