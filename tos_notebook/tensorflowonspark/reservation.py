@@ -157,7 +157,7 @@ class Server:
             try:
                 return socket.create_server(("", port))
             except OSError as error:
-                problem = error
+                problem = str(error)
         raise TransportError(f"Expected a free port among {ports}: {problem}.")
 
     def stop(self) -> None:

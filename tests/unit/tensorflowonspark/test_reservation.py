@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -85,3 +86,20 @@ def test_its_port_is_one_that_the_environment_allows(
     monkeypatch.setenv("TFOS_SERVER_PORT", "any")
     with pytest.raises(ConfigError, match="'any'"):
         server.get_server_ports()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_port_that_was_refused_is_free_once_nobody_holds_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("", 0)) as taken:
+        monkeypatch.setenv("TFOS_SERVER_PORT", str(taken.getsockname()[1]))
+
+    def hold() -> socket.socket:
+        held = server.start_listening_socket()
+        with suppress(TransportError):
+            server.start_listening_socket()
+        return held
+
+    hold()
+    server.start_listening_socket().close()
