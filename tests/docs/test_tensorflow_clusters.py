@@ -29,8 +29,8 @@ def taken_for_granted(spark_context: Any, tmp_path_factory: pytest.TempPathFacto
     digits = find_digits(None)
     found: dict[str, Any] = {"folder": tmp_path_factory.mktemp("shared")}
     for name, (images, labels), most in (
-        ("train", digits.train, 4000),
-        ("test", digits.test, 1000),
+        ("train", digits.train, 3000),
+        ("test", digits.test, 500),
     ):
         scaled = images[:most].astype(np.float32) / digits.white
         found |= {f"x_{name}": scaled, f"y_{name}": labels[:most].astype(np.int64)}
